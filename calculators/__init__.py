@@ -15,10 +15,30 @@ if TYPE_CHECKING:
 def register_all(registry: Registry) -> None:
     """Add every family's calculators, and those of all installed tasks, to a registry."""
     # Imported here: processes that run one family's code must not pay for the others.
-    from calculators import core, image, openvino, python, tasks
+    from calculators import (
+        answer_cache,
+        core,
+        ensemble,
+        image,
+        moderation,
+        openvino,
+        python,
+        redaction,
+        retrieval,
+        routing,
+        server_tools,
+        tasks,
+    )
 
     core.register(registry)
+    answer_cache.register(registry)
+    ensemble.register(registry)
+    routing.register(registry)
     image.register(registry)
+    moderation.register(registry)
     openvino.register(registry)
     python.register(registry)
+    redaction.register(registry)
+    retrieval.register(registry)
+    server_tools.register(registry)
     tasks.register(registry)

@@ -72,16 +72,18 @@ from graph_runtime.observe.statistics import GraphStatistics, NodeStatistics, St
 from graph_runtime.observe.tracing import CallObserver, Tracer
 from graph_runtime.options.options import find_options, has_options, merge_options, options
 from graph_runtime.packet import EMPTY, Packet
+from graph_runtime.plan.identity import identity_of
+from graph_runtime.plan.leases import KeptResources, NodeResource
 from graph_runtime.plan.load_progress import LoadProgress
 from graph_runtime.plan.plan import NodePlan, ValidatedGraph
 from graph_runtime.plan.registry import REGISTRY, Registry, calculator, resource_initializer
 from graph_runtime.plan.resources import (
     FamilySettings,
     GraphResources,
-    NodeResource,
     ResourceError,
     ResourceInitializer,
     ResourceSettings,
+    SharingInitializer,
     make_resources,
 )
 from graph_runtime.plan.subgraph import SubgraphContext
@@ -115,6 +117,7 @@ __all__ = [
     "GraphSyntaxError",
     "In",
     "InputStreamShard",
+    "KeptResources",
     "LoadProgress",
     "MetricCounter",
     "MetricGauge",
@@ -138,6 +141,7 @@ __all__ = [
     "ResourceSettings",
     "RunError",
     "RunTotals",
+    "SharingInitializer",
     "SideIn",
     "SideOut",
     "StateError",
@@ -157,6 +161,7 @@ __all__ = [
     "graph_to_binary",
     "graph_to_text",
     "has_options",
+    "identity_of",
     "load_graph_config",
     "make_resources",
     "merge_options",

@@ -437,21 +437,25 @@ class CalculatorGraph(PreparedGraph):
         with self._lock:
             return take_statistics(self._plan, self._run, self._setup.counters)
 
-    def silence(self, stream: str) -> str:
+    def silence(self, stream: str, *, shows_times: bool = False) -> str:
         """Explain why the last run sent nothing on a stream.
 
         Names the nodes on the way to it, and what each waited for when the run ended. "" if packets
-        were sent, or the run failed or was cancelled.
+        were sent, or the run failed or was cancelled. ``shows_times`` adds the timestamps of held
+        packets and the bounds of the streams that nodes waited for.
 
         A node that waits without end is no error: the run ends when no source is left.
         """
         with self._lock:
-            return self._silence.reason(stream) if self._silence is not None else ""
+            if self._silence is None:
+                return ""
+            return self._silence.reason(stream, shows_times=shows_times)
 
     def held_back(self) -> list[str]:
         """Sentences about the nodes that still held packets when the last run ended.
 
-        Each names a node and what it waited for. Empty after a run that failed or was cancelled.
+        Each names a node and what it waited for, with timestamps. Empty after a run that failed or
+        was cancelled.
         """
         with self._lock:
             return self._silence.held() if self._silence is not None else []

@@ -43,6 +43,8 @@ Place = tuple[str, int]
 #: An action on the graph input of this name.
 Action = Callable[[CalculatorGraph, str], None]
 
+#: The tag of a loop through the node alone, as MediaPipe's own calculators have it.
+_LOOPBACK = "LOOPBACK"
 #: Distinguishes the text of a node from a registered name.
 _NAME = re.compile(r"[\w.:<>]+\Z")
 
@@ -90,7 +92,8 @@ class CalculatorRunner:
     required inputs, every optional input that was pushed to, and all outputs (the first of a
     ``multiple`` one). A calculator that declares its ports in ``contract`` gets the inputs that
     were pushed to, and needs ``outputs``.
-    ``inputs``, ``outputs`` and ``side_outputs`` (lists of port keys) replace the choice.
+    ``inputs``, ``outputs`` and ``side_outputs`` (lists of port keys) replace the choice. An input
+    ``LOOPBACK`` is connected with the node's own output of this tag.
 
     Ports are named as in contracts: ``"TAG"``, ``0`` for an untagged one, ``("TAG", 1)``, or
     ``"TAG:1"``.
@@ -148,6 +151,8 @@ class CalculatorRunner:
         self._services = dict(services or {})
         self._feed: list[tuple[Place, Action]] = []
         self._headers: dict[Place, Any] = {}
+        #: The timestamp after the last one that was pushed, by input.
+        self._next_times: dict[Place, int] = {}
         self.outputs: PortMap[Sink] = PortMap("output stream", PortNames(()), [])
         self.side_outputs: PortMap[Packet] = PortMap("output side packet", PortNames(()), [])
         self.counters: dict[str, int] = {}
@@ -158,7 +163,8 @@ class CalculatorRunner:
         """Queue a value at a timestamp, or a packet unchanged, for the next run.
 
         Packets are sent in the order of the pushes, over all ports; then all inputs are closed. An
-        empty packet is a timestamp bound.
+        empty packet is a timestamp bound. A value whose class says ``only_order_counts = True``
+        needs no timestamp: it comes after the last one that was pushed to the port.
 
         Raises:
             NotFoundError: the calculator has no such input.
@@ -166,10 +172,13 @@ class CalculatorRunner:
         """
         if isinstance(value, Packet):
             packet = value if at is None else value.at(at)
+        elif at is None and getattr(type(value), "only_order_counts", False):
+            packet = Packet(value, self._next_times.get(_place(port), 0))
         elif at is None:
             raise ValueError(f"push({port!r}, ...): a value needs a timestamp, as in at=0")
         else:
             packet = Packet(value, at)
+        self._next_times[_place(port)] = packet.timestamp.value + 1
         self._plan(port, lambda graph, name: graph.add_packet_to_input_stream(name, packet))
 
     def set_bound(self, port: PortKey, bound: SupportsIndex) -> None:
@@ -217,13 +226,18 @@ class CalculatorRunner:
     def _prepare(self) -> Iterator[_Prepared]:
         """Make one run, and afterwards collect its outputs."""
         feed, self._feed = self._feed, []
+        self._next_times.clear()
         # No limit: packets of one input may have to wait for all packets of another.
         config = new_graph_config(max_queue_size=-1)
         node = config.node.add()
         node.CopyFrom(self._node)
         if not self._has_ports:
             self._connect(node, {place for place, _ in feed} | set(self._headers))
-        config.input_stream.extend(node.input_stream)
+        # A loop through the node alone is closed in the graph.
+        looped = set(TagMap(node.output_stream).names)
+        for entry in node.input_stream:
+            if entry.rpartition(":")[2] not in looped:
+                config.input_stream.append(entry)
         config.input_side_packet.extend(node.input_side_packet)
         graph = CalculatorGraph(config, registry=self._registry)
         for service, value in self._services.items():
@@ -293,7 +307,9 @@ class CalculatorRunner:
             outputs = [(port.tag, port.index) for port in self._ports(Out)]
         if made is None:
             made = [(port.tag, port.index) for port in self._ports(SideOut)]
-        node.input_stream.extend(_entries("in", inputs))
+        looped = {place for place in inputs if place[0] == _LOOPBACK and place in outputs}
+        node.input_stream.extend(_entries("in", [each for each in inputs if each not in looped]))
+        node.input_stream.extend(_entries("out", looped))
         node.output_stream.extend(_entries("out", outputs))
         sides = _filled(given | _required(self._ports(SideIn)))
         node.input_side_packet.extend(_entries("side_in", sides))

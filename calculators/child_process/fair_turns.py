@@ -26,6 +26,7 @@ class Turn:
     """One client's turn with a child.
 
     Attributes:
+        expected: seconds of processor time, estimated from the size of the work.
         cost: seconds of processor time that the work took, to be set by the user of the turn.
         started: done when the turn begins; None if it began at once.
     """
@@ -92,7 +93,7 @@ class FairTurns:
             record = current_record()
             client = UNKNOWN_CLIENT if record is None else record.client
         self._number += 1
-        turn = Turn(self._number, client, expected + self._costs.get(client, self._new_cost))
+        turn = Turn(self._number, client, expected)
         if self._free:  # then nobody waits
             self._free -= 1
         else:
@@ -125,7 +126,7 @@ class FairTurns:
 
     def _refuse_last(self) -> None:
         longest = max(self._waiting.values(), key=len)
-        last = max(longest, key=_rank)
+        last = max(longest, key=self._rank)
         self._remove(last)
         assert last.started is not None
         last.started.set_exception(TooManyWaiting())
@@ -149,7 +150,7 @@ class FairTurns:
             self._waiting[name] = waiting  # behind the others
             count = self._turns_of[name] = self._turns_of.get(name, 0) + 1
             oldest = count % _OLDEST_EVERY == 0
-            turn = waiting[0] if oldest else min(waiting, key=_rank)
+            turn = waiting[0] if oldest else min(waiting, key=self._rank)
             self._take_from(waiting, turn)
             assert turn.started is not None
             if turn.started.cancelled():
@@ -167,6 +168,7 @@ class FairTurns:
         if len(self._costs) > REMEMBERED:
             self._costs.popitem(last=False)
 
-
-def _rank(turn: Turn) -> tuple[float, int]:
-    return turn.expected, turn.number
+    def _rank(self, turn: Turn) -> tuple[float, int]:
+        # By what is known now: turns that began to wait before the first costs were noted would
+        # pass for cheaper than a new one.
+        return turn.expected + self._costs.get(turn.client, self._new_cost), turn.number

@@ -15,15 +15,13 @@ from calculators.embeddings.request import (
 )
 from calculators.embeddings.servable import EmbeddingsServable
 from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import set_current_record
+from calculators.requests.payload_calculator import PayloadCalculator
+from calculators.tasks.node_resource import node_resource
 from calculators.text_models.large_bodies import off_loop
 from calculators.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
 from graph_runtime import (
-    Calculator,
     CalculatorContext,
     Code,
-    GraphError,
-    In,
     Out,
     SideIn,
 )
@@ -41,7 +39,7 @@ _COHERE: Final = _Form(parse_cohere_request, cohere_answer)
 _TEI: Final = _Form(parse_tei_request, tei_answer)
 
 
-class EmbeddingsCalculatorOV(Calculator):
+class EmbeddingsCalculatorOV(PayloadCalculator):
     """Answers a request to ``/v3/embeddings`` with a vector for each of its texts.
 
     ``/embed`` takes the forms of text-embeddings-inference and of Cohere; paths
@@ -68,26 +66,15 @@ class EmbeddingsCalculatorOV(Calculator):
     Source: OpenVINO Model Server ``embeddings/embeddings_calculator_ov.cc``.
     """
 
-    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
-    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
-    response = Out[bytes]("RESPONSE_PAYLOAD", optional=True)
-    http_response = Out[bytes]("HTTP_RESPONSE_PAYLOAD", optional=True)
     resources = SideIn[dict[str, Any]]("EMBEDDINGS_NODE_RESOURCES")
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable: EmbeddingsServable = find_servable(cc, cc.side(self.resources))
+        self._servable: EmbeddingsServable = node_resource(cc, self.resources, "embeddings")
 
-    async def process(self, cc: CalculatorContext) -> None:
-        for request, response in (
-            (self.request, self.response),
-            (self.http_request, self.http_response),
-        ):
-            if cc.is_connected(request) and not cc.is_empty(request):
-                cc.emit(response, await self._answer(cc.take(request)))
+    async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
+        cc.emit(response, await self._answer(payload))
 
     async def _answer(self, payload: HttpPayload) -> bytes:
-        # Clients take turns in the model's process; this task may be anybody's.
-        set_current_record(payload.record)
         path = payload.uri.partition("?")[0]
         if path.endswith("detokenize"):
             return await answer_detokenize(self._servable.model, payload)
@@ -111,19 +98,3 @@ class EmbeddingsCalculatorOV(Calculator):
             )
         request = await off_loop(len(payload.body), form.parse, value)
         return await self._servable.answer(request, form.write)
-
-
-def find_servable(cc: CalculatorContext, resources: dict[str, Any]) -> EmbeddingsServable:
-    """Return the resource of the current node.
-
-    Raises:
-        GraphError: it has none.
-    """
-    servable: EmbeddingsServable | None = resources.get(cc.node_name)
-    if servable is None:
-        # The text of OpenVINO Model Server.
-        raise GraphError(
-            f"Could not find initialized embeddings node named: {cc.node_name}",
-            code=Code.FAILED_PRECONDITION,
-        )
-    return servable

@@ -62,21 +62,49 @@ def read_embeddings_options(node: NodePlan, settings: ResourceSettings) -> Embed
 
 
 def _read(options: Any, settings: ResourceSettings) -> EmbeddingsOptions:
-    model = read_text_model(
-        options.models_path, options.target_device, options.plugin_config, settings.directory
-    )
-    pooling: str
-    warnings: tuple[str, ...]
+    pooling: str = ""
     if options.HasField("pooling"):
-        pooling, warnings = type(options).Pooling.Name(options.pooling), ()
-    else:
+        pooling = type(options).Pooling.Name(options.pooling)
+    return embeddings_options(
+        options.models_path,
+        settings.directory,
+        target_device=options.target_device,
+        plugin_config=options.plugin_config,
+        pooling=pooling,
+        normalizes=options.normalize_embeddings,
+        truncates=options.truncate,
+    )
+
+
+def embeddings_options(
+    models_path: str,
+    graph_directory: Path,
+    *,
+    target_device: str = "",
+    plugin_config: str = "",
+    pooling: str = "",
+    normalizes: bool = True,
+    truncates: bool = False,
+) -> EmbeddingsOptions:
+    """Check options, and the files that they name.
+
+    Args:
+        models_path: the model's directory, relative to ``graph_directory``.
+        pooling: "CLS", "LAST" or "MEAN"; "": as the model's files say.
+
+    Raises:
+        ResourceError: with the field, what is wrong, and what would be right.
+    """
+    model = read_text_model(models_path, target_device, plugin_config, graph_directory)
+    warnings: tuple[str, ...] = ()
+    if not pooling:
         pooling, warnings = _pooling_of(model.directory)
     prompts, default = _prompts_of(model.directory)
     return EmbeddingsOptions(
         model=model,
         pooling=pooling,
-        normalizes=options.normalize_embeddings,
-        truncates=options.truncate,
+        normalizes=normalizes,
+        truncates=truncates,
         prompts=prompts,
         default_prompt=default,
         warnings=warnings,

@@ -18,14 +18,13 @@ from calculators.requests.schema import (
     ref,
     string,
 )
-from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     JSON,
-    Operation,
     TaskDescription,
     answer,
     media,
     paths_of,
+    posted,
 )
 from calculators.text_models.openapi import describe_tokenizing, with_timeout
 
@@ -66,15 +65,10 @@ _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
 
 def describe(model: str) -> TaskDescription:
     """Operations and schemas. ``model``: a name for the examples."""
-    embeddings = Operation(
-        method="post",
-        paths=paths_of(EMBEDDINGS),
+    embeddings = posted(
+        paths_of(EMBEDDINGS),
         id="createEmbedding",
-        tag="OpenAI",
         summary="A vector for each text",
-        form=ErrorForm.OPENAI,
-        runs_graph=True,
-        parameters=("Timeout",),
         body={
             JSON: media(
                 ref("CreateEmbeddingRequest"), two_texts={"model": model, "input": ["Hello", "Hi"]}
@@ -82,16 +76,11 @@ def describe(model: str) -> TaskDescription:
         },
         answers={200: answer("The vectors.", {JSON: media(ref("CreateEmbeddingResponse"))})},
     )
-    embed = Operation(
-        method="post",
-        paths=paths_of(EMBED),
+    embed = posted(
+        paths_of(EMBED),
         id="embed",
-        tag="OpenAI",
         summary="A vector for each text, as text-embeddings-inference and Cohere have it",
         about="A body with `texts` is Cohere's, one with `inputs` text-embeddings-inference's.",
-        form=ErrorForm.OPENAI,
-        runs_graph=True,
-        parameters=("Timeout",),
         body={
             JSON: media(
                 one_of(ref("EmbedInputsRequest"), ref("EmbedTextsRequest")),

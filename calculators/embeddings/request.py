@@ -146,7 +146,7 @@ def parse_embeddings_request(body: object) -> EmbeddingsRequest:
     Raises:
         RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
-    read = _read(body, EMBEDDINGS_MEMBERS)
+    read = read_members(fields.body_object(body), EMBEDDINGS_MEMBERS)
     form = read.get("encoding_format", read.get("embedding_type", "float"))
     kind = read.get("output_dtype", "float" if form == "base64" else form)
     return EmbeddingsRequest(
@@ -164,7 +164,7 @@ def parse_embeddings_request(body: object) -> EmbeddingsRequest:
 
 def parse_tei_request(body: object) -> EmbeddingsRequest:
     """Return the request of a parsed JSON body of ``/embed``; see `parse_embeddings_request`."""
-    read = _read(body, TEI_MEMBERS)
+    read = read_members(fields.body_object(body), TEI_MEMBERS)
     return EmbeddingsRequest(
         model=read.get("model", ""),
         body=read,
@@ -177,7 +177,7 @@ def parse_tei_request(body: object) -> EmbeddingsRequest:
 
 def parse_cohere_request(body: object) -> EmbeddingsRequest:
     """Return the request of a parsed JSON body of ``/v2/embed``; see `parse_embeddings_request`."""
-    read = _read(body, COHERE_MEMBERS)
+    read = read_members(fields.body_object(body), COHERE_MEMBERS)
     texts = read_texts(read, "texts")
     if not texts.is_list or texts.ids:
         raise fields.wrong_type("texts", "an array of strings", read["texts"])
@@ -194,9 +194,3 @@ def parse_cohere_request(body: object) -> EmbeddingsRequest:
         formats=formats,
         dimensions=read.get("output_dimension"),
     )
-
-
-def _read(body: object, members: Members) -> dict[str, Any]:
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    return read_members(body, members)

@@ -9,9 +9,10 @@ from typing import Final
 
 from calculators.embeddings.node_options import read_embeddings_options
 from calculators.embeddings.servable import EmbeddingsServable
+from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
 from calculators.text_models.model_options import compiled_entry
-from graph_runtime import NodePlan, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "EMBEDDINGS_NODE_RESOURCES"
 
@@ -45,3 +46,16 @@ class EmbeddingsResourceInitializer:
         with naming_node(node):
             await servable.start(settings.progress)
         return servable
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        options = read_embeddings_options(node, settings)
+        return model_identity(options.model, options.pooling, paths=(options.model.directory,))
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> EmbeddingsServable:
+        """Return the model of ``resource`` with the other options of ``node``."""
+        assert isinstance(resource, EmbeddingsServable)
+        options = await asyncio.to_thread(read_embeddings_options, node, settings)
+        return resource.with_options(options)

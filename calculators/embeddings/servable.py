@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -12,7 +13,13 @@ from calculators.embeddings.answers import Answered
 from calculators.embeddings.node_options import EmbeddingsOptions
 from calculators.embeddings.question import Cut, Embed
 from calculators.embeddings.request import EmbeddingsRequest
-from calculators.embeddings.texts import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS, Truncation
+from calculators.embeddings.texts import (
+    MAX_ALL_CHARACTERS,
+    MAX_CHARACTERS,
+    MAX_TEXTS,
+    Truncation,
+    find_prompt,
+)
 from calculators.embeddings.vectors import Floats, finish
 from calculators.model_cache import CacheEntry
 from calculators.requests import fields
@@ -69,6 +76,12 @@ class EmbeddingsServable:
         ready = await self.model.start(progress)
         self._size = ready.columns
 
+    def with_options(self, options: EmbeddingsOptions) -> EmbeddingsServable:
+        """Return a servable of the same process, for a node with other options of its model."""
+        servable = copy.copy(self)
+        servable._options = options
+        return servable
+
     @property
     def pid(self) -> int | None:
         """The model's process, while there is one."""
@@ -113,11 +126,15 @@ class EmbeddingsServable:
 
         return await off_loop(outputs.values.size, written)
 
-    async def embed(self, texts: Sequence[str], *, cuts: bool | None = None) -> Embedded:
+    async def embed(
+        self, texts: Sequence[str], *, cuts: bool | None = None, use: str = ""
+    ) -> Embedded:
         """Return the vectors of texts, as the node's options say; no texts have none.
 
         Args:
             cuts: cut off what is too long for the model; None: as the node does.
+            use: of the texts, such as "query" or "passage": the model's prompt for it is put before
+                each, if it has one.
 
         Raises:
             RequestError: a text is too long for the model; too many wait; the process is down.
@@ -126,7 +143,7 @@ class EmbeddingsServable:
             return Embedded(np.empty((0, self._size), np.float32), 0)
         _check_size(texts)
         options = self._options
-        prompt = options.prompts.get(options.default_prompt, "")
+        prompt = self.prompt(use)
         cut = self._cut(Truncation(cuts))
         outputs = await self.model.ask(
             Embed(list(texts), [], prompt, cut, None, "texts", is_list=True),
@@ -135,6 +152,11 @@ class EmbeddingsServable:
         )
         vectors = self._finished(outputs.values, None, normalizes=options.normalizes)
         return Embedded(vectors, sum(outputs.tokens))
+
+    def prompt(self, use: str) -> str:
+        """Return the text that is put before texts of a use, "" for none; see `embed`."""
+        options = self._options
+        return find_prompt({"input_type": use}, options.prompts, options.default_prompt)
 
     def _finished(self, values: Floats, dimensions: int | None, *, normalizes: bool) -> Floats:
         if not np.isfinite(values).all():

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.embeddings.embeddings_calculator_ov import find_servable
 from calculators.embeddings.servable import EmbeddingsServable
+from calculators.tasks.node_resource import node_resource
 from graph_runtime import Calculator, CalculatorContext, In, Out, SideIn
 
 
@@ -41,7 +41,7 @@ class TextEmbeddingCalculator(Calculator):
     resources = SideIn[dict[str, Any]]("EMBEDDINGS_NODE_RESOURCES")
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable: EmbeddingsServable = find_servable(cc, cc.side(self.resources))
+        self._servable: EmbeddingsServable = node_resource(cc, self.resources, "embeddings")
 
     async def process(self, cc: CalculatorContext) -> None:
         value = cc.get(self.text)

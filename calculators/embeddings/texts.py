@@ -65,7 +65,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """What a request says about texts that are too long.
+    """A request's rule for texts that are too long.
 
     Attributes:
         cuts: cut them off, or refuse them; None: as the node does.

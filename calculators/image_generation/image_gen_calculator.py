@@ -14,10 +14,12 @@ from calculators.image_generation.request import (
     read_generation,
     read_variation,
 )
-from calculators.image_generation.resources import RESOURCES_TAG, find_servable
+from calculators.image_generation.resources import RESOURCES_TAG
+from calculators.image_generation.servable import ImageGenServable
 from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import set_current_record
-from graph_runtime import Calculator, CalculatorContext, Cancelled, Code, In, Out, SideIn
+from calculators.requests.payload_calculator import PayloadCalculator
+from calculators.tasks.node_resource import node_resource
+from graph_runtime import CalculatorContext, Cancelled, Code, Out, SideIn
 
 GENERATIONS: Final = "/images/generations"
 EDITS: Final = "/images/edits"
@@ -27,7 +29,7 @@ VARIATIONS: Final = "/images/variations"
 Send: TypeAlias = Callable[[bytes], None]
 
 
-class ImageGenCalculator(Calculator):
+class ImageGenCalculator(PayloadCalculator):
     """Answers requests for images: from texts, from images, and masked parts of images anew.
 
     The model draws in a process of its own; no thread waits. A client that leaves ends its drawing
@@ -53,35 +55,21 @@ class ImageGenCalculator(Calculator):
     Source: OpenVINO Model Server ``image_gen/http_image_gen_calculator.cc``.
     """
 
-    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
-    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
-    http_response = Out[bytes]("HTTP_RESPONSE_PAYLOAD", optional=True)
-    response = Out[bytes]("RESPONSE_PAYLOAD", optional=True)
     resources = SideIn[dict[str, Any]](RESOURCES_TAG)
     timestamp_offset = None
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable = find_servable(cc.side(self.resources), cc.node_name)
+        self._servable: ImageGenServable = node_resource(cc, self.resources, "Image Gen")
         self._next = 0
 
-    async def process(self, cc: CalculatorContext) -> None:
-        for request, response in (
-            (self.http_request, self.http_response),
-            (self.request, self.response),
-        ):
-            if cc.is_connected(request) and not cc.is_empty(request):
-                await self._answer(cc, cc.take(request), partial(self._send, cc, response))
-
-    def _send(self, cc: CalculatorContext, response: Out[bytes], packet: bytes) -> None:
+    def _send(self, cc: CalculatorContext, response: Out[Any], packet: bytes) -> None:
         # The packets of a stream need different timestamps.
         self._next = max(self._next, cc.time)
         cc.emit(response, packet, at=self._next)
         self._next += 1
 
-    async def _answer(self, cc: CalculatorContext, payload: HttpPayload, send: Send) -> None:
-        """Send the packets of an answer: one, or the events of a stream."""
-        # Clients take turns; this task may be anybody's.
-        set_current_record(payload.record)
+    async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
+        send = partial(self._send, cc, response)
         request = _read(payload, self._servable.rules)
         client = payload.client
         del payload

@@ -9,7 +9,9 @@ import numpy as np
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image_generation.request import text_request
-from calculators.image_generation.resources import RESOURCES_TAG, find_servable
+from calculators.image_generation.resources import RESOURCES_TAG
+from calculators.image_generation.servable import ImageGenServable
+from calculators.tasks.node_resource import node_resource
 from graph_runtime import Calculator, CalculatorContext, Cancelled, In, Out, SideIn
 
 
@@ -44,7 +46,7 @@ class ImageGenerationCalculator(Calculator):
     resources = SideIn[dict[str, Any]](RESOURCES_TAG)
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable = find_servable(cc.side(self.resources), cc.node_name)
+        self._servable: ImageGenServable = node_resource(cc, self.resources, "Image Gen")
 
     async def process(self, cc: CalculatorContext) -> None:
         request = text_request(cc.get(self.prompt), self._servable.rules)

@@ -25,7 +25,7 @@ _ENDING: Final = ".safetensors"
 
 
 class LoraMode(StrEnum):
-    """How adapters are joined with the model's weights.
+    """The way in which adapters are joined with the model's weights.
 
     DYNAMIC: requests choose alphas. STATIC: alphas are fixed when the model is compiled. FUSE: the
     adapters become a part of the weights.

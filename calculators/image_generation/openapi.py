@@ -25,7 +25,6 @@ from calculators.requests.schema import (
     string,
     word,
 )
-from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     EVENTS,
     FORM,
@@ -36,6 +35,7 @@ from calculators.tasks.operation import (
     answer,
     events,
     media,
+    posted,
     prefixed,
 )
 
@@ -147,15 +147,10 @@ def _operation(
     path: str, name: str, summary: str, event: str, body: Mapping[str, Mapping[str, Any]]
 ) -> Operation:
     described = one_of(ref(f"{event}PartialImage"), ref(f"{event}Completed"))
-    return Operation(
-        method="post",
-        paths=prefixed(path),
+    return posted(
+        prefixed(path),
         id=name,
-        tag="OpenAI",
         summary=summary,
-        form=ErrorForm.OPENAI,
-        runs_graph=True,
-        parameters=("Timeout",),
         body=body,
         answers={
             200: answer(

@@ -6,15 +6,16 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from calculators.image_generation.image_settings import ImageSettings
 from calculators.image_generation.node_options import ImageGenOptions, read_image_gen_options
 from calculators.image_generation.servable import ImageGenServable
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
+from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
-from graph_runtime import Code, GraphError, NodePlan, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "IMAGE_GEN_NODE_RESOURCES"
 
@@ -48,20 +49,17 @@ class ImageGenResourceInitializer:
             await servable.start(settings.progress)
         return servable
 
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        options = read_image_gen_options(node, settings)
+        adapters = (adapter.path for adapter in options.loras.adapters)
+        return model_identity(options, paths=(options.directory, *adapters))
 
-def find_servable(resources: dict[str, Any], node: str) -> ImageGenServable:
-    """Return the resource of a node.
-
-    Raises:
-        GraphError: there is none.
-    """
-    servable: ImageGenServable | None = resources.get(node)
-    if servable is None:
-        raise GraphError(
-            f"Could not find initialized Image Gen node named: {node}",
-            code=Code.FAILED_PRECONDITION,
-        )
-    return servable
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> NodeResource:
+        """Return ``resource``: all options belong to its identity."""
+        return resource
 
 
 def _cache_entry(options: ImageGenOptions, cache: ModelCache) -> CacheEntry | None:

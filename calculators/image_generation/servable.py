@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.child_process.supervisor import ChildState, LoadError, Supervisor
+from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.image_generation.drawing import Drawing
 from calculators.image_generation.image_metrics import ImageMetrics
@@ -33,9 +33,10 @@ from calculators.image_generation.model_rules import ModelRules
 from calculators.image_generation.node_options import ImageGenOptions
 from calculators.image_generation.request import ImageRequest
 from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY, finish
+from calculators.model_cache.compiled_models import PROPERTY
+from calculators.model_cache.loading import loading
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code, LoadProgress, NodeMetrics, ResourceError
+from graph_runtime import Code, LoadProgress, NodeMetrics
 
 #: Silence after which a busy process counts as hung. It gives signs of life during a step.
 HANG_SECONDS: Final = 60.0
@@ -102,6 +103,7 @@ class ImageGenServable:
             is_requests_fault=self._judge,
             is_busy=lambda: self._current is not None,
             hang_seconds=HANG_SECONDS,
+            stall_seconds=HANG_SECONDS,  # a step of a large model may take that long
         )
         self._metrics = ImageMetrics(metrics)
 
@@ -111,14 +113,8 @@ class ImageGenServable:
         Raises:
             ResourceError: it cannot be loaded; nothing is left running.
         """
-        try:
+        async with loading(self._entry, self.close):
             ready: Ready = await self._child.start(progress)
-            await asyncio.to_thread(finish, self._entry)
-        except BaseException as error:
-            await self.close()
-            if isinstance(error, LoadError):
-                raise ResourceError(f"the model cannot be loaded: {error}") from None
-            raise
         self._ready.set()
         self.rules = ModelRules(self._options, ready, self._settings.image_seed)
         self._metrics.follow(

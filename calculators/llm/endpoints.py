@@ -1,15 +1,15 @@
 """The endpoints of language models, each declared in one place.
 
-A declaration has the path, the reader of requests, the writer of answers and the operation of the
-OpenAPI document. This module is imported for every server, also for ``graphrt serve --help``, so
-the functions of a declaration import what they need when they are called.
+A declaration has the path, the reader of requests and the operation of the OpenAPI document. This
+module is imported for every server, also for ``graphrt serve --help``, so the functions of a
+declaration import what they need when they are called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from calculators.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
@@ -26,8 +26,7 @@ from calculators.tasks.operation import (
 )
 
 if TYPE_CHECKING:
-    from calculators.llm.answers.answer_writer import AnswerWriter
-    from calculators.llm.answers.response import Verbose
+    from calculators.language.generation_request import Api
     from calculators.llm.requests.generation_request import GenerationRequest
     from calculators.llm.requests.model_defaults import ModelDefaults
     from calculators.llm.requests.request_limits import RequestLimits
@@ -69,14 +68,10 @@ class Generating(Handling[_G]):
     """An endpoint that generates text.
 
     Attributes:
-        writer: makes the writer of an answer from the request, the fingerprint of model and engine,
-            the prompt and raw text to show beside the answer (None: not shown), and the token ids
-            of each prompt, as 64-bit integers (None: only the engine knows them).
-        prompt_field: the member with the prompt, for errors.
+        api: its name among the APIs of language models.
     """
 
-    writer: Callable[[_G, str | None, Verbose | None, Sequence[bytes] | None], AnswerWriter]
-    prompt_field: str
+    api: Api
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,16 +115,22 @@ class LlmEndpoint(TaskEndpoint):
             raise _with_hint(error, self) from None
 
 
+def _events_of(asked: Mapping[str, Any], answer: str, *, path: str) -> str:
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.whole_answer import events_of_answer
+
+    return events_of_answer(Api(path[1:]), asked, answer)
+
+
 @cache
 def _chat_completions() -> Generating[Any]:
-    from calculators.llm.api.openai.chat_writer import chat_writer
+    from calculators.language.generation_request import Api
     from calculators.llm.requests.chat_request import CHAT_MEMBERS, parse_chat_request
 
     return Generating(
         members=CHAT_MEMBERS,
         parse=parse_chat_request,
-        writer=chat_writer,
-        prompt_field="messages",
+        api=Api.CHAT,
     )
 
 
@@ -144,6 +145,7 @@ _HELLO: Final = [{"role": "user", "content": "Hello"}]
 CHAT_COMPLETIONS: Final = LlmEndpoint(
     path="/chat/completions",
     streams=True,
+    events_of=partial(_events_of, path="/chat/completions"),
     operation="chat",
     handling=_chat_completions,
     schemas=_chat_schemas,
@@ -161,7 +163,7 @@ CHAT_COMPLETIONS: Final = LlmEndpoint(
 
 @cache
 def _completions() -> Generating[Any]:
-    from calculators.llm.api.openai.completion_writer import completion_writer
+    from calculators.language.generation_request import Api
     from calculators.llm.requests.completion_request import (
         COMPLETION_MEMBERS,
         parse_completion_request,
@@ -170,8 +172,7 @@ def _completions() -> Generating[Any]:
     return Generating(
         members=COMPLETION_MEMBERS,
         parse=parse_completion_request,
-        writer=completion_writer,
-        prompt_field="prompt",
+        api=Api.COMPLETIONS,
     )
 
 
@@ -184,6 +185,7 @@ def _completion_schemas() -> Mapping[str, Schema]:
 COMPLETIONS: Final = LlmEndpoint(
     path="/completions",
     streams=True,
+    events_of=partial(_events_of, path="/completions"),
     operation="text_completion",
     handling=_completions,
     schemas=_completion_schemas,
@@ -198,17 +200,16 @@ COMPLETIONS: Final = LlmEndpoint(
 
 @cache
 def _responses() -> Generating[Any]:
+    from calculators.language.generation_request import Api
     from calculators.llm.api.openai.responses_request import (
         RESPONSES_MEMBERS,
         parse_responses_request,
     )
-    from calculators.llm.api.openai.responses_writer import ResponsesAnswerWriter
 
     return Generating(
         members=RESPONSES_MEMBERS,
         parse=parse_responses_request,
-        writer=lambda request, fingerprint, verbose, ids: ResponsesAnswerWriter(request, verbose),
-        prompt_field="input",
+        api=Api.RESPONSES,
     )
 
 
@@ -225,6 +226,7 @@ def _responses_schemas() -> Mapping[str, Schema]:
 RESPONSES: Final = LlmEndpoint(
     path="/responses",
     streams=True,
+    events_of=partial(_events_of, path="/responses"),
     operation="chat",
     handling=_responses,
     schemas=_responses_schemas,
@@ -239,17 +241,16 @@ RESPONSES: Final = LlmEndpoint(
 
 @cache
 def _messages() -> Generating[Any]:
+    from calculators.language.generation_request import Api
     from calculators.llm.api.anthropic.messages_request import (
         MESSAGES_MEMBERS,
         parse_messages_request,
     )
-    from calculators.llm.api.anthropic.messages_writer import MessagesAnswerWriter
 
     return Generating(
         members=MESSAGES_MEMBERS,
         parse=parse_messages_request,
-        writer=lambda request, fingerprint, verbose, ids: MessagesAnswerWriter(request, verbose),
-        prompt_field="messages",
+        api=Api.MESSAGES,
     )
 
 
@@ -265,6 +266,7 @@ def _messages_schemas() -> Mapping[str, Schema]:
 MESSAGES: Final = LlmEndpoint(
     path="/messages",
     streams=True,
+    events_of=partial(_events_of, path="/messages"),
     error_form=ErrorForm.ANTHROPIC,
     operation="chat",
     handling=_messages,

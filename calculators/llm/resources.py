@@ -11,11 +11,12 @@ from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
-from calculators.llm.servable_loading import load_servable
+from calculators.llm.servable_loading import load_servable, make_servable
 from calculators.media.media_rules import MediaRules
 from calculators.model_cache import ModelCache
+from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
-from graph_runtime import NodePlan, ResourceError, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings
 
 RESOURCES_TAG = "LLM_NODE_RESOURCES"
 CONTEXTS_TAG = "LLM_NODE_EXECUTION_CONTEXTS"
@@ -43,6 +44,11 @@ class LlmResourceInitializer:
                     raise ResourceError(f"{field}: {problem}")
         return options.warnings
 
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """Return the identity of the engine; see `graph_runtime.SharingInitializer`."""
+        options = read_node_options(node, settings)
+        return model_identity(options.engine, paths=options.files())
+
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
         # In a thread: checks of adapters read the whole model file.
         options = await asyncio.to_thread(read_node_options, node, settings)
@@ -60,3 +66,18 @@ class LlmResourceInitializer:
         metrics = settings.metrics.of_node(node.config.name)
         servable.on_close = watch_engine(metrics, servable.engine)
         return servable
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> LlmServable:
+        """Return the model that ``resource`` has loaded, with parsers and limits of ``node``."""
+        assert isinstance(resource, LlmServable)
+        options = await asyncio.to_thread(read_node_options, node, settings)
+        with naming_node(node):
+            return make_servable(
+                resource.model,
+                options,
+                name=settings.model_name or node.config.name,
+                settings=settings.of(LlmSettings),
+                media=settings.of(MediaRules),
+            )

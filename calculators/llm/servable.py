@@ -5,43 +5,57 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from time import perf_counter_ns
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 
-from calculators.llm.answers.choice_output import ChoiceOutput, Parser, RawText
-from calculators.llm.answers.reasoning_count import ReasoningCount, turning_tokens
+from calculators.language.delta import Begun, ResolvedSampling
+from calculators.language.generation_request import Api, GenerationRequest
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import NO_TOOLS, Tools
+from calculators.language.usage import Usage
+from calculators.llm.answers.answer import Answer, parts_of
+from calculators.llm.answers.choice_output import ChoiceOutput
+from calculators.llm.answers.output_factory import OutputFactory
 from calculators.llm.answers.response import Verbose
-from calculators.llm.engine.engine import Engine
+from calculators.llm.api.neutral_request import resolved_request
+from calculators.llm.engine.engine import Engine, Part
 from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.messages import Ready as EngineReady
 from calculators.llm.grammar_process.client import Grammars
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.output_stream import TrimmedStream
+from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import Prompt
+from calculators.llm.prompt.messages import Ready as PromptsReady
 from calculators.llm.requests.chat_request import ChatRequest
-from calculators.llm.requests.generation_request import GenerationRequest
+from calculators.llm.requests.completion_request import CompletionRequest
+from calculators.llm.requests.generation_request import GenerationRequest as CheckedRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.model_length import TOO_LONG
+from calculators.llm.requests.model_length import TOO_LONG, fit_to_model
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import refuse_settings
-from calculators.llm.requests.template_arguments import TemplateArguments
-from calculators.llm.requests.tools import NO_TOOLS, Tools
+from calculators.llm.requests.tool_servers import refuse_servers
 from calculators.llm.requests.truncation import TRUNCATES, Truncation
-from calculators.llm.text.choice_text import ChoiceText
-from calculators.llm.text.stop_strings import StopStrings
-from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
-from calculators.llm.text.token_table import TokenTable
-from calculators.media.image import EncodedImage, ImageReference
+from calculators.media.image import EncodedImage, Image, ImageReference
+from calculators.media.limits import MAX_REQUEST_PIXELS
 from calculators.media.reader import ImageReader
 from calculators.media.tags import with_tags
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code
+from calculators.requests.request_record import GenerationRecord
+from graph_runtime import Cancelled, Code
 
 _NO_PARSERS: Final = OutputParsers(None, None)
+#: The member of a body with the prompt, for errors.
+_PROMPT_FIELDS: Final = {
+    Api.CHAT: "messages",
+    Api.COMPLETIONS: "prompt",
+    Api.RESPONSES: "input",
+    Api.MESSAGES: "messages",
+}
 
 
 class Prompts(Protocol):
@@ -59,6 +73,7 @@ class Prompts(Protocol):
         *,
         continues: bool = False,
         will_be_cut: bool = False,
+        call_form: CallForm | None = None,
     ) -> Prompt: ...
 
     async def encode(
@@ -115,38 +130,41 @@ class ModelProcesses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelProfile:
-    """The facts of a loaded model that requests and answers depend on.
+class LoadedModel:
+    """A model in its processes, and what is known once it is loaded.
+
+    The resources of a graph and of the changed graph that replaces it may have it in common.
 
     Attributes:
-        tokens: the vocabulary.
         defaults: settings of requests that leave them out, from the model's files.
+        length: tokens of prompt and answer together that the model can take; None: unknown.
+        engine_ready, prompts_ready: the first messages of the two processes.
+    """
+
+    processes: ModelProcesses
+    defaults: ModelDefaults
+    length: int | None
+    engine_ready: EngineReady
+    prompts_ready: PromptsReady
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """The facts about a model and its node that requests and answers depend on.
+
+    Attributes:
         parsers: the parsers of tool calls and reasoning.
+        call_form: the form of calls, for a template that knows no tools; else None.
         guides_tools: does the grammar of a request with tools follow the tools' schemas?
         adapters: names of adapters, which requests give as their model.
         fingerprint: OpenAI's ``system_fingerprint``: engine and model as they are now.
     """
 
-    tokens: TokenTable
-    defaults: ModelDefaults
     parsers: OutputParsers = _NO_PARSERS
+    call_form: CallForm | None = None
     guides_tools: bool = False
     adapters: Sequence[str] = ()
     fingerprint: str | None = None
-
-
-class _VisibleTokens(NamedTuple):
-    """The visible text of tokens.
-
-    Attributes:
-        hidden: ids of tokens without text.
-        pieces: the bytes of each token by id.
-        turning: ids of tokens in which reasoning may begin or end; None: any.
-    """
-
-    hidden: frozenset[int]
-    pieces: Sequence[bytes]
-    turning: frozenset[int] | None
 
 
 class LlmServable:
@@ -154,7 +172,7 @@ class LlmServable:
 
     def __init__(
         self,
-        processes: ModelProcesses,
+        model: LoadedModel,
         profile: ModelProfile,
         limits: ServingLimits,
         *,
@@ -167,26 +185,25 @@ class LlmServable:
             settings: the operator's, of all language models.
             images: reads the images of requests; None where the model takes text only.
         """
-        self._processes = processes
-        self.engine = processes.engine
-        self.prompts = processes.prompts
-        self.tokens = profile.tokens
-        self.defaults = profile.defaults
+        self.model = model
+        self.engine = model.processes.engine
+        self.prompts = model.processes.prompts
+        self.tokens = model.prompts_ready.tokens
+        self.defaults = model.defaults
         self.limits = limits
         self.fingerprint = profile.fingerprint
         self.guides_tools = profile.guides_tools
         self._adapters = frozenset(profile.adapters)
         self.parsers = profile.parsers
-        self._turning = self._find_turning()
-        self._without_tools = OutputParsers(None, self.parsers.reasoning)
+        #: Sent with every chat if the template knows no tools.
+        self._call_form = profile.call_form
+        self._outputs = OutputFactory(self.tokens, self.parsers, self.prompts.decode)
         self.settings = settings
         self._images = images
         #: Does the model read images? Then the engine answers only chats.
         self.sees_images = images is not None
         #: Called by `close`, before anything is closed.
         self.on_close: Callable[[], None] = lambda: None
-        #: By the texts of the special tokens that are shown; None: all are.
-        self._tables: dict[frozenset[str] | None, _VisibleTokens] = {}
 
     @property
     def unavailable_reason(self) -> str:
@@ -194,7 +211,172 @@ class LlmServable:
 
     async def close(self) -> None:
         self.on_close()
-        await self._processes.close()
+        await self.model.processes.close()
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that are running or waiting."""
+        return self.engine.unfinished
+
+    @property
+    def queue(self) -> int:
+        """The number of unfinished requests from which on further ones are refused."""
+        return self.limits.queue
+
+    async def generate(self, request: GenerationRequest, node: str) -> Answer:
+        """Do as `LanguageModel` says."""
+        record: GenerationRecord | None = None
+        if request.record is not None:
+            record = request.record.begin_generation(node, request.api)
+        checked = resolved_request(request, self.limits.request, self.defaults)
+        return await self.submit(checked, request, record)
+
+    async def submit(
+        self,
+        checked: CheckedRequest,
+        request: GenerationRequest,
+        record: GenerationRecord | None,
+        *,
+        logs_raw_text: bool = False,
+    ) -> Answer:
+        """Prompt a request that is checked, and submit it to the engine.
+
+        Args:
+            request: for the answer; its messages and prompts are not read.
+            logs_raw_text: where answers are logged, the record receives the model's raw text.
+
+        Raises:
+            RequestError: it cannot be answered.
+            Cancelled: the client has left.
+        """
+        limits = self.limits.request
+        self.check_room()
+        prompts = await self._prompts(checked, request.api)
+        if checked.truncation is not None:
+            prompts = [self._cut(prompt, checked, checked.truncation) for prompt in prompts]
+        ids = None
+        if checked.returns_token_ids and not self.sees_images:
+            ids = [prompt.input_ids for prompt in prompts]
+        verbose = Verbose(prompts[0].text) if self.settings.verbose_response else None
+        shown = verbose
+        parts: list[Part] = []
+        outputs: list[ChoiceOutput] = []
+        prompt_tokens = 0
+        keeps_texts = record is not None and record.keeps_texts
+        written: list[Verbose] = []
+        for prompt in prompts:
+            count = self.check_prompt(prompt.input_ids, param=prompt.param)
+            settings = fit_to_model(
+                checked.settings,
+                count,
+                limits.max_model_length,
+                param=prompt.param,
+                has_images=bool(prompt.images),
+                may_be_less=not checked.limits_itself,
+            )
+            settings = self.with_adapter(settings, checked.model)
+            settings = await self.with_grammar(settings, checked, prompt.text)
+            prompt_tokens += count
+            text = prompt.text if self.sees_images else ""
+            parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images))
+            for _ in range(settings.num_return_sequences):
+                if keeps_texts and logs_raw_text:
+                    verbose = verbose or Verbose(prompt.text)
+                    written.append(verbose)
+                # Prompt and raw text beside the answer are of the first choice.
+                outputs.append(
+                    self._outputs.output(
+                        checked,
+                        prompt.text,
+                        count,
+                        has_form=settings.grammar is not None,
+                        verbose=verbose,
+                    )
+                )
+                verbose = None
+        if self.sees_images:
+            _check_pixels(parts)
+        if request.client.is_disconnected:
+            raise Cancelled
+        generation = self.engine.submit(parts)
+        if record is not None:
+            record.submitted = perf_counter_ns()
+            record.prompt_tokens = prompt_tokens
+            record.max_tokens = checked.settings.max_new_tokens
+            if keeps_texts:
+                record.prompts = [prompt.text for prompt in prompts]
+        request.client.on_disconnect(generation.cancel)
+        return Answer(
+            Begun(
+                checked.n * len(prompts),
+                Usage(prompt_tokens, 0),
+                request,
+                request.answer_model,
+                self.fingerprint,
+                _resolved_sampling(checked.settings),
+                request.sources,
+                ids,
+            ),
+            generation,
+            outputs,
+            copies=checked.n // checked.settings.num_return_sequences,
+            pieces=self.tokens.pieces,
+            echoes=checked.settings.echo,
+            verbose=shown,
+            record=record,
+            written=written,
+        )
+
+    async def _prompts(self, request: CheckedRequest, api: Api) -> list[_Prompt]:
+        field = _PROMPT_FIELDS[api]
+        will_be_cut = request.truncation is not None
+        if isinstance(request, ChatRequest):
+            refuse_servers(request.tool_servers)
+            try:
+                prompt = await self.chat_prompt(
+                    request.messages,
+                    request.images,
+                    request.tools,
+                    request.template,
+                    will_be_cut=will_be_cut,
+                )
+            except RequestError as error:
+                # A template fails with what is no JSON schema, whose own error says more.
+                if error.code is Code.INVALID_ARGUMENT and request.tools.items:
+                    await self.with_grammar(request.settings, request, "")
+                if api is not Api.CHAT:
+                    # The template's messages do not correspond one by one to the client's.
+                    error.param = field
+                raise
+            return [_Prompt(prompt.input_ids, prompt.text, field, prompt.images)]
+        assert isinstance(request, CompletionRequest)
+        if self.sees_images:
+            raise RequestError(
+                "this model sees images and answers chats only: use /v3/chat/completions, "
+                "/v3/responses or /v3/messages"
+            )
+        made: list[_Prompt] = []
+        for number, text in enumerate(request.prompts):
+            param = field if len(request.prompts) == 1 else f"{field}[{number}]"
+            if isinstance(text, str):
+                prompt = await self.prompts.encode(
+                    text, add_special_tokens=request.add_special_tokens, will_be_cut=will_be_cut
+                )
+                made.append(_Prompt(prompt.input_ids, text, param))
+            else:
+                shown = self.tokens.decode(text, skip_special_tokens=False)
+                made.append(_Prompt(self.token_ids(text, param=param), shown, param))
+        return made
+
+    def _cut(self, prompt: _Prompt, request: CheckedRequest, truncation: Truncation) -> _Prompt:
+        # An answer needs a token at least; no limit of the client reserves more.
+        asked = request.settings.max_new_tokens if request.limits_itself else None
+        ids = self.cut_prompt(prompt.input_ids, truncation, 1 if asked is None else asked)
+        if len(ids) == len(prompt.input_ids):
+            return prompt
+        left = np.frombuffer(ids, dtype=np.int64).tolist()
+        text = self.tokens.decode(left, skip_special_tokens=False)
+        return prompt._replace(input_ids=ids, text=text)
 
     def check_room(self) -> None:
         """Refuse a request when too many are waiting.
@@ -237,6 +419,7 @@ class LlmServable:
             encoded,
             continues=template.continues,
             will_be_cut=will_be_cut,
+            call_form=self._call_form,
         )
 
     def cut_prompt(self, ids: bytes, truncation: Truncation, answer_tokens: int) -> bytes:
@@ -302,49 +485,6 @@ class LlmServable:
             )
         return array.tobytes()
 
-    def output(
-        self,
-        request: GenerationRequest,
-        prompt: str,
-        prompt_tokens: int,
-        *,
-        has_form: bool,
-        verbose: Verbose | None,
-    ) -> ChoiceOutput:
-        """Make the output of one choice.
-
-        ``has_form``: does it follow a grammar? ``verbose`` receives the raw text.
-        """
-        shown: frozenset[str] = frozenset()
-        parser: Parser | None = None
-        max_calls: int | None = None
-        thinks = False
-        if isinstance(request, ChatRequest):
-            schemas = request.tools.schemas if request.tools.items else None
-            parsers = self.parsers if schemas is not None else self._without_tools
-            thinks = parsers.reasoning is not None
-            if thinks or parsers.tool is not None:
-                stream = parsers.start(tools=schemas, prompt=prompt)
-                parser = TrimmedStream(stream) if has_form else stream
-                shown = parsers.special_tokens
-            max_calls = None if request.parallel_tool_calls or schemas is None else 1
-        visible = self._visible(skip_special_tokens=request.skip_special_tokens, shown=shown)
-        return ChoiceOutput(
-            ChoiceText(
-                self._text_stream(visible),
-                StopStrings(
-                    request.settings.stop_strings, include=request.include_stop_str_in_output
-                ),
-                echoed=prompt_tokens if request.settings.echo else 0,
-            ),
-            parser,
-            max_calls=max_calls,
-            raw=None
-            if verbose is None
-            else RawText(self._text_stream(self._visible(skip_special_tokens=False)), verbose),
-            reasoning=ReasoningCount(visible.turning, visible.hidden) if thinks else None,
-        )
-
     def with_adapter(self, settings: GenerationSettings, model: str) -> GenerationSettings:
         """Return the settings of a request to ``model``, with the adapter of that name, if any."""
         if model not in self._adapters:
@@ -352,7 +492,7 @@ class LlmServable:
         return msgspec.structs.replace(settings, adapter=model)
 
     async def with_grammar(
-        self, settings: GenerationSettings, request: GenerationRequest, prompt: str
+        self, settings: GenerationSettings, request: CheckedRequest, prompt: str
     ) -> GenerationSettings:
         """Return the settings with the grammar that the answer must follow, if there is one.
 
@@ -377,38 +517,37 @@ class LlmServable:
         param = "tools" if request.structured is None else request.structured.param
         refuse_settings(settings, param)
         return msgspec.structs.replace(
-            settings, grammar=await self._processes.grammars.check(form, param)
+            settings, grammar=await self.model.processes.grammars.check(form, param)
         )
 
-    def _visible(
-        self, *, skip_special_tokens: bool, shown: frozenset[str] = frozenset()
-    ) -> _VisibleTokens:
-        """Return the table for these tokens. ``shown``: texts of special tokens not to skip."""
-        key = shown if skip_special_tokens else None
-        table = self._tables.get(key)
-        if table is None:
-            hidden = frozenset[int]() if key is None else self.tokens.hidden(key)
-            turning = None if self._turning is None else self._turning - hidden
-            pieces = self.tokens.visible(hidden)
-            table = self._tables[key] = _VisibleTokens(hidden, pieces, turning)
-        return table
 
-    def _find_turning(self) -> frozenset[int] | None:
-        """Return the tokens in which reasoning may begin or end; None if that is unknown."""
-        reasoning = self.parsers.reasoning
-        if reasoning is None or not self.tokens.is_exact:
-            return None
-        tags = (*reasoning.start_tags, reasoning.end_tag, *reasoning.special_tokens)
-        return turning_tokens(tags, self.tokens.pieces)
+def _check_pixels(parts: Sequence[Part]) -> None:
+    """Limit the pixels of all parts, each of which sends its images to the engine.
 
-    def _text_stream(self, visible: _VisibleTokens) -> TextStream:
-        """Make the decoder of one sequence."""
-        if self.tokens.is_exact:
-            return TableText(visible.pieces, strips_space=self.tokens.strips_space)
-        return DecodedText(partial(self._decode, visible.hidden))
+    Raises:
+        RequestError: there are too many.
+    """
+    pixels = sum(image.width * image.height for part in parts for image in part.images)
+    if pixels > MAX_REQUEST_PIXELS:
+        raise RequestError(
+            f"{len(parts)} answers are too many for these images: once for each answer they have "
+            f"{pixels} pixels, and {MAX_REQUEST_PIXELS} are the maximum",
+            param="n",
+        )
 
-    async def _decode(self, hidden: frozenset[int], ids: Sequence[int]) -> str:
-        if len(hidden) == len(self.tokens.special):
-            return await self.prompts.decode(list(ids), skip_special_tokens=True)
-        shown = [each for each in ids if each not in hidden]
-        return await self.prompts.decode(shown, skip_special_tokens=False) if shown else ""
+
+class _Prompt(NamedTuple):
+    """A prompt, and the member of the request with it."""
+
+    input_ids: bytes
+    text: str
+    param: str
+    images: tuple[Image, ...] = ()
+
+
+def _resolved_sampling(settings: GenerationSettings) -> ResolvedSampling:
+    return ResolvedSampling(
+        (settings.temperature or 0) if settings.do_sample else 0,
+        1 if settings.top_p is None else settings.top_p,
+        settings.max_new_tokens,
+    )

@@ -27,7 +27,13 @@ from calculators.llm.prompt.messages import Ready as PromptsReady
 from calculators.llm.requests.model_defaults import read_generation_defaults
 from calculators.llm.requests.model_length import read_model_length
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.servable import LlmServable, ModelProcesses, ModelProfile, ServingLimits
+from calculators.llm.servable import (
+    LlmServable,
+    LoadedModel,
+    ModelProcesses,
+    ModelProfile,
+    ServingLimits,
+)
 from calculators.media.limits import MAX_IMAGES
 from calculators.media.media_rules import NO_MEDIA, MediaRules
 from calculators.media.reader import ImageReader
@@ -83,17 +89,26 @@ async def load_servable(
         name=name,
         max_tokens=length,
         sees_images=sees_images,
-        tool_parser=options.tool_parser,
+    )
+    grammars = GrammarChecker(str(source.path), name=name)
+    processes = ModelProcesses(
+        engine=engine, prompts=prompts, grammars=grammars, on_end=source.close
     )
     try:
         ready, prompts_ready = await asyncio.gather(
             engine.start(of_engine), prompts.start(of_prompts)
         )
         await source.loaded()
-        parsers = _parsers(options, prompts_ready, name)
+        model = LoadedModel(
+            processes=processes,
+            defaults=defaults,
+            length=length,
+            engine_ready=ready,
+            prompts_ready=prompts_ready,
+        )
+        servable = make_servable(model, options, name=name, settings=settings, media=media)
     except BaseException as error:
-        await asyncio.gather(engine.close(), prompts.close())
-        source.close()
+        await processes.close()
         if isinstance(error, LoadError):
             size = options.engine.cache_size
             hint = f" (cache_size: {size} means {size} GB)" if "cache size" in str(error) else ""
@@ -102,41 +117,58 @@ async def load_servable(
         raise
     if prompts_ready.template_problem:
         log.warning("%s: chat completions: %s", name, prompts_ready.template_problem)
-    if prompts_ready.writes_tools:
-        log.info("%s: the chat template knows no tools: requests have them in a message", name)
     if not prompts_ready.tokens.is_exact:
         log.warning("%s: text is decoded by the tokenizer itself, which costs time", name)
     log.info("%s: %s on %s, loaded in %.1f s", name, ready.engine, ready.device, ready.seconds)
+    return servable
+
+
+def make_servable(
+    model: LoadedModel,
+    options: NodeOptions,
+    *,
+    name: str,
+    settings: LlmSettings,
+    media: MediaRules = NO_MEDIA,
+) -> LlmServable:
+    """Return a node's view of a loaded model: its parsers and limits; see `load_servable`.
+
+    Raises:
+        ResourceError: the package that offers a parser is broken.
+    """
+    engine = options.engine
+    ready, prompts_ready = model.engine_ready, model.prompts_ready
+    parsers = _parsers(options, prompts_ready, name)
+    call_form = None
+    if not prompts_ready.knows_tools and parsers.tool is not None:
+        call_form = parsers.tool.call_form
+    if call_form is not None:
+        log.info("%s: the chat template knows no tools: requests have them in a message", name)
+    sees_images = engine.kind.sees_images
     return LlmServable(
-        ModelProcesses(
-            engine=engine,
-            prompts=prompts,
-            grammars=GrammarChecker(str(source.path), name=name),
-            on_end=source.close,
-        ),
+        model,
         ModelProfile(
-            tokens=prompts_ready.tokens,
-            defaults=defaults,
             parsers=parsers,
+            call_form=call_form,
             guides_tools=options.enable_tool_guided_generation,
-            adapters=[adapter.name for adapter in options.engine.adapters],
+            adapters=[adapter.name for adapter in engine.adapters],
             fingerprint=_fingerprint(ready, options),
         ),
         ServingLimits(
             request=RequestLimits(
                 max_tokens_limit=options.max_tokens_limit,
                 best_of_limit=options.best_of_limit,
-                max_model_length=length,
+                max_model_length=model.length,
                 max_images=MAX_IMAGES if sees_images else 0,
-                has_logprobs=kind.has_logprobs,
-                has_prompt_logprobs=not options.engine.enable_prefix_caching,
-                has_beams=options.engine.has_beams,
-                decoding_mode=options.engine.decoding_mode,
+                has_logprobs=engine.kind.has_logprobs,
+                has_prompt_logprobs=not engine.enable_prefix_caching,
+                has_beams=engine.has_beams,
+                decoding_mode=engine.decoding_mode,
             ),
             queue=settings.request_limit,
             batch_without_split=None
-            if options.engine.dynamic_split_fuse or not kind.batches
-            else options.engine.max_num_batched_tokens,
+            if engine.dynamic_split_fuse or not engine.kind.batches
+            else engine.max_num_batched_tokens,
             prompt=options.max_prompt_tokens,
             cache=ready.cache_tokens or None,
         ),

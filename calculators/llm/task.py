@@ -19,10 +19,20 @@ if TYPE_CHECKING:
 
 
 def _register(registry: Registry) -> None:
+    from calculators.llm.generation_request_reader_calculator import (
+        GenerationRequestReaderCalculator,
+    )
+    from calculators.llm.generation_response_writer_calculator import (
+        GenerationResponseWriterCalculator,
+    )
     from calculators.llm.http_llm_calculator import HttpLLMCalculator
+    from calculators.llm.llm_calculator import LLMCalculator
     from calculators.llm.resources import LlmResourceInitializer
 
     registry.register_calculator(HttpLLMCalculator)
+    registry.register_calculator(GenerationRequestReaderCalculator)
+    registry.register_calculator(LLMCalculator)
+    registry.register_calculator(GenerationResponseWriterCalculator)
     registry.register_resource_initializer(LlmResourceInitializer())
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from calculators.openvino.model import Model
 from calculators.openvino.model_folder import NO_FILE, SUFFIXES, model_in, versions_in
 from calculators.openvino.model_loading import load_model
 from calculators.openvino.model_settings import ModelSettings
-from graph_runtime import GraphError, NotFoundError
+from graph_runtime import GraphError, NotFoundError, identity_of
 from graph_runtime.errors import did_you_mean
+
+
+class _Loaded(NamedTuple):
+    """A model, and the identity of its files before it was read; "" if they changed meanwhile."""
+
+    model: Model
+    identity: str
 
 
 class DirectoryModels:
@@ -38,7 +46,18 @@ class DirectoryModels:
             target_device=target_device, plugin_config=dict(plugin_config or {}), nireq=nireq
         )
         self._lock = threading.Lock()
-        self._models: dict[tuple[str, int], Model] = {}
+        self._models: dict[tuple[str, int], _Loaded] = {}
+        #: Models that were loaded for the graph before, until this one needs them.
+        self._before: dict[tuple[str, int], _Loaded] = {}
+
+    def follow(self, other: DirectoryModels) -> None:
+        """Take models that ``other`` has used from there, unless their files have changed.
+
+        Both have the same settings.
+        """
+        # What was not used between two changes of a graph is not kept for ever. Without the lock,
+        # which a thread holds while it loads a model: a dict is copied in one step.
+        self._before = dict(other._models or other._before)
 
     async def get(self, name: str, version: int | None = None) -> Model:
         """The model, loaded in a thread; see `calculators.openvino.model_provider.ModelProvider`.
@@ -61,10 +80,17 @@ class DirectoryModels:
     def _get(self, name: str, version: int | None) -> Model:
         with self._lock:
             file, found = self._find(name, version)
-            model = self._models.get((name, found))
-            if model is None:
-                model = self._models[name, found] = self._load(file, name, found)
-            return model
+            key = name, found
+            loaded = self._models.get(key)
+            if loaded is None:
+                identity = _identity_of(file)
+                loaded = self._before.pop(key, None)
+                if loaded is None or loaded.identity != identity:
+                    loaded = None  # free it first
+                    model = self._load(file, name, found)
+                    loaded = _Loaded(model, identity if _identity_of(file) == identity else "")
+                self._models[key] = loaded
+            return loaded.model
 
     def _find(self, name: str, version: int | None) -> tuple[Path, int]:
         """The model's file and version."""
@@ -107,6 +133,11 @@ class DirectoryModels:
             f'there is no model "{name}": neither {name}/1/model.xml nor {name}.xml beside the '
             f"graph.{did_you_mean(name, known)}"
         )
+
+
+def _identity_of(file: Path) -> str:
+    """Return the identity of a model's files: weights have the name of their model."""
+    return identity_of(files=[file, *file.parent.glob(f"{glob.escape(file.stem)}.*")])
 
 
 def _model_file(folder: Path, name: str, version: int) -> Path:

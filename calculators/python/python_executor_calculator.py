@@ -11,12 +11,12 @@ from calculators.python.python_node import PythonNode
 from calculators.python.tags import LOOPBACK, REQUEST_TAGS, RESPONSE_TAGS
 from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.tasks.node_resource import node_resource
 from graph_runtime import (
     Calculator,
     CalculatorContext,
     CalculatorContract,
     Code,
-    GraphError,
     In,
     Out,
     SideIn,
@@ -100,13 +100,7 @@ class PythonExecutorCalculator(Calculator):
             contract.set_apart(LOOPBACK)
 
     def open(self, cc: CalculatorContext) -> None:
-        node = cc.side(self.resources).get(cc.node_name)
-        if node is None:
-            raise GraphError(
-                f"Could not find initialized Python node named: {cc.node_name}",
-                code=Code.FAILED_PRECONDITION,
-            )
-        self._node: PythonNode = node
+        self._node: PythonNode = node_resource(cc, self.resources, "Python")
         self._places = {shard.name: place for place, shard in enumerate(cc.output_list)}
         self._loops = cc.is_connected(self.next_turn)
         self._execution: Execution | None = None

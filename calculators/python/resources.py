@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from calculators.child_process.supervisor import LoadError
+from calculators.model_identity import model_identity
 from calculators.python.handler_file import HandlerFileError
 from calculators.python.handler_options import CALCULATOR, OPTIONS_TYPE
 from calculators.python.handler_settings import HandlerSettings
@@ -17,11 +19,21 @@ from calculators.python.process_instance import ProcessInstance
 from calculators.python.python_node import PythonNode
 from calculators.python.tags import LOOPBACK, RESPONSE_TAGS
 from calculators.python.thread_instance import load_in_thread
-from graph_runtime import LoadProgress, NodePlan, ResourceError, ResourceSettings, find_options
+from graph_runtime import (
+    LoadProgress,
+    NodePlan,
+    NodeResource,
+    ResourceError,
+    ResourceSettings,
+    find_options,
+)
+from graph_runtime.regular_file import read_regular_file
 
 RESOURCES_TAG: Final = "PYTHON_NODE_RESOURCES"
 #: Limit of instances: more threads or processes than this are of no use on any machine.
 MAX_INSTANCES: Final = 256
+#: Bytes of a handler's file; a larger one is no code.
+_LARGEST_CODE: Final = 16 * 1024 * 1024
 
 
 class PythonResourceInitializer:
@@ -46,6 +58,28 @@ class PythonResourceInitializer:
             return await _loaded(handler, options, settings.progress)
         except (HandlerFileError, LoadError) as error:
             raise _handler_error(node, error) from error
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`. All that a handler may import or read counts, as
+        far as it is beside its file."""
+        options = _checked(node)
+        handler = _handler_settings(node, settings, options.handler_path)
+        path = Path(handler.path)
+        try:
+            code = hashlib.sha256(read_regular_file(path, _LARGEST_CODE)).hexdigest()
+        except OSError:  # `make` says what is wrong
+            return None
+        folder = path.parent
+        return model_identity(
+            *(handler, options.SerializeToString(deterministic=True), code),
+            paths=(folder, *folder.glob("*.py"), *folder.glob("*/*.py")),
+        )
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> NodeResource:
+        """Return ``resource``: all options belong to its identity."""
+        return resource
 
 
 def _checked(node: NodePlan) -> Any:

@@ -19,6 +19,17 @@ INT32_MAX: Final = 2**31 - 1
 _SHOWN_CHARACTERS: Final = 40
 
 
+def body_object(value: object) -> dict[str, Any]:
+    """Return a parsed body that is a JSON object.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    if not isinstance(value, dict):
+        raise RequestError(f"The body must be a JSON object, not {describe(value)}")
+    return value
+
+
 def invalid(path: str, why: str) -> RequestError:
     """The error for a member with a wrong value; ``why`` completes the sentence."""
     return RequestError(

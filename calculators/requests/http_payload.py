@@ -131,3 +131,13 @@ class HttpPayload:
     form: MultipartForm | None = None
     method: str = "POST"
     messages: Messages | None = None
+
+    def json(self) -> Any:
+        """Return the parsed body.
+
+        Raises:
+            RequestError: it is not JSON.
+        """
+        if self.parsed_json is None:
+            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        return self.parsed_json

@@ -7,7 +7,7 @@ are of ``time.perf_counter_ns``; 0 means "not reached".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -55,6 +55,53 @@ class GenerationRecord:
     answers: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class ToolCallRecord:
+    """One call of a tool that this server ran.
+
+    Attributes:
+        node: the node's name.
+        server: the label of the server that has the tool.
+        arguments: the text that the model wrote, if texts are kept; else "".
+        ended: 0 if the call was given up.
+        output_bytes: the length of the result that the model got.
+        error: True if the call failed.
+        exceeded: the bound of the node because of which the call was not made; "" if it was.
+    """
+
+    node: str
+    name: str
+    server: str
+    arguments: str = ""
+    began: int = field(default_factory=perf_counter_ns)
+    ended: int = 0
+    output_bytes: int = 0
+    error: bool = False
+    exceeded: str = ""
+
+    def end(self, output_bytes: int, error: bool) -> None:
+        """Note the end of the call."""
+        self.ended = perf_counter_ns()
+        self.output_bytes = output_bytes
+        self.error = error
+
+
+class RouteTaken(NamedTuple):
+    """A choice of a model for a request, or for a part of it.
+
+    Attributes:
+        name: the route's or model's name in the graph.
+        why: the rule, or the failure of the model before it.
+        passed_over: names of routes that would have taken the request and could not.
+        time: of the choice.
+    """
+
+    name: str
+    why: str
+    passed_over: tuple[str, ...]
+    time: int
+
+
 class ClientIdentity(NamedTuple):
     """The sender of a request, for the scheduling of clients. It grants no rights.
 
@@ -89,7 +136,12 @@ class RequestRecord:
         unknown_members: the rule for members of its body that no endpoint knows.
         warnings: texts for the client about a request that is answered all the same; at most
             `MOST_WARNINGS`.
+        tool_calls: calls of tools that this server ran; the last `KEPT`.
         forgets: called with a generation that is dropped from ``generations``.
+        routes: choices of models by routers and fall-backs; the last `KEPT`.
+        waits_for: returns the names of the nodes whose calls have not returned; none before and
+            after a run.
+        deadline: when the front ends it, in seconds of ``time.monotonic()``; None: it does not.
         runs: runs of graphs, with their names, if the request is traced; the last `KEPT`.
     """
 
@@ -104,11 +156,23 @@ class RequestRecord:
     trace_id: str = ""
     generations: list[GenerationRecord] = field(default_factory=list)
     runs: list[tuple[str, CallTimes]] = field(default_factory=list)
+    tool_calls: list[ToolCallRecord] = field(default_factory=list)
+    routes: list[RouteTaken] = field(default_factory=list)
     unknown_members: UnknownMembers = UnknownMembers.REFUSE
     warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
+    waits_for: Callable[[], Sequence[str]] = tuple
+    deadline: float | None = None
     _earlier_prompt_tokens: int = 0
     _earlier_completion_tokens: int = 0
+
+    def unanswered(self, text: str) -> str:
+        """Return the text of an exceeded time limit, with the nodes that the request waits for."""
+        names = ", ".join(f'"{name}"' for name in self.waits_for())
+        if not names:
+            return text
+        who = f"nodes {names} have" if "," in names else f"node {names} has"
+        return f"{text}: {who} not returned"
 
     def begin_generation(self, node: str, operation: str) -> GenerationRecord:
         """Add a generation: a language model begins the request, or a part of it."""
@@ -121,6 +185,20 @@ class RequestRecord:
         generation = GenerationRecord(node, operation, keeps_texts=self.keeps_texts)
         self.generations.append(generation)
         return generation
+
+    def begin_tool_call(self, node: str, name: str, server: str, arguments: str) -> ToolCallRecord:
+        """Add a call of a tool; ``arguments`` are kept only if the record keeps texts."""
+        if len(self.tool_calls) == KEPT:
+            del self.tool_calls[0]
+        call = ToolCallRecord(node, name, server, arguments if self.keeps_texts else "")
+        self.tool_calls.append(call)
+        return call
+
+    def note_route(self, name: str, why: str, passed_over: tuple[str, ...] = ()) -> None:
+        """Add a choice of a model."""
+        if len(self.routes) == KEPT:
+            del self.routes[0]
+        self.routes.append(RouteTaken(name, why, passed_over, perf_counter_ns()))
 
     def begin_run(self, graph: str) -> CallTimes:
         """Add a run of a graph; returns the recorder of its calls."""

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 from calculators.requests import fields
 from calculators.requests.common_members import EVERYWHERE, read_model
 from calculators.requests.fields import INT32_MAX
-from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, read_members, table
 from calculators.requests.readers import BOOLEAN, Choice, Integer, Value
 from calculators.requests.schema import Schema, array, integer, one_of, record, string
@@ -86,9 +85,7 @@ def parse_tokenize_request(value: object, members: Members = TOKENIZE_MEMBERS) -
     Raises:
         RequestError: the first member that is wrong.
     """
-    if not isinstance(value, dict):
-        raise RequestError(f"The body must be a JSON object, not {fields.describe(value)}")
-    body = read_members(value, members)
+    body = read_members(fields.body_object(value), members)
     texts = _read_texts(body)
     max_length = body.get("max_length")
     pads = body.get("pad_to_max_length", False) and max_length is not None

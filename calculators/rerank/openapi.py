@@ -19,14 +19,13 @@ from calculators.requests.schema import (
 from calculators.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.rerank.rerank_request import RERANK_MEMBERS
 from calculators.rerank.score_request import SCORE_MEMBERS
-from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     JSON,
-    Operation,
     TaskDescription,
     answer,
     media,
     paths_of,
+    posted,
 )
 from calculators.text_models.openapi import describe_tokenizing, with_timeout
 
@@ -102,15 +101,11 @@ def describe(model: str) -> TaskDescription:
     """Operations and schemas. ``model``: a name for the examples."""
     texts = ["Paris is the capital of France.", "Cats sleep."]
     query = "What is the capital of France?"
-    rerank = Operation(
-        method="post",
-        paths=paths_of(RERANK),
+    rerank = posted(
+        paths_of(RERANK),
         id="rerank",
         tag="Rerank",
         summary="Order documents by their relevance to a query",
-        form=ErrorForm.OPENAI,
-        runs_graph=True,
-        parameters=("Timeout",),
         body={
             JSON: media(
                 ref("RerankRequest"),
@@ -119,15 +114,11 @@ def describe(model: str) -> TaskDescription:
         },
         answers={200: answer("The documents.", {JSON: media(ref("RerankResponse"))})},
     )
-    score = Operation(
-        method="post",
-        paths=paths_of(SCORE),
+    score = posted(
+        paths_of(SCORE),
         id="score",
         tag="Rerank",
         summary="A score for each pair of texts",
-        form=ErrorForm.OPENAI,
-        runs_graph=True,
-        parameters=("Timeout",),
         body={
             JSON: media(
                 ref("ScoreRequest"), two_pairs={"model": model, "text_1": query, "text_2": texts}

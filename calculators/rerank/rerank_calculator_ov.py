@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import set_current_record
+from calculators.requests.payload_calculator import PayloadCalculator
 from calculators.rerank.answers import rerank_answer, score_answer
 from calculators.rerank.rerank_request import parse_rerank_request
 from calculators.rerank.score_request import parse_score_request
 from calculators.rerank.servable import RerankServable
+from calculators.tasks.node_resource import node_resource
 from calculators.text_models.large_bodies import off_loop
 from calculators.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
 from graph_runtime import (
-    Calculator,
     CalculatorContext,
     Code,
-    GraphError,
-    In,
     Out,
     SideIn,
 )
 
 
-class RerankCalculatorOV(Calculator):
+class RerankCalculatorOV(PayloadCalculator):
     """Answers requests to ``/v3/rerank``, ``/v1/score``, ``/v3/tokenize`` and ``/v3/detokenize``.
 
     Pairs are tokenized and computed in the model's own process; no thread waits. The tags are
@@ -48,32 +46,15 @@ class RerankCalculatorOV(Calculator):
     Source: OpenVINO Model Server ``rerank/rerank_calculator_ov.cc``.
     """
 
-    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
-    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
-    response = Out[bytes]("RESPONSE_PAYLOAD", optional=True)
-    http_response = Out[bytes]("HTTP_RESPONSE_PAYLOAD", optional=True)
     resources = SideIn[dict[str, Any]]("RERANK_NODE_RESOURCES")
 
     def open(self, cc: CalculatorContext) -> None:
-        servable = cc.side(self.resources).get(cc.node_name)
-        if servable is None:
-            raise GraphError(
-                f"Could not find initialized rerank node named: {cc.node_name}",
-                code=Code.FAILED_PRECONDITION,
-            )
-        self._servable: RerankServable = servable
+        self._servable: RerankServable = node_resource(cc, self.resources, "rerank")
 
-    async def process(self, cc: CalculatorContext) -> None:
-        for request, response in (
-            (self.request, self.response),
-            (self.http_request, self.http_response),
-        ):
-            if cc.is_connected(request) and not cc.is_empty(request):
-                cc.emit(response, await self._answer(cc.take(request)))
+    async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
+        cc.emit(response, await self._answer(payload))
 
     async def _answer(self, payload: HttpPayload) -> bytes:
-        # Child processes take turns by client; this task may be anybody's.
-        set_current_record(payload.record)
         path = payload.uri.partition("?")[0]
         if path.endswith("/detokenize"):
             return await answer_detokenize(self._servable.model, payload)
@@ -84,9 +65,7 @@ class RerankCalculatorOV(Calculator):
                 "a reranking model answers /v3/rerank and /v3/score, and the same under /v1",
                 code=Code.NOT_FOUND,
             )
-        body = payload.parsed_json
-        if body is None:
-            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        body = payload.json()
         size = len(payload.body)
         # A client that names no model gets the name of the only one, which the front has found.
         named = payload.record.model if payload.record is not None else ""

@@ -152,9 +152,7 @@ def parse_rerank_request(body: object) -> RerankRequest:
     Raises:
         RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    read = read_members(body, RERANK_MEMBERS)
+    read = read_members(fields.body_object(body), RERANK_MEMBERS)
     if read.get("query") is None:
         raise RequestError("query field is missing in request", param="query")
     path = _either(read, "documents", "texts") or "documents"

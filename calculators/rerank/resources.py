@@ -7,11 +7,12 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from calculators.model_identity import model_identity
 from calculators.rerank.node_options import read_rerank_options
 from calculators.rerank.servable import HEAD, RerankServable
 from calculators.tasks.options import naming_node
 from calculators.text_models.model_options import compiled_entry
-from graph_runtime import NodePlan, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "RERANK_NODE_RESOURCES"
 
@@ -42,3 +43,16 @@ class RerankResourceInitializer:
         with naming_node(node):
             await servable.start(settings.progress)
         return servable
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        model = read_rerank_options(node, settings).model
+        return model_identity(model, paths=(model.directory,))
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> RerankServable:
+        """Return the model of ``resource`` with the other options of ``node``."""
+        assert isinstance(resource, RerankServable)
+        options = await asyncio.to_thread(read_rerank_options, node, settings)
+        return resource.with_options(options)

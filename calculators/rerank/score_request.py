@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.requests import fields
-from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, read_members, table
 from calculators.requests.readers import Value
 from calculators.requests.schema import Schema, array, one_of
@@ -76,9 +75,7 @@ def parse_score_request(body: object) -> ScoreRequest:
     Raises:
         RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    read = read_members(body, SCORE_MEMBERS)
+    read = read_members(fields.body_object(body), SCORE_MEMBERS)
     first, second = _used_names(read)
     queries, documents = read[first], texts_of(read[second], (), second)
     if len(queries) not in (1, len(documents)):

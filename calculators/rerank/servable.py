@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -78,6 +79,12 @@ class RerankServable:
             ResourceError: it cannot be loaded; nothing is left running.
         """
         await self.model.start(progress)
+
+    def with_options(self, options: RerankOptions) -> RerankServable:
+        """Return a servable of the same process, for a node with other options of its model."""
+        servable = copy.copy(self)
+        servable._most = options.max_allowed_chunks
+        return servable
 
     @property
     def pid(self) -> int | None:

@@ -35,6 +35,7 @@ from calculators.tasks.operation import (
     answer,
     events,
     media,
+    posted,
     prefixed,
 )
 
@@ -121,15 +122,10 @@ def describe(model: str) -> TaskDescription:
 
 
 def _operation(path: str, id: str, summary: str, content: dict[str, Any]) -> Operation:
-    return Operation(
-        method="post",
-        paths=prefixed(path),
+    return posted(
+        prefixed(path),
         id=id,
-        tag="OpenAI",
         summary=summary,
-        form=ErrorForm.OPENAI,
-        runs_graph=True,
-        parameters=("Timeout",),
         body={FORM: media(ref(f"{id[0].upper()}{id[1:]}Request"))},
         answers={200: answer("The text.", content)},
     )

@@ -9,11 +9,12 @@ from typing import Final
 
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
+from calculators.model_identity import model_identity
 from calculators.speech_to_text.node_options import SpeechToTextOptions, read_speech_options
 from calculators.speech_to_text.servable import SpeechToTextServable
 from calculators.speech_to_text.speech_metrics import SpeechMetrics
 from calculators.tasks.options import naming_node
-from graph_runtime import NodePlan, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "STT_NODE_RESOURCES"
 _CALCULATORS: Final = ("S2tCalculator", "SpeechToTextCalculator")
@@ -49,6 +50,17 @@ class SpeechToTextResourceInitializer:
         with naming_node(node):
             await servable.start(settings.progress)
         return servable
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        options = read_speech_options(node, settings)
+        return model_identity(options, paths=(options.directory,))
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> NodeResource:
+        """Return ``resource``: all options belong to its identity."""
+        return resource
 
 
 def _cache_entry(options: SpeechToTextOptions, cache: ModelCache) -> CacheEntry | None:

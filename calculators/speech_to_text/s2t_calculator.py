@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from calculators.requests.http_payload import HttpPayload, Messages, RequestError
-from calculators.requests.request_record import set_current_record
+from calculators.requests.payload_calculator import PayloadCalculator
 from calculators.speech_to_text.answers import delta_event, done_event, whole_answer
 from calculators.speech_to_text.realtime.session import RealtimeSession
 from calculators.speech_to_text.request import (
@@ -18,12 +18,11 @@ from calculators.speech_to_text.request import (
 )
 from calculators.speech_to_text.servable import SpeechToTextServable
 from calculators.speech_to_text.spoken_text import SpokenText
+from calculators.tasks.node_resource import node_resource
 from graph_runtime import (
-    Calculator,
     CalculatorContext,
     CalculatorContract,
     Code,
-    GraphError,
     In,
     Out,
     SideIn,
@@ -32,7 +31,7 @@ from graph_runtime import (
 _PATHS: Final = (TRANSCRIPTIONS, TRANSLATIONS)
 
 
-class S2tCalculator(Calculator):
+class S2tCalculator(PayloadCalculator):
     """Answers a request with a file of sound with its text.
 
     A streamed answer is one packet for each piece of text, with the timestamps 0, 1, and so on.
@@ -66,11 +65,7 @@ class S2tCalculator(Calculator):
     Source: OpenVINO Model Server ``audio/speech_to_text/s2t_calculator.cc``.
     """
 
-    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
-    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
     turn = In[bool]("LOOPBACK", optional=True)
-    http_response = Out[object]("HTTP_RESPONSE_PAYLOAD", optional=True)
-    response = Out[object]("RESPONSE_PAYLOAD", optional=True)
     next_turn = Out[bool]("LOOPBACK", optional=True)
     resources = SideIn[dict[str, Any]]("STT_NODE_RESOURCES")
     timestamp_offset = None
@@ -80,26 +75,14 @@ class S2tCalculator(Calculator):
         contract.set_apart("LOOPBACK")
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable = find_servable(cc, cc.side(self.resources))
+        self._servable: SpeechToTextServable = node_resource(cc, self.resources, "STT")
         self._spoken: SpokenText | None = None
-
-    async def process(self, cc: CalculatorContext) -> None:
-        for request, response in (
-            (self.http_request, self.http_response),
-            (self.request, self.response),
-        ):
-            if cc.is_connected(request) and not cc.is_empty(request):
-                await self._answer(cc, cc.take(request), response)
 
     def close(self, cc: CalculatorContext) -> None:
         if self._spoken is not None:
             self._spoken.cancel()
 
-    async def _answer(
-        self, cc: CalculatorContext, payload: HttpPayload, response: Out[object]
-    ) -> None:
-        # Child processes take turns by client, whom they find by the task's record.
-        set_current_record(payload.record)
+    async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
         if payload.messages is not None:
             await self._converse(cc, payload, payload.messages, response)
             return
@@ -127,7 +110,7 @@ class S2tCalculator(Calculator):
         cc: CalculatorContext,
         payload: HttpPayload,
         messages: Messages,
-        response: Out[object],
+        response: Out[Any],
     ) -> None:
         model = "" if payload.record is None else payload.record.model
         is_old = "realtime=v1" in payload.headers.get("openai-beta", "")
@@ -139,22 +122,6 @@ class S2tCalculator(Calculator):
                 cc.emit(response, event, at=time)
                 cc.flush()
                 time += 1
-
-
-def find_servable(cc: CalculatorContext, resources: dict[str, Any]) -> SpeechToTextServable:
-    """Return the resource of the context's node.
-
-    Raises:
-        GraphError: there is none.
-    """
-    servable = resources.get(cc.node_name)
-    if servable is None:
-        raise GraphError(
-            f"Could not find initialized STT node named: {cc.node_name}",
-            code=Code.FAILED_PRECONDITION,
-        )
-    found: SpeechToTextServable = servable
-    return found
 
 
 def _parsed(payload: HttpPayload) -> SpeechRequest:

@@ -15,9 +15,9 @@ from calculators.audio.sound import Sound
 from calculators.audio.sound_reader import SoundReader
 from calculators.audio.speech_recognizer import Segment, SpeechSettings, Transcript, Word
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.child_process.supervisor import LoadError
 from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY, finish
+from calculators.model_cache.compiled_models import PROPERTY
+from calculators.model_cache.loading import loading
 from calculators.requests.http_payload import RequestError
 from calculators.speech_to_text.languages import code_of, listed, name_of
 from calculators.speech_to_text.messages import Load, Recognize, Recognized
@@ -25,7 +25,7 @@ from calculators.speech_to_text.node_options import SpeechToTextOptions
 from calculators.speech_to_text.pipeline_process import RETRY_AFTER, Lost, PipelineProcess
 from calculators.speech_to_text.speech_metrics import SpeechMetrics
 from calculators.speech_to_text.spoken_text import SpokenText
-from graph_runtime import Cancelled, Code, LoadProgress, ResourceError
+from graph_runtime import Cancelled, Code, LoadProgress
 
 #: Samples per second that speech models hear.
 SAMPLE_RATE: Final = 16_000
@@ -90,18 +90,12 @@ class SpeechToTextServable:
         Raises:
             ResourceError: it cannot be loaded; nothing is left running.
         """
-        try:
+        async with loading(self._entry, self.close):
             await self._reader.start()
             # One after the other: the first fills the cache of compiled models for the others.
             for process in self._processes:
                 await process.start(progress)
                 progress = None
-            await asyncio.to_thread(finish, self._entry)
-        except BaseException as error:
-            await self.close()
-            if isinstance(error, LoadError):
-                raise ResourceError(f"the model cannot be loaded: {error}") from None
-            raise
         self._metrics.follow(
             waiting=lambda: len(self._turns),
             restarts=lambda: sum(each.restarts for each in self._processes),

@@ -71,6 +71,35 @@ class TaskDescription:
     schemas: Mapping[str, Schema]
 
 
+def posted(
+    paths: Mapping[str, str],
+    *,
+    id: str,
+    summary: str,
+    body: Mapping[str, Mapping[str, Any]],
+    answers: Mapping[int, Mapping[str, Any]],
+    tag: str = "OpenAI",
+    about: str = "",
+) -> Operation:
+    """Return the operation of an endpoint that takes a body and has OpenAI's errors.
+
+    A graph answers it; see `Operation`.
+    """
+    return Operation(
+        method="post",
+        paths=paths,
+        id=id,
+        tag=tag,
+        summary=summary,
+        about=about,
+        form=ErrorForm.OPENAI,
+        runs_graph=True,
+        parameters=("Timeout",),
+        body=body,
+        answers=answers,
+    )
+
+
 def prefixed(rest: str) -> dict[str, str]:
     """Return the paths of an endpoint under all prefixes, for `Operation.paths`."""
     return {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -50,6 +51,8 @@ class TextClassifier:
         """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
         self._options = options
         self._name = name
+        #: The outputs of the model; 0: it does not say.
+        self._columns = 0
         self.max_tokens = options.model.max_tokens
         self._model = TextModel(
             "calculators.text_classification.process",
@@ -69,11 +72,23 @@ class TextClassifier:
                 nothing is left running.
         """
         ready = await self._model.start(progress)
+        self._columns = ready.columns
         try:
             self.classes = self._options.classes_of(ready.columns)
         except ResourceError:
             await self._model.close()
             raise
+
+    def with_options(self, options: ClassifierOptions) -> TextClassifier:
+        """Return a classifier of the same process, for a node with other options of its model.
+
+        Raises:
+            ResourceError: the model's classes are not those of the options.
+        """
+        classifier = copy.copy(self)
+        classifier._options = options
+        classifier.classes = options.classes_of(self._columns)
+        return classifier
 
     @property
     def pid(self) -> int | None:
@@ -137,6 +152,24 @@ class TextClassifier:
             )
 
         return await _made(made, outputs)
+
+    async def flagged(self, texts: Sequence[str]) -> list[str]:
+        """Return the categories of moderations that any of the texts has, the highest score first.
+
+        ``texts``: at least one, none of them empty.
+
+        Raises:
+            RequestError: as `classify`.
+        """
+        read = [text.encode(errors="replace").decode() for text in texts]
+        outputs = await self._ask(Texts(texts=read, places=["text"] * len(read)))
+        scores = apply(self.classes.function, outputs.values).max(axis=0)
+        found: dict[str, float] = {}
+        for rule in self.classes.rules:
+            score = float(scores[rule.label])
+            if score >= rule.threshold:
+                found[rule.category] = max(score, found.get(rule.category, score))
+        return sorted(found, key=lambda category: -found[category])
 
     async def scores_of(self, text: str) -> Floats:
         """Return the scores of a text, ``[classes]``; the means over its windows.

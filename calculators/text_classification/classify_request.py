@@ -7,7 +7,6 @@ from typing import Final
 
 from calculators.requests import fields
 from calculators.requests.common_members import ABOUT_THE_CLIENT
-from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
 from calculators.requests.readers import BOOLEAN, Value
 from calculators.requests.schema import array, one_of, string
@@ -62,9 +61,7 @@ def parse_classify_request(body: object) -> ClassifyRequest:
     Raises:
         RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    read = read_members(body, CLASSIFY_MEMBERS)
+    read = read_members(fields.body_object(body), CLASSIFY_MEMBERS)
     if "input" not in read:
         raise fields.missing("input", "a string or an array of strings")
     names = ("use_activation", "activation", "softmax")

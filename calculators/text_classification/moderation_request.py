@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from calculators.requests import fields
 from calculators.requests.common_members import ABOUT_THE_CLIENT
-from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, read_members, table
 from calculators.requests.readers import Value
 from calculators.requests.schema import array, one_of, string, tagged
@@ -64,9 +63,7 @@ def parse_moderation_request(body: object) -> ModerationRequest:
     Raises:
         RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    read = read_members(body, MODERATION_MEMBERS)
+    read = read_members(fields.body_object(body), MODERATION_MEMBERS)
     value = read.get("input")
     if value is None:
         raise fields.missing("input", "a string, an array of strings, or an array of text parts")

@@ -53,7 +53,7 @@ class ClassifierOptions:
         """Return the classes of the model, which has so many outputs; 0: it does not say.
 
         Raises:
-            ResourceError: these are not as many as there are labels.
+            ResourceError: the number of labels is another.
         """
         columns = columns or len(self.labels)
         if not columns:

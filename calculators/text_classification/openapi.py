@@ -18,7 +18,6 @@ from calculators.requests.schema import (
     ref,
     string,
 )
-from calculators.tasks.endpoint import ErrorForm
 from calculators.tasks.operation import (
     JSON,
     TIMEOUT,
@@ -27,6 +26,7 @@ from calculators.tasks.operation import (
     answer,
     media,
     paths_of,
+    posted,
 )
 from calculators.text_classification.categories import CATEGORIES
 from calculators.text_classification.classify_request import CLASSIFY_MEMBERS
@@ -141,15 +141,11 @@ def describe(model: str) -> TaskDescription:
 def _operation(
     endpoint: str, name: str, tag: str, summary: str, body: Schema, response: str
 ) -> Operation:
-    return Operation(
-        method="post",
-        paths=paths_of(ENDPOINTS[endpoint]),
+    return posted(
+        paths_of(ENDPOINTS[endpoint]),
         id=name,
         tag=tag,
         summary=summary,
-        form=ErrorForm.OPENAI,
-        runs_graph=True,
-        parameters=("Timeout",),
         body={JSON: body},
         answers={200: answer("The classes.", {JSON: media(ref(response))})},
     )

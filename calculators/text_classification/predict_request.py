@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from calculators.requests import fields
-from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, read_members, table
 from calculators.requests.readers import BOOLEAN, Choice, Value
 from calculators.requests.schema import array, one_of, string
@@ -67,9 +66,7 @@ def parse_predict_request(body: object) -> PredictRequest:
     Raises:
         RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    read = read_members(body, PREDICT_MEMBERS)
+    read = read_members(fields.body_object(body), PREDICT_MEMBERS)
     value = read.get("inputs")
     if value is None:
         raise fields.missing("inputs", _FORM)

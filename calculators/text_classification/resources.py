@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
 from calculators.text_classification.classifier import TextClassifier
 from calculators.text_classification.node_options import read_classifier_options
 from calculators.text_models.model_options import compiled_entry
-from graph_runtime import CalculatorContext, Code, GraphError, NodePlan, ResourceSettings, SideIn
+from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "TEXT_CLASSIFICATION_NODE_RESOURCES"
 _NAMES: Final = ("TextClassificationCalculatorOV", "TextClassificationCalculator")
@@ -39,17 +40,16 @@ class TextClassificationResourceInitializer:
             await classifier.start(settings.progress)
         return classifier
 
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        model = read_classifier_options(node, settings).model
+        return model_identity(model, paths=(model.directory,))
 
-def find_classifier(cc: CalculatorContext, resources: SideIn[dict[str, Any]]) -> TextClassifier:
-    """Return the resource of the node.
-
-    Raises:
-        GraphError: FAILED_PRECONDITION: there is none of the node's name.
-    """
-    found: TextClassifier | None = cc.side(resources).get(cc.node_name)
-    if found is None:
-        raise GraphError(
-            f"Could not find initialized text classification node named: {cc.node_name}",
-            code=Code.FAILED_PRECONDITION,
-        )
-    return found
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> TextClassifier:
+        """Return the model of ``resource`` with the labels and categories of ``node``."""
+        assert isinstance(resource, TextClassifier)
+        options = await asyncio.to_thread(read_classifier_options, node, settings)
+        with naming_node(node):
+            return resource.with_options(options)

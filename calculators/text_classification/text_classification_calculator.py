@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from calculators.tasks.node_resource import node_resource
+from calculators.text_classification.classifier import TextClassifier
 from calculators.text_classification.options import TextClassificationCalculatorOVOptions
-from calculators.text_classification.resources import find_classifier
 from graph_runtime import Calculator, CalculatorContext, In, Options, Out, SideIn
 from protos.pool import message_class
 
@@ -44,7 +45,7 @@ class TextClassificationCalculator(Calculator):
     options = Options(TextClassificationCalculatorOVOptions)
 
     def open(self, cc: CalculatorContext) -> None:
-        self._classifier = find_classifier(cc, self.resources)
+        self._classifier: TextClassifier = node_resource(cc, self.resources, "text classification")
 
     async def process(self, cc: CalculatorContext) -> None:
         scores = await self._classifier.scores_of(cc.get(self.text))

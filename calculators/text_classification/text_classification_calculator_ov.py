@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import set_current_record
+from calculators.requests.payload_calculator import PayloadCalculator
+from calculators.tasks.node_resource import node_resource
+from calculators.text_classification.classifier import TextClassifier
 from calculators.text_classification.classify_request import parse_classify_request
 from calculators.text_classification.moderation_request import parse_moderation_request
 from calculators.text_classification.options import TextClassificationCalculatorOVOptions
 from calculators.text_classification.predict_request import parse_predict_request
-from calculators.text_classification.resources import find_classifier
-from graph_runtime import Calculator, CalculatorContext, Code, In, Options, Out, SideIn
+from graph_runtime import CalculatorContext, Code, Options, Out, SideIn
 
 
-class TextClassificationCalculatorOV(Calculator):
+class TextClassificationCalculatorOV(PayloadCalculator):
     """Answers ``/v1/moderations``, ``/v1/classify`` and ``/v1/predict``, and the same under /v3.
 
     Texts are tokenized and computed in the model's own process; no thread waits. Each of the two
@@ -38,30 +39,17 @@ class TextClassificationCalculatorOV(Calculator):
         }
     """
 
-    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
-    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
-    response = Out[bytes]("RESPONSE_PAYLOAD", optional=True)
-    http_response = Out[bytes]("HTTP_RESPONSE_PAYLOAD", optional=True)
     resources = SideIn[dict[str, Any]]("TEXT_CLASSIFICATION_NODE_RESOURCES")
     options = Options(TextClassificationCalculatorOVOptions)
 
     def open(self, cc: CalculatorContext) -> None:
-        self._classifier = find_classifier(cc, self.resources)
+        self._classifier: TextClassifier = node_resource(cc, self.resources, "text classification")
 
-    async def process(self, cc: CalculatorContext) -> None:
-        for request, response in (
-            (self.request, self.response),
-            (self.http_request, self.http_response),
-        ):
-            if cc.is_connected(request) and not cc.is_empty(request):
-                cc.emit(response, await self._answer(cc.take(request)))
+    async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
+        cc.emit(response, await self._answer(payload))
 
     async def _answer(self, payload: HttpPayload) -> bytes:
-        # Child processes take turns by client; this task may be anybody's.
-        set_current_record(payload.record)
-        body = payload.parsed_json
-        if body is None:
-            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        body = payload.json()
         path = payload.uri.partition("?")[0]
         match path.rpartition("/")[2]:
             case "moderations":

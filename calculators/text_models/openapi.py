@@ -15,15 +15,15 @@ from calculators.requests.schema import (
     ref,
     string,
 )
-from calculators.tasks.endpoint import ErrorForm, TaskEndpoint
+from calculators.tasks.endpoint import TaskEndpoint
 from calculators.tasks.operation import (
     JSON,
     TIMEOUT,
-    Operation,
     TaskDescription,
     answer,
     media,
     paths_of,
+    posted,
 )
 from calculators.text_models.tokenize_endpoint import DETOKENIZE_MEMBERS, MEMBERS
 
@@ -39,15 +39,10 @@ def describe_tokenizing(
     ``model``: a name for the examples.
     """
     operations = (
-        Operation(
-            method="post",
-            paths=paths_of(tokenize),
+        posted(
+            paths_of(tokenize),
             id="tokenizeText",
-            tag="OpenAI",
             summary="The token ids of a text",
-            form=ErrorForm.OPENAI,
-            runs_graph=True,
-            parameters=("Timeout",),
             body={
                 JSON: media(
                     ref("TextTokenizeRequest"), text_of_a_query={"model": model, "text": "Hello"}
@@ -55,15 +50,10 @@ def describe_tokenizing(
             },
             answers={200: answer("The ids.", {JSON: media(ref("TextTokenizeResponse"))})},
         ),
-        Operation(
-            method="post",
-            paths=paths_of(detokenize),
+        posted(
+            paths_of(detokenize),
             id="detokenize",
-            tag="OpenAI",
             summary="The text of token ids",
-            form=ErrorForm.OPENAI,
-            runs_graph=True,
-            parameters=("Timeout",),
             body={
                 JSON: media(ref("DetokenizeRequest"), two_tokens={"model": model, "tokens": [5, 6]})
             },

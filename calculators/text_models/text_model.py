@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.child_process.question_lane import RETRY_AFTER, START_SECONDS
-from calculators.child_process.supervisor import ChildState, LoadError, Supervisor
+from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY, finish
+from calculators.model_cache.compiled_models import PROPERTY
+from calculators.model_cache.loading import loading
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import current_record
 from calculators.text_models.large_bodies import off_loop
@@ -30,7 +31,7 @@ from calculators.text_models.messages import (
 )
 from calculators.text_models.model_options import TextModelOptions
 from calculators.text_models.text_model_metrics import TextModelMetrics
-from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics, ResourceError
+from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics
 
 #: Questions, and characters of questions, that may be in the process or wait for it.
 MOST_QUESTIONS: Final = 4096
@@ -150,14 +151,8 @@ class TextModel:
         Raises:
             ResourceError: it cannot be loaded; nothing is left running.
         """
-        try:
+        async with loading(self._entry, self.close):
             ready: Ready = await self._child.start(progress)
-            await asyncio.to_thread(finish, self._entry)
-        except BaseException as error:
-            await self.close()
-            if isinstance(error, LoadError):
-                raise ResourceError(f"the model cannot be loaded: {error}") from None
-            raise
         return ready
 
     @property

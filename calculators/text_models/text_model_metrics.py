@@ -12,7 +12,7 @@ _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 
 
 class TextModelMetrics:
-    """What a server publishes about the batches of a node."""
+    """Metrics of the batches of a node."""
 
     def __init__(self, metrics: NodeMetrics, in_flight: Callable[[], int]) -> None:
         """``in_flight``: the number of questions that wait or are computed."""

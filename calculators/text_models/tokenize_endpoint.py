@@ -10,7 +10,7 @@ import orjson
 
 from calculators.requests import fields
 from calculators.requests.common_members import EVERYWHERE, read_model
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.http_payload import HttpPayload
 from calculators.requests.members import Members, honoured, read_members, table
 from calculators.requests.readers import BOOLEAN, Choice, Value
 from calculators.requests.schema import array, integer
@@ -91,7 +91,7 @@ async def answer_tokenize(
 
 
 def _read_tokenize(value: object) -> _Wanted:
-    body = _object(value)
+    body = fields.body_object(value)
     own = read_members({name: body[name] for name in _OWN if name in body}, MEMBERS)
     return _Wanted(
         parse_tokenize_request(body, MEMBERS),
@@ -132,7 +132,7 @@ async def answer_detokenize(model: TextModel, payload: HttpPayload) -> bytes:
 
 
 def _read_detokenize(value: object) -> Detokenize:
-    body = read_members(_object(value), DETOKENIZE_MEMBERS)
+    body = read_members(fields.body_object(value), DETOKENIZE_MEMBERS)
     read_model(body)
     tokens = body.get("tokens")
     if tokens is None:
@@ -145,9 +145,3 @@ def _read_detokenize(value: object) -> Detokenize:
         if type(each) is not int or not 0 <= each <= fields.INT32_MAX:
             raise fields.wrong_type(f"tokens[{place}]", "a token id", each)
     return Detokenize(tokens, body.get("skip_special_tokens", False))
-
-
-def _object(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise RequestError("The body must be a JSON object, with Content-Type: application/json")
-    return value

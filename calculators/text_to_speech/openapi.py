@@ -28,6 +28,7 @@ from calculators.tasks.operation import (
     answer,
     events,
     media,
+    posted,
     prefixed,
 )
 from calculators.text_to_speech.request import SPEECH_MEMBERS
@@ -62,17 +63,12 @@ def describe(model: str) -> TaskDescription:
     sound: dict[str, dict[str, Any]] = {
         each.content_type: media(string(format="binary")) for each in FORMATS.values()
     }
-    speech = Operation(
-        method="post",
-        paths=prefixed("/audio/speech"),
+    speech = posted(
+        prefixed("/audio/speech"),
         id="createSpeech",
-        tag="OpenAI",
         summary="Speech of a text",
         about="The sound is sent while later sentences are being made, except for WAV and FLAC "
         "without stream_format, which are sent whole.",
-        form=ErrorForm.OPENAI,
-        runs_graph=True,
-        parameters=("Timeout",),
         body={
             JSON: media(
                 ref("CreateSpeechRequest"),

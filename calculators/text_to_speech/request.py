@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.audio.writing import FLOAT_WAV, FORMATS, SoundFormat
+from calculators.requests import fields
 from calculators.requests.fields import describe
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
@@ -138,11 +139,10 @@ def parse_speech_request(body: object) -> SpeechRequest:
     Raises:
         RequestError: INVALID_ARGUMENT, with the member that is wrong, or that is not known.
     """
-    if not isinstance(body, dict):
-        raise RequestError("the body must be a JSON object")
-    if body.get("input") is None:
+    members = fields.body_object(body)
+    if members.get("input") is None:
         raise RequestError("input field is missing in JSON body", param="input")
-    read = read_members(body, SPEECH_MEMBERS)
+    read = read_members(members, SPEECH_MEMBERS)
     name, stream = read.get("response_format"), read.get("stream_format")
     form = FLOAT_WAV if name is None else FORMATS[name]
     streams = stream is not None or not form.has_length

@@ -10,10 +10,11 @@ from typing import Final
 
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
+from calculators.model_identity import model_identity
 from calculators.tasks.options import naming_node
 from calculators.text_to_speech.node_options import T2sOptions, read_t2s_options
 from calculators.text_to_speech.servable import T2sServable
-from graph_runtime import NodePlan, ResourceSettings
+from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "TTS_NODE_RESOURCES"
 #: The ends of the names of calculators that have such a resource.
@@ -51,6 +52,17 @@ class T2sResourceInitializer:
         with naming_node(node):
             await servable.start(settings.progress)
         return servable
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        options = read_t2s_options(node, settings)
+        return model_identity(options, paths=(options.directory, *options.voices.values()))
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> NodeResource:
+        """Return ``resource``: all options belong to its identity."""
+        return resource
 
 
 def _cache_entry(options: T2sOptions, cache: ModelCache) -> CacheEntry | None:

@@ -49,7 +49,7 @@ _ABBREVIATIONS: Final = frozenset(
         "ft", "al", "ed", "eds",
     }
 )
-#: Those of them that often stand before a name.
+#: Abbreviations that often stand before a name.
 _BEFORE_NAMES: Final = frozenset(
     {
         "u.s", "u.k", "e.u", "jr", "sr",

@@ -15,9 +15,9 @@ import numpy as np
 from calculators.audio.sound import Sound
 from calculators.audio.tempo import can_change_tempo, change_tempo
 from calculators.child_process.question_lane import RETRY_AFTER, QuestionLane
-from calculators.child_process.supervisor import LoadError
 from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY, finish
+from calculators.model_cache.compiled_models import PROPERTY
+from calculators.model_cache.loading import loading
 from calculators.requests.http_payload import RequestError
 from calculators.text_to_speech.messages import (
     Load,
@@ -29,7 +29,7 @@ from calculators.text_to_speech.messages import (
 )
 from calculators.text_to_speech.node_options import ModelKind, T2sOptions
 from calculators.text_to_speech.sentences import has_words, split_to_limit, spoken_text
-from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics, ResourceError
+from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics
 
 #: Requests of one model that are being spoken or wait; more are refused with 503.
 MOST_REQUESTS: Final = 64
@@ -125,6 +125,7 @@ class T2sServable:
             cpu_seconds=CPU_SECONDS,
             wall_seconds=_WALL_SECONDS,
             most_waiting=_MOST_WAITING,
+            stall_seconds=_WALL_SECONDS,  # a long sentence may take that long
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:
@@ -133,14 +134,8 @@ class T2sServable:
         Raises:
             ResourceError: it cannot be loaded; nothing is left running.
         """
-        try:
+        async with loading(self._entry, self.close):
             await self._lane.start(progress)
-            await asyncio.to_thread(finish, self._entry)
-        except BaseException as error:
-            await self.close()
-            if isinstance(error, LoadError):
-                raise ResourceError(f"the model cannot be loaded: {error}") from None
-            raise
 
     @property
     def pid(self) -> int | None:

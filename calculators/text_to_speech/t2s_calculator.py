@@ -9,16 +9,14 @@ from typing import Any, Final
 
 from calculators.requests.http_answer import HttpAnswer
 from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import set_current_record
+from calculators.requests.payload_calculator import PayloadCalculator
+from calculators.tasks.node_resource import node_resource
 from calculators.text_to_speech.request import parse_speech_request
 from calculators.text_to_speech.servable import T2sServable
 from calculators.text_to_speech.speech_answer import EVENTS, SpeechFile, speech_events, whole_file
 from graph_runtime import (
-    Calculator,
     CalculatorContext,
     Code,
-    GraphError,
-    In,
     Out,
     SideIn,
 )
@@ -27,7 +25,7 @@ SPEECH: Final = "/audio/speech"
 VOICES: Final = "/audio/voices"
 
 
-class T2sCalculator(Calculator):
+class T2sCalculator(PayloadCalculator):
     """Answers a request to ``/v3/audio/speech`` with sound, and ``/v3/audio/voices`` with a list.
 
     A text is spoken sentence by sentence in the model's own process; no thread waits. A streamed
@@ -54,29 +52,13 @@ class T2sCalculator(Calculator):
     Source: OpenVINO Model Server ``audio/text_to_speech/t2s_calculator.cc``.
     """
 
-    request = In[HttpPayload]("REQUEST_PAYLOAD", optional=True)
-    http_request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD", optional=True)
-    response = Out[HttpAnswer | bytes]("RESPONSE_PAYLOAD", optional=True)
-    http_response = Out[HttpAnswer | bytes]("HTTP_RESPONSE_PAYLOAD", optional=True)
     resources = SideIn[dict[str, Any]]("TTS_NODE_RESOURCES")
     timestamp_offset = None
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable = find_servable(cc, cc.side(self.resources))
+        self._servable: T2sServable = node_resource(cc, self.resources, "T2S")
 
-    async def process(self, cc: CalculatorContext) -> None:
-        for request, response in (
-            (self.request, self.response),
-            (self.http_request, self.http_response),
-        ):
-            if cc.is_connected(request) and not cc.is_empty(request):
-                await self._answer(cc, cc.take(request), response)
-
-    async def _answer(
-        self, cc: CalculatorContext, payload: HttpPayload, response: Out[HttpAnswer | bytes]
-    ) -> None:
-        # Child processes take turns by client; this task may be anybody's.
-        set_current_record(payload.record)
+    async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
         path = payload.uri.partition("?")[0]
         if path.endswith(VOICES):
             voices = [{"id": name, "name": name} for name in self._servable.voices]
@@ -84,9 +66,7 @@ class T2sCalculator(Calculator):
             return
         if not path.endswith(SPEECH):
             raise RequestError(f"Unsupported URI: {path}", code=Code.NOT_FOUND)
-        if payload.parsed_json is None:
-            raise RequestError("the body must be JSON, with Content-Type: application/json")
-        request = parse_speech_request(payload.parsed_json)
+        request = parse_speech_request(payload.json())
         style = self._servable.style(request.voice, request.language, request.speed)
         with self._servable.place():
             if not request.streams:
@@ -117,19 +97,3 @@ async def _stream(
             time += 1
             if not payload.client.is_writable:
                 await payload.client.writable()
-
-
-def find_servable(cc: CalculatorContext, resources: dict[str, Any]) -> T2sServable:
-    """Return the resource of a node.
-
-    Raises:
-        GraphError: there is none.
-    """
-    servable = resources.get(cc.node_name)
-    if servable is None:
-        raise GraphError(
-            f"Could not find initialized T2S node named: {cc.node_name}",
-            code=Code.FAILED_PRECONDITION,
-        )
-    found: T2sServable = servable
-    return found

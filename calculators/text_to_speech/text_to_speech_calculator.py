@@ -7,8 +7,9 @@ from contextlib import aclosing
 from typing import Any
 
 from calculators.audio.sound import Sound
+from calculators.tasks.node_resource import node_resource
 from calculators.text_to_speech.sentences import SentenceSplitter
-from calculators.text_to_speech.t2s_calculator import find_servable
+from calculators.text_to_speech.servable import T2sServable
 from graph_runtime import Calculator, CalculatorContext, In, Out, SideIn
 
 
@@ -46,7 +47,7 @@ class TextToSpeechCalculator(Calculator):
     timestamp_offset = None
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable = find_servable(cc, cc.side(self.resources))
+        self._servable: T2sServable = node_resource(cc, self.resources, "T2S")
         self._style = self._servable.style(
             cc.side(self.voice, ""), cc.side(self.language, ""), cc.side(self.speed, 1.0)
         )

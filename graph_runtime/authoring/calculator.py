@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from graph_runtime.authoring.context import CalculatorContext
-    from graph_runtime.authoring.contract import CalculatorContract
+    from graph_runtime.authoring.contract import CalculatorContract, PortKey
 
 T = TypeVar("T")
 
@@ -88,8 +88,13 @@ class Calculator:
             outputs. None: nothing is promised beyond packets and explicit bounds.
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler this calculator is written for.
+        sync_sets: inputs that are waited for together, such as ``(("LOOPBACK",),)``; the inputs
+            that no set names form one more. A graph then needs neither an input stream handler
+            for the node nor ``back_edge`` for an input that is alone in its set.
         settles_outputs: every call settles all outputs, by bounds that it sets itself. Only checks
             of graphs read it.
+        chooses_output: every packet that comes goes on by one output, and the others stay silent.
+            Only checks of graphs read it.
 
     Source: MediaPipe ``framework/calculator_base.h``, ``api2/node.h``.
     """
@@ -97,7 +102,9 @@ class Calculator:
     timestamp_offset: ClassVar[int | None] = 0
     process_timestamp_bounds: ClassVar[bool] = False
     input_stream_handler: ClassVar[str] = ""
+    sync_sets: ClassVar[tuple[tuple[PortKey, ...], ...]] = ()
     settles_outputs: ClassVar[bool] = False
+    chooses_output: ClassVar[bool] = False
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -107,6 +114,7 @@ class Calculator:
         contract.timestamp_offset = cls.timestamp_offset
         contract.process_timestamp_bounds = cls.process_timestamp_bounds
         contract.input_stream_handler = cls.input_stream_handler
+        contract.sync_sets = cls.sync_sets
         cls.update_contract(contract)
 
     @classmethod
@@ -120,6 +128,16 @@ class Calculator:
     def process(self, cc: CalculatorContext) -> Awaitable[None] | None:
         """Called for every input set. A source raises `Stop` when it has nothing more."""
         raise NotImplementedError(f"{type(self).__name__} has no process()")
+
+    def on_idle(self, cc: CalculatorContext) -> Awaitable[None] | None:
+        """Called when nothing runs or can run, before the run ends with this node still open.
+
+        The graph's inputs have ended, so nothing more can come; there are no input packets. Packets
+        that are sent here, at times of their own, keep the run going. Nodes upstream are called
+        first, and a node again only after a further ``process``. A MediaPipe graph ends without
+        such a call.
+        """
+        return None
 
     def close(self, cc: CalculatorContext) -> Awaitable[None] | None:
         """Called once, last; ``cc.input_timestamp`` is DONE. Packets may still be sent."""

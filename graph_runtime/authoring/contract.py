@@ -7,7 +7,7 @@ Source: MediaPipe ``framework/calculator_contract.h``, ``packet_type.h``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar, overload
 
 from graph_runtime.authoring.packet_type import PacketType
@@ -127,8 +127,10 @@ class CalculatorContract:
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler, unless the graph names one.
         input_stream_handler_options: its ``MediaPipeOptions``, or None.
-        apart: inputs that only get packets after the node has run, so that they must not be waited
-            for together with others: see `set_apart`.
+        sync_sets: the inputs that are waited for together, set by set, unless the graph names a
+            handler. Inputs that no set names form one more; a set may name inputs that the graph
+            does not connect. No handler may wait for inputs of different sets together.
+        apart: inputs that must be alone in their set, which the graph has to say: see `set_apart`.
         max_in_flight: how many ``process`` calls of this node may overlap (from the graph; read
             only in effect).
     """
@@ -152,6 +154,7 @@ class CalculatorContract:
         self.process_timestamp_bounds = False
         self.input_stream_handler = ""
         self.input_stream_handler_options: Any = None
+        self.sync_sets: Sequence[Sequence[PortKey]] = ()
         self.apart: set[tuple[str, int]] = set()
         self.max_in_flight = max(1, config.max_in_flight) if config is not None else 1
         self.service_requests: dict[str, ServiceRequest] = {}
@@ -174,7 +177,9 @@ class CalculatorContract:
     def set_apart(self, key: PortKey) -> None:
         """Refuse graphs in which this input is waited for together with others.
 
-        For a loop that the node itself feeds: under the default handler it would never run.
+        For a loop that the node itself feeds: under the default handler it would never run. A node
+        whose graphs run in MediaPipe or OpenVINO Model Server too calls this, because they wait for
+        ever without a sync set in the graph; ``sync_sets`` supplies it.
         """
         self.apart.add(split_key(key))
 

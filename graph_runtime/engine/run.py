@@ -72,7 +72,8 @@ class Run:
         self.registry = registry
         self._is_cleaning_up = False
         self._is_finished = False
-        #: Made at the end of a run without errors in which some stream had no packets.
+        #: Made at the end of a run without errors in which some stream had no packets, or some node
+        #: held packets.
         self.silence: Silence | None = None
 
     # Packets in -----------------------------------------------------------------------------------
@@ -296,10 +297,19 @@ class Run:
             if self._is_cleaning_up:
                 return None
             self._is_cleaning_up = True
-            is_silent = 0 in [stream.num_packets for stream in self.streams.values()]
-            if is_silent and not self.scheduler.errors:
+            if not self.scheduler.errors and self._has_silence():
                 self.silence = Silence(self.plan, self.scheduler.nodes, self.streams)
             return self._prepare_closing(self.error)
+
+    def _has_silence(self) -> bool:
+        """True if a stream had no packets, or a node holds some that nobody will take."""
+        if 0 in [stream.num_packets for stream in self.streams.values()]:
+            return True
+        for node in self.scheduler.nodes:
+            for stream in node.inputs:
+                if stream.queue:
+                    return True
+        return False
 
     def _prepare_closing(self, error: RunError | None) -> list[Node]:
         for stream in self.graph_inputs:

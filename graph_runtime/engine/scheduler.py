@@ -24,6 +24,7 @@ from graph_runtime.authoring.calculator import Stop
 from graph_runtime.engine.constant_outputs import ConstantOutputs, payload_ids
 from graph_runtime.engine.error_log import ErrorLog
 from graph_runtime.engine.flow import Flow, completed
+from graph_runtime.engine.idle_calls import IdleCalls
 from graph_runtime.engine.node import Node, clear_inputs, load_inputs
 from graph_runtime.engine.states import (
     RUN_TRANSITIONS,
@@ -84,6 +85,7 @@ class Scheduler:
         self._waiting_sources: list[Node] = []
         self._active_sources: list[Node] = []
         self._constants = constants
+        self._idle_calls = IdleCalls([nodes[number] for number in plan.idle_nodes])
 
     # Events from the application ----------------------------------------------------------------
 
@@ -342,7 +344,8 @@ class Scheduler:
     def handle_idle(self) -> None:
         """Move the run on if nothing is queued or running.
 
-        Quits after an error, or when no source is left. Otherwise activates the next layer of
+        Quits after an error, or when no source is left and no node has use for a last call.
+        Otherwise activates the next layer of
         sources, or breaks a deadlock of full queues.
         """
         while self.state in (_RUNNING, _CANCELLING) and self.is_idle:
@@ -350,6 +353,8 @@ class Scheduler:
                 self._active_sources.pop()
             no_sources = not self._active_sources and not self._waiting_sources
             if self.errors or (no_sources and self.inputs_closed):
+                if not self.errors and self._idle_calls.push_next(self.flow):
+                    return
                 self.move(RunEvent.QUIT)
                 return
             if not self._active_sources and self._waiting_sources:

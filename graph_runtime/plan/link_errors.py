@@ -68,24 +68,46 @@ def type_hint(made: PacketType, wanted: PacketType) -> str:
     )
 
 
-def check_apart(
-    contract: CalculatorContract, inputs: TagMap, groups: list[list[int]] | None
+def check_sync_sets(
+    contract: CalculatorContract,
+    inputs: TagMap,
+    groups: list[list[int]] | None,
+    sync_sets: list[list[int]],
 ) -> None:
-    """Check that an input that the contract sets apart is alone in its group of inputs.
+    """Check that the handler waits for no inputs together that the contract keeps apart.
+
+    ``groups``: the inputs that are waited for together; None if only the run knows them.
 
     Raises:
-        GraphConfigError: it is waited for together with others.
+        GraphConfigError: it would.
     """
-    for key in contract.apart:
-        place = inputs.id_of(*key)
-        for group in groups or ():
-            if place in group and len(group) > 1:
-                others = ", ".join(
-                    port_label(*inputs.keys[each]) for each in group if each != place
-                )
-                raise GraphConfigError(
-                    f'node "{contract.node_name}": {contract.config.calculator} waits for its '
-                    f"input {port_label(*key)} together with {others}, but packets come on "
-                    f"{port_label(*key)} only after it has run: it would never run\n"
-                    f"hint: {sync_set_hint(*key)}"
-                )
+    set_of = {place: number for number, group in enumerate(sync_sets) for place in group}
+    alone = {inputs.id_of(*key) for key in contract.apart}
+    for group in groups or ():
+        for place in sorted(group, key=lambda each: set_of.get(each, 0)):
+            others = [
+                each
+                for each in group
+                if each != place and (place in alone or set_of.get(each) != set_of.get(place))
+            ]
+            if others:
+                raise _waits_for_too_much(contract, inputs, place, others)
+
+
+def _waits_for_too_much(
+    contract: CalculatorContract, inputs: TagMap, place: int, others: list[int]
+) -> GraphConfigError:
+    key = inputs.keys[place]
+    label = port_label(*key)
+    rest = ", ".join(port_label(*inputs.keys[each]) for each in others)
+    node = f'node "{contract.node_name}": {contract.config.calculator}'
+    if inputs.keys[place] in contract.apart:
+        return GraphConfigError(
+            f"{node} waits for its input {label} together with {rest}, but packets come on "
+            f"{label} only after it has run: it would never run\nhint: {sync_set_hint(*key)}"
+        )
+    return GraphConfigError(
+        f"{node} takes what comes on {label} without waiting for {rest}, and the input stream "
+        f"handler that the graph names waits for both\nhint: leave out the input_stream_handler of "
+        f"the graph, or give the node one that keeps them apart: {sync_set_hint(*key)}"
+    )

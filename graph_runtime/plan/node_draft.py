@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graph_runtime.authoring.calculator import Calculator, options_of
-from graph_runtime.authoring.contract import CalculatorContract, options_of_node
+from graph_runtime.authoring.contract import CalculatorContract, options_of_node, split_key
 from graph_runtime.errors import (
     Code,
     GraphConfigError,
@@ -20,13 +20,15 @@ from graph_runtime.errors import (
     reason_of,
 )
 from graph_runtime.language.tag_map import TagMap, parse_tag_index
-from graph_runtime.plan.link_errors import check_apart, undeclared_executor
+from graph_runtime.plan.link_errors import check_sync_sets, undeclared_executor
 from graph_runtime.plan.plan import GraphWarning
 from graph_runtime.plan.registry import Registry, unknown_calculator
 from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler, Settings
 from graph_runtime.streams.input_handlers.handler import InputStreamHandler
+from graph_runtime.streams.input_handlers.sync_set import SyncSetInputStreamHandler, places_of
 
 DEFAULT_HANDLER = "DefaultInputStreamHandler"
+SYNC_SET_HANDLER = "SyncSetInputStreamHandler"
 OUTPUT_HANDLER = "InOrderOutputStreamHandler"
 #: Begins the text of a node at the end of a message.
 DUMP = "\nFor calculator:\n"
@@ -34,7 +36,12 @@ DUMP = "\nFor calculator:\n"
 
 @dataclass
 class NodeDraft:
-    """A node whose own parts are checked, and its edges not yet."""
+    """A node whose own parts are checked, and its edges not yet.
+
+    Attributes:
+        loose_inputs: inputs that the contract puts into a sync set of their own, and of which the
+            graph does not say ``back_edge``. One that closes a loop becomes a back edge.
+    """
 
     config: Any
     origin: int
@@ -46,6 +53,7 @@ class NodeDraft:
     side_outputs: TagMap
     contract: CalculatorContract
     back_edges: frozenset[int]
+    loose_inputs: frozenset[int]
     handler: type[InputStreamHandler]
     handler_name: str
     handler_settings: Any
@@ -104,9 +112,15 @@ class NodeReader:
             raise GraphConfigError(
                 f"{node.calculator}::GetContract failed to validate: \n" + "\n".join(problems)
             )
-        handler_name, handler, settings = self._handler(node, contract, inputs, origin)
+        sync_sets: list[list[int]] = []
+        if contract.sync_sets:
+            keys = [[split_key(key) for key in group] for group in contract.sync_sets]
+            sync_sets = places_of(inputs, keys)
+        handler_name, handler, settings = self._handler(node, contract, inputs, sync_sets, origin)
         if node.executor and node.executor not in self._executors:
             self._report(undeclared_executor(node.executor, name, self._executors), origin)
+        back_edges = _back_edges(node, inputs)
+        alone = {group[0] for group in sync_sets if len(group) == 1}
         return NodeDraft(
             node,
             origin,
@@ -117,7 +131,8 @@ class NodeReader:
             side_inputs,
             side_outputs,
             contract,
-            _back_edges(node, inputs),
+            back_edges,
+            frozenset(alone - back_edges),
             handler,
             handler_name,
             settings,
@@ -128,7 +143,12 @@ class NodeReader:
         )
 
     def _handler(
-        self, node: Any, contract: CalculatorContract, inputs: TagMap, origin: int
+        self,
+        node: Any,
+        contract: CalculatorContract,
+        inputs: TagMap,
+        sync_sets: list[list[int]],
+        origin: int,
     ) -> tuple[str, type[InputStreamHandler], Any]:
         """Choose the handler: the node's, else the graph's, else the contract's."""
         name, options = contract.input_stream_handler, contract.input_stream_handler_options
@@ -139,6 +159,8 @@ class NodeReader:
                 name = given.input_stream_handler or DEFAULT_HANDLER
                 options = given.options if given.HasField("options") else None
                 break
+        if not name and sync_sets:
+            return SYNC_SET_HANDLER, SyncSetInputStreamHandler, sync_sets
         name = name or DEFAULT_HANDLER
         handler = self._registry.find_input_stream_handler(name, self._config.package)
         if handler is None:
@@ -174,7 +196,8 @@ class NodeReader:
                     f'give the node input_stream_handler {{ input_stream_handler: "{wanted}" }}',
                 )
             )
-        check_apart(contract, inputs, handler.sync_groups(len(inputs), settings))
+        groups = handler.sync_groups(len(inputs), settings)
+        check_sync_sets(contract, inputs, groups, sync_sets)
         return name, handler, settings
 
 

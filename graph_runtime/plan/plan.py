@@ -27,12 +27,14 @@ class GraphWarning:
         node: its canonical name; "" for the graph.
         origin: the place of the node in the graph's text; None for the graph.
         hint: what would be right; "" where the message says it.
+        is_certain: the node never runs, or never sends all that it should.
     """
 
     message: str
     node: str = ""
     origin: int | None = None
     hint: str = ""
+    is_certain: bool = False
 
     def __str__(self) -> str:
         text = f'node "{self.node}": {self.message}' if self.node else self.message
@@ -155,6 +157,7 @@ class ValidatedGraph:
         side_packet_types: per side packet that the graph needs from outside, the type and whether
             every consumer can do without.
         status_handlers: their configs, in order.
+        idle_nodes: ids of the nodes whose class has an ``on_idle``.
         outputs: the graph's own output streams, for fronts: TAG:name by tag and index.
     """
 
@@ -174,6 +177,7 @@ class ValidatedGraph:
     report_deadlock: bool
     status_handlers: tuple[Any, ...]
     type: str
+    idle_nodes: tuple[int, ...] = ()
     warnings: tuple[GraphWarning, ...] = ()
 
     @property

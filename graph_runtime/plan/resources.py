@@ -8,6 +8,7 @@ rules for names are OpenVINO Model Server's (``mediapipe_internal/node_initializ
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runti
 
 from graph_runtime.authoring.metrics import NO_METRICS, GraphMetrics
 from graph_runtime.errors import Code, GraphError
+from graph_runtime.plan.identity import identity_of
+from graph_runtime.plan.leases import Identity, KeptResources, Lease, NodeResource, let_go_of
 from graph_runtime.plan.load_progress import LoadProgress
+from graph_runtime.plan.moving_metrics import MovingMetrics
 
 if TYPE_CHECKING:
     from graph_runtime.plan.plan import NodePlan, ValidatedGraph
@@ -43,6 +47,9 @@ class FamilySettings:
         found: Any = self._by_type.get(kind)
         return kind() if found is None else cast(T, found)
 
+    def __repr__(self) -> str:
+        return f"FamilySettings({', '.join(map(repr, self._by_type.values()))})"
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceSettings:
@@ -69,18 +76,6 @@ class ResourceSettings:
     def of(self, kind: type[T]) -> T:
         """The settings of one family, see `FamilySettings.of`."""
         return self.families.of(kind)
-
-
-@runtime_checkable
-class NodeResource(Protocol):
-    """A resource that an initializer has made."""
-
-    @property
-    def unavailable_reason(self) -> str:
-        """Why the node cannot work now, in plain words; "" while it can."""
-
-    async def close(self) -> None:
-        """Release everything. Called once, when no graph uses the resource any more."""
 
 
 class ResourceInitializer(Protocol):
@@ -118,6 +113,39 @@ class CheckingInitializer(Protocol):
         """
 
 
+@runtime_checkable
+class SharingInitializer(Protocol):
+    """A `ResourceInitializer` whose resources may outlive a reload of their graph.
+
+    An edited graph then takes the resource of the graph that it replaces, instead of a second one
+    beside it. Without these methods every reload makes a new resource.
+    """
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """Return what the node's resource is made of: all options and files that `make` reads.
+
+        `graph_runtime.identity_of` makes it. Options that `adopt` applies do not belong to it, nor
+        does the name of the node. None: the resource is never shared. Called in a thread, before
+        and after `make`; a resource whose files have changed meanwhile is not shared.
+
+        Raises:
+            ResourceError: `make` would fail.
+        """
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> NodeResource:
+        """Return what the node gets where ``resource`` has its identity.
+
+        That is ``resource`` itself, or a thin object around what it holds, with the options of the
+        node that are not part of the identity. Requests of another graph may be using ``resource``.
+        The runtime closes ``resource``, and never what this returns.
+
+        Raises:
+            ResourceError: the node cannot have it; ``resource`` stays as it is.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedResources:
     """The findings about a graph's resources before they are made.
@@ -135,10 +163,16 @@ class CheckedResources:
 
 @dataclass(frozen=True, slots=True)
 class GraphResources:
-    """All resources of one graph. ``side_packets`` go to every run of it."""
+    """All resources of one graph. ``side_packets`` go to every run of it.
+
+    Attributes:
+        resources: what the nodes get.
+        leases: what is closed when no graph holds it any more, with the name of the node.
+    """
 
     resources: tuple[NodeResource, ...] = ()
     side_packets: Mapping[str, Any] = field(default_factory=dict)
+    leases: tuple[tuple[str, Lease], ...] = ()
 
     @property
     def unavailable_reason(self) -> str:
@@ -149,9 +183,21 @@ class GraphResources:
         """The resources of the node of that name, of all tags."""
         return tuple(each[name] for each in self.side_packets.values() if name in each)
 
+    def kept(self) -> KeptResources:
+        """Hold the resources for the graph that replaces this one."""
+        return KeptResources([lease for _, lease in self.leases])
+
+    def publish(self, metrics: GraphMetrics) -> None:
+        """Publish the metrics of resources that other graphs had for the nodes that have them now.
+
+        Called when the graph replaces the other, so that a graph that fails to load changes none.
+        """
+        for name, lease in self.leases:
+            lease.publish_for(metrics.of_node(name))
+
     async def close(self) -> None:
-        for resource in self.resources:
-            await resource.close()
+        """Let go of the resources. Those that no other graph holds are closed."""
+        await let_go_of([lease for _, lease in self.leases])
 
 
 class InitializerSource(Protocol):
@@ -162,32 +208,90 @@ class InitializerSource(Protocol):
 
 
 async def make_resources(
-    plan: ValidatedGraph, settings: ResourceSettings, registry: InitializerSource
+    plan: ValidatedGraph,
+    settings: ResourceSettings,
+    registry: InitializerSource,
+    kept: KeptResources | None = None,
 ) -> GraphResources:
     """Make the resources of a graph, in the order of its nodes; close those made if one fails.
+
+    Args:
+        kept: resources of the graph that this one replaces. Nodes take those with their identity;
+            the others are let go before anything is made.
 
     Raises:
         ResourceError: a node without a name, a name used twice, or an initializer's own.
     """
-    made: list[NodeResource] = []
     # Making one can take minutes, so the names of all are checked first.
     wanted, side_packets = _wanted(plan, registry)
     taken: set[tuple[str, str]] = set()
     for _, node, names in wanted:
         _check_name(node, names, taken)
     parts = settings.progress.split(*(1.0 for _ in wanted)) if wanted else ()
+    identities = [await _identity(initializer, node, settings) for initializer, node, _ in wanted]
+    kept = kept or KeptResources()
+    leases = [kept.take(identity) for identity in identities]
+    resources: list[NodeResource] = []
     try:
-        for (initializer, node, names), part in zip(wanted, parts, strict=True):
-            resource = await initializer.make(node, replace(settings, progress=part))
-            made.append(resource)
+        await kept.let_go()
+        for place, ((initializer, node, names), part) in enumerate(zip(wanted, parts, strict=True)):
+            lease = leases[place]
+            if lease is None:
+                lease = leases[place] = await _made(
+                    initializer, node, replace(settings, progress=part), identities[place]
+                )
+                resource = lease.resource
+            else:
+                assert isinstance(initializer, SharingInitializer), "it gave the identity"
+                resource = await initializer.adopt(lease.resource, node, settings)
+            resources.append(resource)
             part.finish()
             for name in names:
                 side_packets[name][node.config.name] = resource
     except BaseException:
-        for resource in made:
-            await resource.close()
+        await let_go_of([lease for lease in leases if lease is not None])
         raise
-    return GraphResources(tuple(made), side_packets)
+    named = zip((node.config.name for _, node, _ in wanted), leases, strict=True)
+    return GraphResources(
+        tuple(resources),
+        side_packets,
+        tuple((name, lease) for name, lease in named if lease is not None),
+    )
+
+
+async def _identity(
+    initializer: ResourceInitializer, node: NodePlan, settings: ResourceSettings
+) -> Identity | None:
+    """Return the identity of a node's resource among those of all initializers."""
+    if not isinstance(initializer, SharingInitializer):
+        return None
+    found = await asyncio.to_thread(initializer.identity, node, settings)
+    if found is None:
+        return None
+    known = (settings.directory, settings.cache_dir, settings.cache_bytes, settings.model_name)
+    text = identity_of(initializer.tag, found, *known, settings.families)
+    return Identity(type(initializer), text)
+
+
+async def _made(
+    initializer: ResourceInitializer,
+    node: NodePlan,
+    settings: ResourceSettings,
+    identity: Identity | None,
+) -> Lease:
+    """Make a resource, and the lease that the graph holds of it."""
+    if identity is None:
+        return Lease(await initializer.make(node, settings))
+    metrics = MovingMetrics(settings.metrics.of_node(node.config.name))
+    resource = await initializer.make(node, replace(settings, metrics=metrics))
+    try:
+        is_same = await _identity(initializer, node, settings) == identity
+    except ResourceError:  # its files are gone
+        is_same = False
+    except BaseException:
+        await resource.close()
+        raise
+    return Lease(resource, identity if is_same else None, metrics)
 
 
 def check_resources(

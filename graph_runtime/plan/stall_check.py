@@ -6,7 +6,7 @@ without an error. So these findings are warnings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from graph_runtime.authoring.calculator import Calculator
 from graph_runtime.plan.plan import GraphWarning, NodePlan, ValidatedGraph
@@ -34,6 +34,29 @@ def stall_warnings(plan: ValidatedGraph) -> Iterator[GraphWarning]:
         yield from checked.warnings_of(node)
 
 
+def has_path(plan: ValidatedGraph, start: str, end: str, *, without: Collection[str] = ()) -> bool:
+    """True if packets of the stream ``start`` can lead to packets of the stream ``end``.
+
+    ``without``: names of nodes that may not be on the way.
+
+    Streams that no input of the graph feeds come from sources and side packets, which may lead
+    anywhere: they count as fed by ``start``.
+    """
+    reached = {start}
+    waiting = [start]
+    waiting += [name for node in plan.nodes if not node.inputs for name in node.outputs.names]
+    reached.update(waiting)
+    while waiting:
+        for reader, _ in plan.consumers.get(waiting.pop(), ()):
+            node = plan.nodes[reader]
+            found = [name for name in node.outputs.names if name not in reached]
+            if node.name in without:
+                continue
+            waiting += found
+            reached.update(found)
+    return end in reached
+
+
 class _Check:
     def __init__(self, plan: ValidatedGraph) -> None:
         self._plan = plan
@@ -46,6 +69,7 @@ class _Check:
             for node in plan.nodes
         }
         self._silent = self._silent_streams()
+        self._choices = self._find_choices()
 
     def warnings_of(self, node: NodePlan) -> Iterator[GraphWarning]:
         groups = node.handler_class.sync_groups(len(node.input_plans), node.handler_settings)
@@ -77,6 +101,7 @@ class _Check:
             node.origin,
             sync_set_hint(*node.inputs.keys[place])
             + "; or feed the loop by a PreviousLoopbackCalculator",
+            is_certain,
         )
 
     def _join_warning(self, node: NodePlan, place: int, forward: list[int]) -> GraphWarning:
@@ -85,14 +110,43 @@ class _Check:
         others = ", ".join(
             f'"{node.input_plans[each].stream}"' for each in forward if each != place
         )
+        if chooser := self._chooser(node, forward):
+            return GraphWarning(
+                f'joins {others} with "{silent}" by timestamp, but node "{chooser}" sends each '
+                f"packet to one of these branches: the node waits for the others without end",
+                node.name,
+                node.origin,
+                _join_hint(node, forward),
+                is_certain=True,
+            )
         return GraphWarning(
             f'joins {others} with "{silent}" by timestamp, but node "{maker}" may send nothing on '
             f'"{silent}" and not settle it: then the node waits without end, and what it holds is '
             f"lost",
             node.name,
             node.origin,
-            _IMMEDIATE,
+            _join_hint(node, forward),
         )
+
+    def _chooser(self, node: NodePlan, places: list[int]) -> str:
+        """The name of a node of which two outputs, and only they, lead to two of the inputs."""
+        taken: dict[int, int] = {}
+        for place in places:
+            for maker, output in self._choices[node.input_plans[place].stream]:
+                if taken.setdefault(maker, output) != output:
+                    return self._plan.nodes[maker].name
+        return ""
+
+    def _find_choices(self) -> dict[str, frozenset[tuple[int, int]]]:
+        """Per stream, the outputs of choosing nodes without whose packets it stays silent."""
+        found = {name: frozenset[tuple[int, int]]() for name in self._plan.input_places}
+        for node in self._plan.nodes:
+            forward = [found[each.stream] for each in node.input_plans if not each.is_back_edge]
+            common = frozenset.intersection(*forward) if forward else frozenset()
+            for place, name in enumerate(node.outputs.names):
+                is_choice = node.calculator_class.chooses_output
+                found[name] = common | {(node.node_id, place)} if is_choice else common
+        return found
 
     def _silent_streams(self) -> set[str]:
         """Streams that may stay silent without a bound, even after the graph's inputs have ended.
@@ -140,6 +194,13 @@ class _Check:
             waiting += near - found
             found |= near
         return found
+
+
+def _join_hint(node: NodePlan, places: list[int]) -> str:
+    """How to join these inputs. A type of packets may name the calculator: ``joined_by``."""
+    kinds = [kind for place in places for kind in node.input_types[place].root().types]
+    joins = {getattr(kind, "joined_by", "") for kind in kinds}
+    return f"join them by a {joins.pop()}" if len(joins) == 1 and "" not in joins else _IMMEDIATE
 
 
 def _settles(node: NodePlan, silent: set[str]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import Any
 
+from graph_runtime.authoring.calculator import Calculator
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.errors import (
     Code,
@@ -29,6 +30,7 @@ from graph_runtime.plan.link_errors import (
     no_producer,
     type_hint,
 )
+from graph_runtime.plan.loops import close_loops
 from graph_runtime.plan.node_draft import DUMP, NodeDraft, NodeReader
 from graph_runtime.plan.node_order import CycleError, topological_order
 from graph_runtime.plan.plan import (
@@ -43,6 +45,7 @@ from graph_runtime.plan.plan import (
 from graph_runtime.plan.registry import REGISTRY, Registry
 from graph_runtime.plan.stall_check import stall_warnings
 from graph_runtime.plan.subgraph import expand_subgraphs
+from graph_runtime.plan.unread_check import unread_warnings
 
 DEFAULT_MAX_QUEUE_SIZE = 100
 
@@ -113,7 +116,8 @@ class _Validation:
             raise ValidationError(self.findings)
         plan = self._plan()
         self._warn_of_outputs()
-        return replace(plan, warnings=(*self.warnings, *stall_warnings(plan)))
+        found = (*self.warnings, *stall_warnings(plan), *unread_warnings(plan))
+        return replace(plan, warnings=found)
 
     # Findings -------------------------------------------------------------------------------------
 
@@ -179,6 +183,7 @@ class _Validation:
                     self._report(no_producer(stream, place, names[place], produced), origin)
 
     def _link(self) -> None:
+        close_loops(self.drafts)
         self._sort()
         nodes = self.drafts
         self.producers: dict[str, tuple[int, int]] = {}  # stream -> (node or graph input, output)
@@ -405,6 +410,11 @@ class _Validation:
             report_deadlock=config.report_deadlock,
             status_handlers=tuple(config.status_handler),
             type=config.type,
+            idle_nodes=tuple(
+                node_id
+                for node_id, draft in enumerate(self.drafts)
+                if draft.calculator.on_idle is not Calculator.on_idle
+            ),
         )
 
     def _node_plan(
@@ -469,6 +479,7 @@ class _Validation:
             # A negative number is a node that never runs, as in MediaPipe.
             max_in_flight=draft.config.max_in_flight or 1,
             is_awaited=iscoroutinefunction(draft.calculator.process)
+            or iscoroutinefunction(draft.calculator.on_idle)
             or iscoroutinefunction(draft.calculator.close),
             is_source=draft.is_source,
             source_layer=draft.config.source_layer,

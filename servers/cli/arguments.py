@@ -29,6 +29,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_init(commands)
     _add_serve(commands)
     _add_pull(commands)
+    _add_index(commands)
     _add_configure(commands)
     _add_list(commands)
     _add_rm(commands)
@@ -165,6 +166,22 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="FILE",
         help="packets to add and calls to make, as JSON lines; - is standard input",
     )
+    language = command.add_mutually_exclusive_group()
+    language.add_argument(
+        "--text",
+        metavar="TEXT",
+        help="a message to the language model of the graph; its answer is printed as it comes",
+    )
+    language.add_argument(
+        "--chat",
+        action="store_true",
+        help="a conversation: each line of standard input is a message",
+    )
+    command.add_argument(
+        "--deltas",
+        action="store_true",
+        help="print the items of answers, one JSON object per line, not their text",
+    )
     command.add_argument(
         "--observe",
         metavar="STREAM",
@@ -249,6 +266,28 @@ def _add_pull_later(command: Parser) -> None:
     add_options(command, (*source_options(), task_choice(), *task_options()))
     add_refused(command)
     add_flags_of_serve(command)
+
+
+def _add_index(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "index",
+        "make an index of documents, for graphs that retrieve passages",
+        "Divides texts into passages of 200 to 400 tokens, and keeps them in one file with their\n"
+        "vectors, paths and lines. Of a directory the files .md, .markdown, .rst and .txt are\n"
+        "taken. Run again, it embeds only files that have changed; after an interruption it goes\n"
+        "on. The index is replaced when the new one is whole.",
+    )
+    command.subject = "FILE ... --model DIR"
+    command.add_later = _add_index_later
+
+
+def _add_index_later(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_options
+    from servers.options.index_options import index_options
+
+    command.add_argument("files", metavar="FILE", nargs="+", help="text files, or directories")
+    add_options(command, index_options())
 
 
 def _add_configure(commands: argparse._SubParsersAction[Parser]) -> None:

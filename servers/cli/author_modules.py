@@ -22,15 +22,11 @@ def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
     Raises:
         CommandFailed: the import failed; the text names the place in the author's code.
     """
-    is_file = name.endswith(".py") or os.sep in name
-    path = Path(name)
-    if is_file and not path.is_file():
-        what = "this is no regular file" if path.exists() else "no such file"
-        raise CommandFailed(f"`--calculators {name}`: {what}")
+    path = author_file(name) if is_author_file(name) else None
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
-            if is_file:
-                return _import_file(path.resolve())
+            if path is not None:
+                return _import_file(path)
             if os.getcwd() not in sys.path:
                 sys.path.append(os.getcwd())
             return importlib.import_module(name)
@@ -40,6 +36,24 @@ def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
         if verbose:
             traceback.print_exc()
         raise CommandFailed(_failure(name, error), hint=_hint(name, error)) from error
+
+
+def is_author_file(name: str) -> bool:
+    """Return whether a word of ``--calculators`` is the path of a file, not a module's name."""
+    return name.endswith(".py") or os.sep in name
+
+
+def author_file(name: str) -> Path:
+    """Return the absolute path of a file of ``--calculators``.
+
+    Raises:
+        CommandFailed: there is no such file.
+    """
+    path = Path(name)
+    if not path.is_file():
+        what = "this is no regular file" if path.exists() else "no such file"
+        raise CommandFailed(f"`--calculators {name}`: {what}")
+    return path.resolve()
 
 
 def _import_file(path: Path) -> ModuleType:

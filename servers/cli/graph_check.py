@@ -22,7 +22,7 @@ from graph_runtime.errors import reason_of
 from graph_runtime.plan.plan import GraphWarning
 from graph_runtime.plan.resources import check_resources
 from servers.contract.finding import Finding
-from servers.serving.graph_source import GraphSource
+from servers.serving.graph_source import GraphSource, answer_problems
 
 _log: Final = logging.getLogger(__name__)
 
@@ -36,6 +36,8 @@ def check_graph(path: str, registry: Registry) -> tuple[list[Finding], str]:
     if check.plan is not None:
         settings = ResourceSettings(Path(path).absolute().parent)
         check.add_resources(settings)
+        for problem in answer_problems(check.plan):
+            check.add("error", problem)
     return check.findings, check.content
 
 

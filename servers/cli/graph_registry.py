@@ -9,12 +9,15 @@ from pathlib import Path
 
 import calculators
 from graph_runtime import REGISTRY, GraphError, Registry, load_graph_config
-from servers.cli.author_modules import import_author_module
+from servers.cli.author_modules import import_author_module, is_author_file
 from servers.cli.messages import CommandFailed
 
 
-def make_registry(args: argparse.Namespace) -> Registry:
+def make_registry(args: argparse.Namespace, *, has_files: bool = True) -> Registry:
     """Return a registry of graphrt's calculators, ``--calculators`` and ``--subgraph``.
+
+    ``has_files``: import the files of ``--calculators`` too; a server does it itself, and again
+    when they change.
 
     Raises:
         CommandFailed: a module cannot be imported, or a subgraph file cannot be used.
@@ -23,6 +26,8 @@ def make_registry(args: argparse.Namespace) -> Registry:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     calculators.register_all(REGISTRY)
     for name in args.calculators:
+        if not has_files and is_author_file(name):
+            continue
         import_author_module(name, verbose=args.verbose)
     registry = Registry(REGISTRY)
     for path in getattr(args, "subgraph", ()):

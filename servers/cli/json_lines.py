@@ -1,4 +1,4 @@
-"""Standard output as JSON lines, each written at once."""
+"""Standard output as JSON lines or as text, each piece written at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 
 class JsonLines:
-    """Writes objects to a binary stream, one per line, flushed.
+    """Writes objects to a binary stream, one per line, or pieces of text; flushed.
 
     Attributes:
         is_broken: the reader has gone; later lines are dropped.
@@ -22,14 +22,21 @@ class JsonLines:
 
     def write(self, fields: dict[str, Any] | None) -> None:
         """Write one line, null for None, as UTF-8. Lone surrogates are escaped."""
-        if self.is_broken:
-            return
         try:
             line = json.dumps(fields, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             line = json.dumps(fields).encode()
+        self._send(line + b"\n")
+
+    def write_text(self, text: str) -> None:
+        """Write a piece of text as UTF-8, as it is."""
+        self._send(text.encode(errors="replace"))
+
+    def _send(self, data: bytes) -> None:
+        if self.is_broken:
+            return
         try:
-            self._stream.write(line + b"\n")
+            self._stream.write(data)
             self._stream.flush()
         except BrokenPipeError:
             self.is_broken = True

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from calculators.llm.answers.choice_output import new_call_id
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.call_id import new_call_id
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.output_stream import OutputStream
 from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser

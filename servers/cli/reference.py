@@ -1,6 +1,7 @@
-"""The page ``docs/reference/server_options.md``, made from the declarations of options and keys.
+"""The pages of ``docs/reference/``, made from the declarations of options and keys.
 
-``python -m servers.cli.reference > docs/reference/server_options.md`` writes it.
+``python -m servers.cli.reference > docs/reference/server_options.md`` and ``python -m
+servers.cli.reference index > docs/reference/index_options.md`` write them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 
 from calculators.settings.declaration import Option, by_group
 from servers.config.schema import CONFIG_KEYS, GRAPH_KEYS, MODEL_KEYS
+from servers.options.index_options import index_options
 from servers.options.other_flags import WITHOUT_EFFECT
 from servers.options.server_options import declared_options
 
@@ -21,9 +23,19 @@ stand without its value. The last column names the key of config.json that says 
 without a dot is a key of a graph's or a model's entry.
 """
 
+_INDEX_HEAD = """\
+# Options of `graphrt index`
+
+Made from the declarations by `python -m servers.cli.reference index`; do not edit.
+`graphrt index --help` says the same; [retrieval](../../calculators/retrieval/README.md) says
+what an index is for.
+
+    graphrt index FILE ... --model DIR [--out FILE]
+"""
+
 
 def reference() -> str:
-    """Return the page in Markdown."""
+    """Return the page of `graphrt serve` in Markdown."""
     parts = [_HEAD]
     for group, options in by_group(declared_options()).items():
         text = " ".join(group.text.split())
@@ -36,6 +48,15 @@ def reference() -> str:
     parts += _config_keys()
     parts.append("## Accepted, without effect\n\n| option | reason |\n|---|---|")
     parts.append("\n".join(f"| `--{name}` | {why} |" for name, (_, why) in WITHOUT_EFFECT.items()))
+    return "\n".join(parts) + "\n"
+
+
+def index_reference() -> str:
+    """Return the page of `graphrt index` in Markdown."""
+    parts = [_INDEX_HEAD, "| option | value | meaning |\n|---|---|---|"]
+    for each in index_options():
+        flags = ", ".join(f"`{flag}`" for flag in each.flags)
+        parts.append(f"| {flags} | {each.metavar} | {_cell(each.text)} |")
     return "\n".join(parts) + "\n"
 
 
@@ -64,4 +85,4 @@ def _row(option: Option) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reference())
+    sys.stdout.write(index_reference() if sys.argv[1:] == ["index"] else reference())

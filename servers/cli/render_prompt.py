@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from calculators.llm.parsers.registry import UnknownParser
 from calculators.llm.prompt.chat_template import (
     ChatRenderer,
     ChatTemplate,
+    call_form_of,
     check_template_kwargs,
 )
 from calculators.llm.requests.messages import normalise_messages
@@ -37,11 +39,15 @@ def execute(args: argparse.Namespace) -> int:
         if continues:
             arguments["add_generation_prompt"] = False
         directory, tool_parser = _model(Path(args.model_dir))
-        renderer = ChatRenderer(ChatTemplate.load(directory), tool_parser)
+        renderer = ChatRenderer(ChatTemplate.load(directory))
         prompt = renderer.render(
-            with_tags(messages), tools=tools, template_kwargs=arguments, continues=continues
+            with_tags(messages),
+            tools=tools,
+            template_kwargs=arguments,
+            continues=continues,
+            call_form=call_form_of(tool_parser or renderer.tool_parser),
         ).encode()
-    except GraphError as error:
+    except (GraphError, UnknownParser) as error:
         raise CommandFailed(str(error)) from error
     except UnicodeEncodeError as error:
         raise CommandFailed("the request has half of a surrogate pair in a text") from error

@@ -23,6 +23,7 @@ from graph_runtime import (
 )
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
+from servers.cli import language_run
 from servers.cli.feed import FeedError, FeedLine, read_feed
 from servers.cli.feed_runner import FeedRunner, text_of
 from servers.cli.graph_registry import located, make_registry
@@ -37,6 +38,7 @@ from servers.serving.graph_source import GraphSource
 def execute(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
     side_packets = dict(_side_packet(text) for text in args.side_packet)
+    is_language = language_run.is_asked(args)
     with json_lines_output() as output, _feed_stream(args.feed) as feed:
         registry = make_registry(args)
         try:
@@ -46,6 +48,8 @@ def execute(args: argparse.Namespace) -> int:
             raise CommandFailed(located(args.graph, error)) from error
         for warning in plan.warnings:
             print_warning(f"{args.graph}: {warning}")
+        if is_language:
+            return language_run.ask(args, plan, source.registry, side_packets, output)
         tracer = _tracer(args.trace)
         with node_resources(args.graph, plan, source.registry, side_packets) as resources:
             runner = FeedRunner(

@@ -9,6 +9,8 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -20,11 +22,12 @@ from calculators.tasks import (
 )
 from graph_runtime import REGISTRY
 from servers.cli.access import access_of, warn_of_access
+from servers.cli.author_modules import author_file, is_author_file
 from servers.cli.graph_registry import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
 from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
-from servers.cli.messages import print_warning
+from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
@@ -36,9 +39,11 @@ from servers.options.other_flags import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.options.server_options import ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, ServerSettings, serve
+from servers.serving.author_code import ImportFailure
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.servable import Servable
+from servers.serving.shared_modules import SharedModulesError
 
 _log = logging.getLogger(__name__)
 
@@ -66,14 +71,16 @@ def execute(args: argparse.Namespace) -> int:
     allow_open_files(connections * 2 if server.port else connections)
     found = served(options)
     traces = traces_of(server)
+    files = filter(is_author_file, args.calculators)
     settings = ServerSettings(
         **values_of(options.lifecycle),
         graphs=found.graphs,
         models=found.models,
         http=http_settings(options, access),
         grpc=grpc_settings(options, access),
-        registry=make_registry(args),
+        registry=make_registry(args, has_files=False),
         python_path=found.python_path,
+        calculators=tuple(map(author_file, files)),
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
@@ -91,6 +98,8 @@ def execute(args: argparse.Namespace) -> int:
         )
     except ListenError as error:
         raise listen_failure(error) from error
+    except SharedModulesError as error:
+        raise CommandFailed("\n".join(map(_import_failure, error.failures))) from error
     finally:
         if traces is not None:
             traces.close()
@@ -100,6 +109,12 @@ def _load_bar(options: ServerOptions) -> LoadBar | None:
     """Return a bar for standard error; None unless people read it on a terminal."""
     is_for_people = options.log_format != JSON and os.environ.get("TERM") != "dumb"
     return LoadBar(sys.stderr) if is_for_people and sys.stderr.isatty() else None
+
+
+def _import_failure(failure: ImportFailure) -> str:
+    file = os.path.relpath(failure.file)
+    shown = replace(failure, file=failure.file if file.startswith(os.pardir) else Path(file))
+    return f"`--calculators {shown.file}`: {shown}"
 
 
 def _warn_of_arguments(args: argparse.Namespace) -> None:

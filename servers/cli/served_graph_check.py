@@ -18,8 +18,13 @@ from servers.serving.graph_inference.model_tensors import (
     model_of_session,
     sessions_of,
 )
-from servers.serving.graph_source import RESPONSE_NAME, RESPONSE_TAGS, serving_problems
-from servers.serving.loaded_graph import check_side_packets, response_stream_of
+from servers.serving.graph_source import (
+    RESPONSE_NAME,
+    RESPONSE_TAGS,
+    response_stream_of,
+    serving_problems,
+)
+from servers.serving.loaded_graph import check_side_packets
 from servers.serving.models.version_folders import version_paths
 
 

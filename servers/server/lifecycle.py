@@ -66,6 +66,7 @@ class ServerSettings(LifecycleOptions):
         registry: the calculators of all graphs and the initializers of their resources.
         graph_settings: settings of all graphs.
         python_path: modules that register further calculators for all graphs.
+        calculators: files of such modules besides, whatever a changed configuration says.
         reread: reads the entries to serve again; None: nothing is reloaded.
         journal: records every request.
         metrics: the metrics to publish.
@@ -78,6 +79,7 @@ class ServerSettings(LifecycleOptions):
     models: tuple[ModelEntry, ...] = ()
     grpc: GrpcSettings | None = None
     python_path: tuple[Path, ...] = ()
+    calculators: tuple[Path, ...] = ()
     reread: Callable[[], ServerConfig] | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
@@ -92,7 +94,7 @@ class Server:
         self._show_loading = show_loading
         self.metrics = ServerMetrics(settings.metrics) if settings.metrics.enable else None
         graph_settings = replace(settings.graph_settings, metrics=self.metrics)
-        shared = SharedModules(settings.registry, settings.python_path)
+        shared = SharedModules(settings.registry, settings.python_path, settings.calculators)
         self.repository = ModelRepository(
             settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
         )
@@ -242,6 +244,7 @@ def serve(
 
     Raises:
         ListenError: an address is taken or invalid.
+        SharedModulesError: a file of ``settings.calculators`` cannot be imported.
     """
     with _Deadline() as deadline, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.get_loop().set_default_executor(DaemonThreads())

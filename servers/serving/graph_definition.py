@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from calculators.file_threads import in_file_thread
-from calculators.openvino.model_provider import ModelProvider
 from graph_runtime import (
     GraphError,
+    KeptResources,
     NodePlan,
     Registry,
     ResourceError,
@@ -29,7 +29,8 @@ from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from servers.serving.loading import Loading
-from servers.serving.servable import HttpRole
+from servers.serving.models.graph_models import GraphModels
+from servers.serving.servable import HttpRole, Servable
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
 from servers.serving.watched_files import WatchedFiles, files_around, files_of
 
@@ -72,7 +73,7 @@ class GraphDefinition:
         entry: GraphEntry,
         registry: Registry,
         settings: GraphSettings | None = None,
-        models: ModelProvider | None = None,
+        models: GraphModels | None = None,
         shared: tuple[Path, ...] = (),
         owner_of: Callable[[str], str] = lambda name: "",
         others_looked: Callable[[], Awaitable[None]] = _alone,
@@ -106,6 +107,8 @@ class GraphDefinition:
         self.hold_up = ""
         self.state = ServableState.START
         self._loading: Loading | None = None
+        #: The resources of the graph that this one replaces, for `load`.
+        self._kept = KeptResources()
 
     @property
     def name(self) -> str:
@@ -116,10 +119,24 @@ class GraphDefinition:
         """Why the loaded graph cannot answer now; "" if it can."""
         return self.graph.unavailable_reason if self.graph is not None else ""
 
+    def inherit(self, old: Servable) -> None:
+        """Let `load` take what ``old`` has loaded and this graph would load once more."""
+        if isinstance(old, GraphDefinition) and old.graph is not None:
+            self._kept = old.graph.keep_resources()
+            if self._models is not None and old._models is not None:
+                self._models.follow(old._models)
+
     async def load(self) -> None:
         """Load the graph unless it is loaded. A failure is logged and kept as `reason`."""
         if self.state is ServableState.AVAILABLE:
             return
+        kept, self._kept = self._kept, KeptResources()
+        try:
+            await self._load(kept)
+        finally:
+            await kept.let_go()
+
+    async def _load(self, kept: KeptResources) -> None:
         self._move(ServableEvent.LOAD)
         self.reason = self.hold_up = ""
         _log.info("%s: loading", self.name)
@@ -133,7 +150,7 @@ class GraphDefinition:
             self._files, self._around, (self.adapters, _) = looking.result()
             await self._check_names()
             self.graph = await load_graph(
-                self.entry, self._registry, self._settings, self._models, loading.progress
+                self.entry, self._registry, self._settings, self._models, loading.progress, kept
             )
         except Exception as error:
             self._fail(error)
@@ -234,7 +251,9 @@ class GraphDefinition:
         )
 
     async def retire(self) -> None:
-        """Refuse new requests, wait for requests in flight, close the resources."""
+        """Refuse new requests, wait for requests in flight, let go of the resources."""
+        kept, self._kept = self._kept, KeptResources()
+        await kept.let_go()
         if self.state in (ServableState.UNLOADING, ServableState.END):
             return
         if self._looking is not None and not self._looking.done():

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from calculators.requests.http_payload import HttpPayload
 from calculators.tasks import installed_tasks, task_of_node
 from graph_runtime import (
     GraphConfigError,
@@ -20,6 +21,7 @@ from graph_runtime import (
 from graph_runtime.language.graph_config import MAX_BYTES
 from graph_runtime.language.source_map import node_positions, port_positions
 from graph_runtime.plan.link_errors import no_output_producer
+from graph_runtime.plan.stall_check import has_path
 from graph_runtime.regular_file import read_regular_file
 from servers.serving.servable import HttpRole
 
@@ -217,6 +219,24 @@ def find_stream(streams: Iterable[tuple[str, str]], tags: Iterable[str], name: s
     return next((stream for _, stream in streams if stream == name), "")
 
 
+def request_stream_of(plan: ValidatedGraph) -> str:
+    """Return the graph input that takes an `HttpPayload`; "" without one."""
+    inputs = [
+        (graph_input.tag, graph_input.name)
+        for graph_input in plan.graph_inputs
+        if graph_input.checker is None or graph_input.checker.accepts(HttpPayload("/", {}))
+    ]
+    return find_stream(inputs, REQUEST_TAGS, REQUEST_NAME)
+
+
+def response_stream_of(plan: ValidatedGraph) -> str:
+    """Return the graph output whose packets are sent to the client; "" without one."""
+    outputs = [
+        (tag, name) for (tag, _), name in zip(plan.outputs.keys, plan.outputs.names, strict=True)
+    ]
+    return find_stream(outputs, RESPONSE_TAGS, RESPONSE_NAME)
+
+
 def _tag_and_name(entry: str) -> tuple[str, str]:
     """Return tag and name of a stream's entry, ``TAG:index:name``, ``TAG:name`` or ``name``."""
     tag, colon, rest = entry.partition(":")
@@ -229,10 +249,33 @@ def serving_problems(plan: ValidatedGraph) -> list[str]:
         return [
             'the graph has no nodes, so there is nothing to serve: add node { calculator: "..." }'
         ]
-    return [
+    problems = [
         no_output_producer(name, plan.producers)
         for name in plan.outputs.names
         if name not in plan.producers
+    ]
+    return problems or answer_problems(plan)
+
+
+def answer_problems(plan: ValidatedGraph) -> list[str]:
+    """Return the reasons why no HTTP request could ever be answered."""
+    request, response = request_stream_of(plan), response_stream_of(plan)
+    takes_http = any(
+        each.name == request and (each.checker is not None or each.tag in REQUEST_TAGS)
+        for each in plan.graph_inputs
+    )
+    if not takes_http or not response:
+        return []
+    if not has_path(plan, request, response):
+        return [
+            f'no node leads from "{request}", the request, to "{response}", the answer: no request '
+            f"would be answered"
+        ]
+    # A join that waits for ever is in the way if nothing leads around it.
+    return [
+        f"no request would be answered: {warning}"
+        for warning in plan.warnings
+        if warning.is_certain and not has_path(plan, request, response, without=(warning.node,))
     ]
 
 

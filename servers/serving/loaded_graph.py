@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from graph_runtime import (
     GraphError,
     GraphResources,
     GraphService,
+    KeptResources,
     LoadProgress,
     NotFoundError,
     Packet,
@@ -40,6 +42,7 @@ from graph_runtime import (
     ValidatedGraph,
     make_resources,
 )
+from graph_runtime.plan.stall_check import has_path
 from servers.config import GraphEntry
 from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
@@ -58,13 +61,12 @@ from servers.serving.graph_inference import (
     stuck_nodes,
 )
 from servers.serving.graph_source import (
-    REQUEST_NAME,
     REQUEST_TAGS,
-    RESPONSE_NAME,
     RESPONSE_TAGS,
     GraphSource,
     check_servable,
-    find_stream,
+    request_stream_of,
+    response_stream_of,
 )
 from servers.serving.servable import HttpRole
 from servers.serving.text_generation import TextModel
@@ -100,10 +102,14 @@ async def load_graph(
     settings: GraphSettings | None = None,
     models: ModelProvider | None = None,
     progress: LoadProgress | None = None,
+    kept: KeptResources | None = None,
 ) -> LoadedGraph:
-    """Check the graph and make its resources. Sessions use ``models``, or the models beside it.
+    """Check the graph and make its resources.
 
-    ``progress`` gets the phases of loading.
+    Args:
+        models: the models of sessions; None: the models beside the graph.
+        progress: gets the phases of loading.
+        kept: resources of the graph that this one replaces; see `make_resources`.
 
     Raises:
         GraphError: the file cannot be read or does not parse, the graph cannot run, a resource
@@ -124,7 +130,7 @@ async def load_graph(
         settings.families,
         progress or LoadProgress(),
     )
-    resources = await make_resources(plan, resource_settings, source.registry)
+    resources = await make_resources(plan, resource_settings, source.registry, kept)
     models = models or DirectoryModels(entry.directory)
     try:
         known = await find_model_tensors(plan, models)
@@ -134,6 +140,7 @@ async def load_graph(
     except BaseException:
         await resources.close()
         raise
+    resources.publish(resource_settings.metrics)
     graph = LoadedGraph(
         entry.name,
         plan,
@@ -215,6 +222,10 @@ class LoadedGraph:
         self.users = UseCount(name, request_limit)
         #: The nodes that do not return, for each abandoned run.
         self._stuck: list[str] = []
+        self._has_held_back = False
+        self._chooses_nodes = bool(self.request_stream and self.response_stream) and any(
+            node.calculator_class.chooses_output for node in plan.nodes
+        )
         self._metrics: ServerMetrics | None = None
         self._runs: GraphRuns | None = None
 
@@ -226,8 +237,25 @@ class LoadedGraph:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why the graph cannot answer now; "" if it can."""
-        return self._resources.unavailable_reason
+        """Why the graph cannot answer now; "" if it can.
+
+        A graph that chooses among nodes can answer while one of them cannot work, if others lead to
+        the answer.
+        """
+        reason = self._resources.unavailable_reason
+        if not reason or not self._chooses_nodes:
+            return reason
+        down = [
+            node.name
+            for node in self.plan.nodes
+            if any(each.unavailable_reason for each in self._resources.of_node(node.config.name))
+        ]
+        request, response = self.request_stream, self.response_stream
+        return "" if down and has_path(self.plan, request, response, without=down) else reason
+
+    def keep_resources(self) -> KeptResources:
+        """Hold the resources for the graph that replaces this one."""
+        return self._resources.kept()
 
     @property
     def stuck(self) -> str:
@@ -278,7 +306,15 @@ class LoadedGraph:
                 answers.flush()
                 self._ended(graph)
             if reason := graph.silence(self.response_stream):
-                raise no_answer(self._name, reason)
+                times = graph.silence(self.response_stream, shows_times=True)
+                raise no_answer(self._name, reason, times)
+            if not self._has_held_back and (held := graph.held_back()):
+                self._has_held_back = True
+                _log.warning(
+                    "%s: an answer was sent, but the run ended with packets that no node took; "
+                    "further runs of this graph are not checked: %s",
+                    self._name, "; ".join(held),
+                )  # fmt: skip
 
     # KServe ---------------------------------------------------------------------------------------
 
@@ -399,8 +435,10 @@ class LoadedGraph:
         )
         if self._runs is not None:
             graph.count_into(self._runs.totals)
-        if record is not None and record.trace is not None:
-            graph.trace(record.begin_run(self._name))
+        if record is not None:
+            record.waits_for = partial(_nodes_in_flight, weakref.ref(graph))
+            if record.trace is not None:
+                graph.trace(record.begin_run(self._name))
         return graph
 
     async def close(self) -> None:
@@ -412,30 +450,15 @@ class LoadedGraph:
         await self._resources.close()
 
 
-def no_answer(name: str, reason: str) -> RequestError:
-    """Return the error for a request that the graph ``name`` did not answer."""
-    _log.error("%s: the graph gave no answer: %s", name, reason)
+def no_answer(name: str, reason: str, times: str) -> RequestError:
+    """Return the error for a request that the graph ``name`` did not answer.
+
+    ``times`` is ``reason`` with timestamps, for the log.
+    """
+    _log.error("%s: the graph gave no answer: %s", name, times)
     return RequestError(
         f"the graph of model {quoted(name)} gave no answer: {reason}", code=Code.INTERNAL
     )
-
-
-def request_stream_of(plan: ValidatedGraph) -> str:
-    """Return the graph input that takes an `HttpPayload`; "" without one."""
-    inputs = [
-        (graph_input.tag, graph_input.name)
-        for graph_input in plan.graph_inputs
-        if graph_input.checker is None or graph_input.checker.accepts(HttpPayload("/", {}))
-    ]
-    return find_stream(inputs, REQUEST_TAGS, REQUEST_NAME)
-
-
-def response_stream_of(plan: ValidatedGraph) -> str:
-    """Return the graph output whose packets are sent to the client; "" without one."""
-    outputs = [
-        (tag, name) for (tag, _), name in zip(plan.outputs.keys, plan.outputs.names, strict=True)
-    ]
-    return find_stream(outputs, RESPONSE_TAGS, RESPONSE_NAME)
 
 
 def refusal_of(
@@ -457,6 +480,12 @@ def refusal_of(
     else:
         return ""
     return f'The model "{name}" does not answer HTTP requests: its graph has no {lack}'
+
+
+def _nodes_in_flight(run: weakref.ref[CalculatorGraph]) -> list[str]:
+    """Return the nodes that a request waits for. Without a reference, which would make a circle."""
+    graph = run()
+    return [] if graph is None else stuck_nodes(graph)
 
 
 def _send(emit: Emit, stream: str, packet: Packet) -> None:

@@ -76,6 +76,12 @@ class Servable(Protocol):
         Reads files: for a thread.
         """
 
+    def inherit(self, old: Servable) -> None:
+        """Let `load` take what ``old`` has loaded, as far as it fits; ``old`` is being replaced.
+
+        It is held until `load` or `retire` ends, so that ``old`` may be retired before.
+        """
+
     async def prepare(self) -> None:
         """Read the names of adapters, before loading or deferring."""
 

@@ -197,6 +197,7 @@ class ServedEntry:
             await self._take_over(old, new, is_same=is_same)
             return
         _log.info("%s: it has changed", self.name)
+        new.inherit(old)
         self._is_replacing = True
         try:
             if entry.residence.unloads_first:

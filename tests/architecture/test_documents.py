@@ -26,7 +26,10 @@ from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.requests import structured_output
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tools import MAX_SCHEMA, MAX_TOGETHER
+from calculators.llm.requests.tools import (
+    MAX_SCHEMA,
+    MAX_TOGETHER,
+)
 from calculators.media import limits as images
 from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
@@ -36,6 +39,9 @@ from calculators.requests.request_record import MOST_WARNINGS
 from calculators.rerank import documents as ranked_documents
 from calculators.rerank import ranking
 from calculators.rerank.task_options import RerankTaskOptions
+from calculators.retrieval import documents as indexed_documents
+from calculators.retrieval import node_options as retrieval
+from calculators.server_tools import call_limits
 from calculators.speech_to_text import pipeline_process
 from calculators.speech_to_text import servable as listening
 from calculators.speech_to_text.realtime import session
@@ -240,6 +246,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "
         f"{RerankTaskOptions().max_allowed_chunks:,} (`--max_allowed_chunks`)",
         f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",
+        f"{retrieval.MOST_PASSAGES}, {retrieval.MOST_CHARACTERS:,}; "
+        f"{indexed_documents.MAX_DOCUMENT_BYTES >> 20} MiB",
         f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
         f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
         f"{text_model.MEMORY >> 30} GiB",
@@ -248,6 +256,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",
+        f"{call_limits.MAX_MESSAGE >> 20} MiB; {call_limits.MAX_ERROR} characters; "
+        f"{call_limits.MAX_AT_ONCE}, {call_limits.MAX_TOOLS}",
         f"{grammars.SECONDS:g} s, {grammars.HANG_SECONDS:g} s, {grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
         f"{speech_request.MAX_CHARACTERS:,}, {speech_request.MAX_WHOLE_CHARACTERS:,}; "

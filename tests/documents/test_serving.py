@@ -61,6 +61,11 @@ def test_a_models_text_is_parsed(tmp_path: Path) -> None:
     assert run_shell(command, tmp_path) == expected
 
 
+def test_a_language_graph_is_tried_at_the_command_line() -> None:
+    (command,) = commands(SERVING, "graphrt run examples/models/demo")
+    assert run_shell(command, ROOT).strip()
+
+
 def test_every_command_of_the_table_exists() -> None:
     rows = re.findall(r"^\| `graphrt ([a-z-]+)", text_of(SERVING), re.M)
     help_text = run_shell("graphrt --help", ROOT)

@@ -173,3 +173,77 @@ def test_a_handler_that_replaces_a_calculators_own_gives_a_warning(
     """
     [warning] = make_graph(text, nodes, "default").plan.warnings
     assert "MuxCalculator is written for MuxInputStreamHandler" in warning.message
+
+
+class Chooser(Router):
+    chooses_output = True
+
+
+class Paper(int):
+    """A type of packets of which none may be left unread."""
+
+    must_be_read = True
+    joined_by = "Stapler"
+
+
+class Press(Calculator):
+    value = In[int]()
+    paper = Out[Paper]()
+
+    def process(self, cc: CalculatorContext) -> None:
+        cc.emit(self.paper, Paper(cc.get(self.value)))
+
+
+class Stamp(Calculator):
+    plain = In[Paper]()
+    stamped = Out[Paper]()
+
+    def process(self, cc: CalculatorContext) -> None:
+        cc.forward(self.stamped, cc.packet(self.plain))
+
+
+def test_a_join_of_branches_of_which_one_is_chosen_certainly_waits(nodes: Registry) -> None:
+    nodes.register_calculator(Chooser)
+    for chooser, is_certain in (("Router", False), ("Chooser", True)):
+        text = routed("MergeCalculator").replace('"Router"', f'"{chooser}"')
+        [warning] = make_graph(text, nodes, "default").plan.warnings
+        assert warning.is_certain is is_certain
+        assert ("sends each packet to one of these branches" in warning.message) is is_certain
+
+
+def test_with_times_the_report_has_timestamps_and_bounds(nodes: Registry) -> None:
+    graph = make_graph(routed("MergeCalculator"), nodes, "default")
+    run_graph(graph, "default", [("in", 1, 7)])
+    assert graph.silence("out", shows_times=True).startswith(
+        'node "join" holds "from_a" at 7 and waits for "from_b", which node "b" has not settled '
+        "beyond Timestamp::PreStream()"
+    )
+    assert graph.held_back() == [
+        'node "join" holds "from_a" at 7 and waits for "from_b", which node "b" has not settled '
+        "beyond Timestamp::PreStream()"
+    ]
+
+
+PAPERS = """
+    input_stream: "in" output_stream: "out"
+    node { name: "press" calculator: "Press" input_stream: "in" output_stream: "paper" }
+    node { name: "stamp" calculator: "Stamp" input_stream: "paper" output_stream: "stamped" }
+    node { name: "last" calculator: "Stamp" input_stream: "%s" output_stream: "out" }
+"""
+
+
+def test_a_stream_that_must_be_read_and_is_not_gives_a_warning(nodes: Registry) -> None:
+    for each in (Press, Stamp):
+        nodes.register_calculator(each)
+    assert make_graph(PAPERS % "stamped", nodes, "default").plan.warnings == ()
+    [warning] = make_graph(PAPERS % "paper", nodes, "default").plan.warnings
+    assert str(warning) == (
+        'node "stamp": makes "stamped" of "paper", but nobody reads "stamped": node "last" reads '
+        '"paper", past this node; let node "last" read "stamped"'
+    )
+    text = (PAPERS % "stamped").replace('output_stream: "out"\n    node { name: "press"', "%s")
+    unread = (
+        'output_stream: "out" node { calculator: "Press" input_stream: "in" output_stream: "x" }'
+    )
+    [warning] = make_graph(text % f'{unread} node {{ name: "press"', nodes, "default").plan.warnings
+    assert str(warning).startswith('node "Press": sends "x", and nobody reads it')

@@ -1,73 +1,96 @@
-"""`Answer`: turns the engine's tokens for one request into text for the client."""
+"""`Answer`: turns the engine's tokens for one request into deltas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter_ns
+from typing import Final
 
 import msgspec
 
-from calculators.llm.answers.answer_writer import AnswerWriter
+from calculators.language.delta import (
+    Begun,
+    Delta,
+    Deltas,
+    Ended,
+    Failed,
+    Finished,
+    Gained,
+)
+from calculators.language.delta import Verbose as ShownVerbose
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
+from calculators.llm.answers.call_ends import CallEnds
 from calculators.llm.answers.choice_output import ChoiceOutput, OutputDelta
-from calculators.llm.answers.finish_reason import FinishReason, finish_reason
-from calculators.llm.answers.response import AnswerChoice, Verbose
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
+from calculators.llm.answers.finish_reason import finish_reason
+from calculators.llm.answers.response import Verbose
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Tokens
-from calculators.llm.requests.generation_request import GenerationRequest
 from calculators.llm.text.choice_text import ScoredToken
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import GenerationRecord
+from graph_runtime import Cancelled
 
-_SEED_RANGE = 2**32
+_SEED_RANGE: Final = 2**32
+_NOTHING: Final = Deltas()
 
 
 class Answer:
-    """The choices of one request, while their tokens arrive.
+    """The choices of one request, while their tokens arrive: a `DeltaSource`.
 
     Args:
+        begun: the first item, whose ``usage`` has the number of tokens of all prompts and whose
+            ``stop`` is made here.
         outputs: one for each choice that the engine makes, prompt by prompt.
+        copies: the number of equal choices of the answer for each choice of the engine.
         pieces: the bytes of each token by id, for log-probabilities.
-        prompt_tokens: the number of tokens of all prompts.
+        echoes: choices begin with their prompts.
+        verbose: prompt and raw text of the first choice, if they are shown.
         record: receives the times of the first token and the end, counts and finish reasons.
         written: the raw text of each choice, for the record; empty if it keeps no texts.
     """
 
     def __init__(
         self,
-        request: GenerationRequest,
-        writer: AnswerWriter,
+        begun: Begun,
         generation: Generation,
         outputs: Sequence[ChoiceOutput],
         *,
+        copies: int,
         pieces: Sequence[bytes],
-        prompt_tokens: int,
+        echoes: bool = False,
+        verbose: Verbose | None = None,
         record: GenerationRecord | None = None,
         written: Sequence[Verbose] = (),
     ) -> None:
-        self._writer = writer
+        request = begun.request
+        self._begun: Begun | None = begun
+        self._request = request
+        self._wants_logprobs = request.wants_logprobs
+        self._wants_ids = request.returns_token_ids
+        self._has_running_usage = request.has_running_usage
         self._generation = generation
         self._outputs = outputs
+        self._call_ends = [CallEnds() for _ in outputs]
         self._pieces = pieces
-        self._prompt_tokens = prompt_tokens
+        self._prompt_tokens = begun.usage.prompt_tokens
+        self._verbose = verbose
         self._record = record
         self._written = written
-        # If all choices of a prompt would be equal, the engine makes one of them.
-        copies = request.n // request.settings.num_return_sequences
         #: The choices of the answer by choice of the engine.
         self._targets = [
             list(range(number * copies, (number + 1) * copies)) for number in range(len(outputs))
         ]
         self._open = set(range(len(outputs)))
-        self._has_begun = False
-        self._details = writer.details
+        self._is_stopped = False
         #: One choice without log-probabilities and details, like nearly all requests.
         self._is_plain = (
             self._targets == [[0]]
-            and not writer.wants_logprobs
-            and writer.details is None
-            and not request.settings.echo
+            and not request.wants_logprobs
+            and not request.returns_token_ids
+            and not request.has_running_usage
+            and not echoes
             and outputs[0].is_plain
         )
 
@@ -77,103 +100,99 @@ class Answer:
         return not self._open
 
     def cancel(self) -> None:
-        """Cancel the generation: the client is gone."""
+        """Cancel the generation: nobody reads the answer any more."""
         self._generation.cancel()
         self._note_end(self._usage())
 
-    async def whole(self) -> str:
-        """Wait for the end of all choices and return the body of a unary answer.
+    def stop(self) -> None:
+        """End the generation in the engine; the next items are the end of the answer."""
+        if self._open and not self._is_stopped:
+            self._is_stopped = True
+            self._generation.cancel()
+
+    async def read(self) -> Deltas:
+        """Wait for new tokens and return what they make; empty if there is nothing to show.
+
+        A `RequestError` of the generation is returned as `Failed`.
 
         Raises:
-            RequestError: the generation failed.
+            Cancelled: the client has left.
         """
-        choices = [
-            AnswerChoice(logprobs=[] if self._writer.wants_logprobs else None)
-            for targets in self._targets
-            for _ in targets
-        ]
-        while self._open:
-            for number, tokens in _merged(await self._generation.read()):
-                ids: Sequence[int] = ()
-                if self._details is None:
-                    gain, reason = await self._take(number, tokens)
-                else:
-                    gain, reason, ids = await self._take_ids(number, tokens)
-                logprobs = self._logprobs(gain.tokens)
-                for target in self._targets[number]:
-                    choice = choices[target]
-                    choice.events += gain.events
-                    choice.token_ids += ids
-                    if choice.logprobs is not None and logprobs is not None:
-                        choice.logprobs += logprobs
-                    if reason is not None:
-                        choice.finish_reason = reason
-                        choice.stop_string = self._outputs[number].stop_string
-        usage = self._usage()
-        self._note_end(usage)
-        return self._writer.whole(choices, usage)
-
-    async def events(self) -> str:
-        """Wait for new tokens and return their events as text; "" if there is nothing to show.
-
-        Raises:
-            RequestError: the generation failed, and the endpoint has no events of its own for that.
-        """
-        writer = self._writer
         try:
-            gained = await self._generation.read()
+            gained = () if self._is_stopped else await self._generation.read()
         except RequestError as error:
-            ending = writer.failure(error) if self._has_begun else ""
-            if not ending:
-                raise
             self._open.clear()
-            return ending
-        if self._is_plain and self._has_begun and len(gained) == 1:
+            return Deltas((Failed(error, self._request),))
+        except Cancelled:
+            if not self._is_stopped:
+                raise
+            gained = ()
+        if self._is_plain and self._begun is None and len(gained) == 1:
             tokens = gained[0][1]
             if tokens.finish_reason is None and 0 in self._open:
-                events = await self._outputs[0].feed_plain(tokens.token_ids)
-                return writer.more(0, events, None) if events else ""
-        written: list[str] = []
-        details = self._details
-        if not self._has_begun:
-            self._has_begun = True
-            if details is not None:
-                details.usage = self._usage()
-            written.append(writer.start(Usage(self._prompt_tokens, 0)))
-            written += [writer.begin(target) for targets in self._targets for target in targets]
+                output = self._outputs[0]
+                events = await output.feed_plain(tokens.token_ids)
+                if output.calls:
+                    return Deltas((Gained(0, self._call_ends[0].add(events)),))
+                return Deltas((Gained(0, events),)) if events else _NOTHING
+        items: list[Delta] = []
+        if self._begun is not None:
+            usage = Usage(self._prompt_tokens, 0)
+            if self._has_running_usage:
+                usage = self._usage()
+            # Not earlier: an answer that leads back to itself would wait for the garbage collector.
+            items.append(self._begun._replace(usage=usage, stop=self.stop))
+            self._begun = None
         for number, tokens in gained if len(gained) == 1 else _merged(gained):
-            if details is None:
-                gain, reason = await self._take(number, tokens)
-            else:
-                gain, reason, ids = await self._take_ids(number, tokens)
-                for target in self._targets[number]:
-                    details.add(target, ids)
-                details.usage = self._usage()
-            if gain.events or gain.tokens:
-                logprobs = self._logprobs(gain.tokens)
-                for target in self._targets[number]:
-                    written.append(writer.more(target, gain.events, logprobs))
-            if reason is not None:
-                stop_string = self._outputs[number].stop_string
-                for target in self._targets[number]:
-                    written.append(writer.finish(target, reason, stop_string))
+            items += await self._items(number, tokens)
+        if self._is_stopped:
+            for number in sorted(self._open):
+                items += [Finished(target, FinishReason.STOP) for target in self._targets[number]]
+            self._open.clear()
         if not self._open:
             usage = self._usage()
             self._note_end(usage)
-            written.append(writer.end(usage))
-        return "".join(written)
+            items.append(Ended(usage))
+        return Deltas(items)
+
+    async def _items(self, number: int, tokens: Tokens) -> list[Delta]:
+        """Return the items of new tokens of one choice of the engine."""
+        if number not in self._open:
+            return []
+        items: list[Delta] = []
+        ids: Sequence[int] = ()
+        if self._wants_ids:
+            gain, reason, ids = await self._take_ids(number, tokens)
+        else:
+            gain, reason = await self._take(number, tokens)
+        usage = self._usage() if self._has_running_usage else None
+        ends = self._call_ends[number]
+        events = ends.add(gain.events) if self._outputs[number].calls else gain.events
+        if reason is not None:
+            events = [*events, *ends.finish()]
+        logprobs = self._logprobs(gain.tokens)
+        if events or gain.tokens or ids or usage is not None:
+            items += [
+                Gained(target, events, logprobs, ids, usage) for target in self._targets[number]
+            ]
+        if reason is not None:
+            verbose = self._verbose
+            shown = None if verbose is None else ShownVerbose(verbose.prompt, verbose.content)
+            stop_string = self._outputs[number].stop_string
+            items += [
+                Finished(target, reason, stop_string, shown) for target in self._targets[number]
+            ]
+        return items
 
     async def _take(self, number: int, tokens: Tokens) -> tuple[OutputDelta, FinishReason | None]:
-        """Return the output of new tokens of a choice, and the finish reason if it ended."""
-        if number not in self._open:
-            return OutputDelta(()), None
+        """Return the output of new tokens of an open choice, and the finish reason if it ended."""
         record = self._record
         if record is not None and not record.first_token:
             record.first_token = perf_counter_ns()
         output = self._outputs[number]
         # With images only the engine knows the number, and only at the end.
         self._prompt_tokens = max(self._prompt_tokens, tokens.prompt_tokens)
-        scores = tokens.logprobs if self._writer.wants_logprobs else ()
+        scores = tokens.logprobs if self._wants_logprobs else ()
         gain = await output.feed(tokens.token_ids, scores)
         ended: str | None = tokens.finish_reason
         if output.is_stopped:
@@ -215,10 +234,11 @@ class Answer:
         record.ended = perf_counter_ns()
         record.prompt_tokens = usage.prompt_tokens
         record.completion_tokens = usage.completion_tokens
-        record.answers = [text.content for text in self._written]
+        if self._written:
+            record.answers = [text.content for text in self._written]
 
     def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob] | None:
-        if not self._writer.wants_logprobs:
+        if not self._wants_logprobs:
             return None
         scored: list[TokenLogprob] = []
         for token in tokens:

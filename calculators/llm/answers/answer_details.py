@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from calculators.llm.answers.usage import Usage
-from calculators.llm.requests.generation_request import GenerationRequest
+from calculators.language.generation_request import GenerationRequest
+from calculators.language.usage import Usage
+from calculators.llm.answers.usage import usage_json
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -76,4 +77,4 @@ class AnswerDetails:
 
     def running_usage(self, otherwise: str) -> str:
         """Return the member ``usage`` of an event; ``otherwise`` if events have no counts."""
-        return f',"usage":{self.usage.json}' if self._has_usage else otherwise
+        return f',"usage":{usage_json(self.usage)}' if self._has_usage else otherwise

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from calculators.language.delta import ToolCalled, ToolRan
+from calculators.language.events import OutputEvent, Refused
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.finish_reason import FinishReason
-from calculators.llm.answers.response import AnswerChoice
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
-from calculators.llm.parsers.events import OutputEvent
+from calculators.llm.answers.response import AnswerChoice, Verbose
 from calculators.requests.http_payload import RequestError
 
 
@@ -22,10 +23,13 @@ class AnswerWriter(Protocol):
     complete events, maybe none. `failure` may replace the next call and all that would follow.
 
     Attributes:
+        verbose: prompt and raw text to show beside the answer; None: they are not shown. Set before
+            `finish`, `whole` and `end`.
         wants_logprobs: `more` needs the log-probabilities of the tokens.
         details: receives the token ids and counts of the events that follow; None: not needed.
     """
 
+    verbose: Verbose | None
     wants_logprobs: bool
     details: AnswerDetails | None
 
@@ -44,7 +48,19 @@ class AnswerWriter(Protocol):
         """Return the events for more output of a choice.
 
         ``logprobs``: of the tokens that made it; None unless ``wants_logprobs``. Every
-        `calculators.llm.parsers.events.ToolCall` has its ``call_id``.
+        `calculators.language.events.ToolCall` has its ``call_id``.
+        """
+
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        """Return the events of a call that this server runs for the only choice.
+
+        Called for servers that the request names.
+        """
+
+    def refuse(self, index: int, refused: Refused) -> str:
+        """Return the events for a refusal, which is the last before `finish`.
+
+        APIs show its text only where the choice has no other output, or at its end.
         """
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
+from calculators.language.delta import ToolCalled, ToolRan
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.answers.response import AnswerChoice
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 
 class Kind(Enum):
@@ -20,6 +21,10 @@ class Kind(Enum):
     REASONING = auto()
     CONTENT = auto()
     CALL = auto()
+    REFUSAL = auto()
+    SERVER_CALL = auto()
+    SERVER_RESULT = auto()
+    SERVER_TOOLS = auto()
 
 
 class Block:
@@ -28,15 +33,19 @@ class Block:
     Attributes:
         index: the number of the block, from 0.
         name: of the called tool; "" for other kinds, as is ``call_id``.
+        server: the label of the server that has the tool, or that the tools are of.
+        ran: the result of a call that this server ran; None while it runs, and for other kinds.
     """
 
-    __slots__ = ("_pieces", "call_id", "index", "kind", "name")
+    __slots__ = ("_pieces", "call_id", "index", "kind", "name", "ran", "server")
 
     def __init__(self, kind: Kind, index: int, name: str = "", call_id: str = "") -> None:
         self.kind = kind
         self.index = index
         self.name = name
         self.call_id = call_id
+        self.server = ""
+        self.ran: ToolRan | None = None
         self._pieces: list[str] = []
 
     def add(self, text: str) -> None:
@@ -109,6 +118,28 @@ class Blocks:
         """Open an empty block of text, for an answer that needs one."""
         return self._begin(Kind.CONTENT)
 
+    def beside(self, kind: Kind) -> tuple[Sequence[Step], Block]:
+        """Close the open block, and return a new one that no event makes grow."""
+        block = Block(kind, self.count)
+        self.count += 1
+        self._blank = []
+        return self.finish(), block
+
+    def call_server(self, called: ToolCalled) -> tuple[Sequence[Step], Block]:
+        """Close the open block, and return one for a call that this server begins."""
+        steps, block = self.beside(Kind.SERVER_CALL)
+        block.name, block.call_id, block.server = called.name, called.call_id, called.server
+        block.add(called.arguments)
+        return steps, block
+
+    def refuse(self, text: str) -> Sequence[Step]:
+        """Open a block with a refusal."""
+        steps = [*self._begin(Kind.REFUSAL)]
+        if text and self.open is not None:
+            self.open.add(text)
+            steps.append(BlockDelta(self.open, text))
+        return steps
+
     def finish(self, *, is_cut: bool = False) -> Sequence[Step]:
         """Close the open block. ``is_cut``: the answer ended before the model was done."""
         block, self.open = self.open, None
@@ -142,5 +173,16 @@ class Blocks:
 def blocks_of(choice: AnswerChoice) -> list[Block]:
     """Return the blocks of a whole answer."""
     blocks = Blocks()
-    steps = [step for event in choice.events for step in blocks.add(event)]
-    return [step.block for step in steps if isinstance(step, Opened)]
+    found: list[Block] = []
+    for event in choice.events:
+        if isinstance(event, ToolCalled):
+            found.append(blocks.call_server(event)[1])
+        elif isinstance(event, ToolRan):
+            for block in found:
+                if block.kind is Kind.SERVER_CALL and block.call_id == event.call_id:
+                    block.ran = event
+            found.append(blocks.beside(Kind.SERVER_RESULT)[1])
+            found[-1].ran = event
+        else:
+            found += [step.block for step in blocks.add(event) if isinstance(step, Opened)]
+    return found

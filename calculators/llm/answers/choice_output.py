@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
-import string
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from calculators.language.call_id import new_call_id
+from calculators.language.events import Content, OutputEvent, ToolCall
 from calculators.llm.answers.reasoning_count import ReasoningCount
 from calculators.llm.answers.response import Verbose
-from calculators.llm.parsers.events import Content, OutputEvent, ToolCall
 from calculators.llm.parsers.output_stream import merged
 from calculators.llm.text.choice_text import ChoiceText, Piece, ScoredToken
 from calculators.llm.text.text_stream import TextStream
-
-_ID_CHARACTERS: Final = string.ascii_letters + string.digits
-#: Mistral's templates take ids of exactly this length, and all others take any.
-_ID_LENGTH: Final = 9
 
 
 class Parser(Protocol):
@@ -215,8 +210,3 @@ class _Ignored:
 
     def finish(self) -> list[OutputEvent]:
         return []
-
-
-def new_call_id() -> str:
-    """Return nine random letters and digits."""
-    return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(_ID_LENGTH))

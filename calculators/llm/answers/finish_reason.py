@@ -1,24 +1,10 @@
-"""`FinishReason`: OpenAI's words for the end of an answer."""
+"""The engine's reasons for the end of a sequence, in the words of answers."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
-
-class FinishReason(StrEnum):
-    """The values that clients know; strict clients refuse any other."""
-
-    STOP = "stop"
-    LENGTH = "length"
-    TOOL_CALLS = "tool_calls"
-    CONTENT_FILTER = "content_filter"
-
-    @property
-    def is_cut(self) -> bool:
-        """Did the answer end before the model was done?"""
-        return self in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
-
+from calculators.language.finish_reason import FinishReason
 
 #: A full cache counts as a length that is reached. A cancelled answer has no reader.
 _OF_ENGINE: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from calculators.llm.parsers.events import OutputEvent, Reasoning
+from calculators.language.events import OutputEvent, Reasoning
 
 
 class ReasoningCount:

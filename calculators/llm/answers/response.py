@@ -7,12 +7,21 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.events import (
+    Arguments,
+    Content,
+    OutputEvent,
+    Reasoning,
+    Refused,
+    ToolCall,
+)
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.answers.usage import usage_json
 
 #: The last event of every stream.
 DONE: Final = "data: [DONE]\n\n"
@@ -50,6 +59,17 @@ class ResponseHead:
         )
 
 
+def response_head(begun: Begun) -> ResponseHead:
+    """Return the identity of an answer that begins."""
+    request = begun.request
+    return ResponseHead(request.id, answering_model(begun), request.created, begun.fingerprint)
+
+
+def answering_model(begun: Begun) -> str:
+    """Return the name of the model that an answer has."""
+    return begun.model or begun.request.answer_model or begun.request.model
+
+
 @dataclass(slots=True)
 class MadeCall:
     """A call of a tool; ``arguments`` is the text of a JSON object, maybe cut short."""
@@ -64,17 +84,20 @@ class AnswerChoice:
     """One answer of a whole response.
 
     Attributes:
-        events: the output in order; with the prompt if it is echoed.
+        events: the output in order; with the prompt if it is echoed, and with the calls that this
+            server ran if the answer shows them.
         logprobs: None unless the request asks for them.
         stop_string: the stop string that ended the choice, if one did.
         token_ids: the tokens of the completion; only for requests that ask for them.
+        refusal: the refusal that ended it, if one did.
     """
 
-    events: list[OutputEvent] = field(default_factory=list)
+    events: list[OutputEvent | ToolCalled | ToolRan] = field(default_factory=list)
     finish_reason: FinishReason = FinishReason.STOP
     logprobs: list[TokenLogprob] | None = None
     stop_string: str | None = None
     token_ids: list[int] = field(default_factory=list)
+    refusal: Refused | None = None
 
     @property
     def content(self) -> str:
@@ -141,4 +164,4 @@ class EventFrame:
 
     def usage(self, usage: Usage) -> str:
         """Return the event with the usage and without choices."""
-        return f'data: {{{self._head},"choices":[],"usage":{usage.json}}}\n\n'
+        return f'data: {{{self._head},"choices":[],"usage":{usage_json(usage)}}}\n\n'

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from calculators.language.token_logprob import TokenLogprob
 from calculators.llm.answers.json_text import quote
 
 #: OpenAI's own value for a token that cannot be chosen; JSON has no infinity.
 IMPOSSIBLE: Final = -9999.0
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """A token as text and as bytes, with its log-probability.
-
-    The text of a token that is part of a character has U+FFFD. A ``logprob`` above 0, NaN or None
-    is unknown, as for the first token of an echoed prompt.
-    """
-
-    token: str
-    bytes: bytes
-    logprob: float | None
 
 
 def chat_logprobs_json(tokens: Sequence[TokenLogprob]) -> str:

@@ -1,40 +1,23 @@
-"""`Usage`: the token counts of a request."""
+"""The counts of an answer as JSON, in the form of OpenAI's chats and completions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from calculators.language.usage import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Counts of tokens: ``completion_tokens`` over all choices, without an echoed prompt.
-
-    Attributes:
-        cached_tokens: tokens of the prompt that came out of a cache. Always None, which is unknown:
-            openvino-genai 2026.4 does not report them.
-        reasoning_tokens: tokens of the completion, see `reasoning_count`; None without a reasoning
-            parser.
-    """
-
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-    @property
-    def json(self) -> str:
-        """The object of the member ``usage``."""
-        cached = (
-            ""
-            if self.cached_tokens is None
-            else f',"prompt_tokens_details":{{"cached_tokens":{self.cached_tokens}}}'
-        )
-        thought = (
-            ""
-            if self.reasoning_tokens is None
-            else f',"completion_tokens_details":{{"reasoning_tokens":{self.reasoning_tokens}}}'
-        )
-        return (
-            f'{{"prompt_tokens":{self.prompt_tokens},"completion_tokens":{self.completion_tokens}'
-            f',"total_tokens":{self.prompt_tokens + self.completion_tokens}{cached}{thought}}}'
-        )
+def usage_json(usage: Usage) -> str:
+    """Return the object of the member ``usage``. Unknown counts are left out."""
+    cached = (
+        ""
+        if usage.cached_tokens is None
+        else f',"prompt_tokens_details":{{"cached_tokens":{usage.cached_tokens}}}'
+    )
+    thought = (
+        ""
+        if usage.reasoning_tokens is None
+        else f',"completion_tokens_details":{{"reasoning_tokens":{usage.reasoning_tokens}}}'
+    )
+    return (
+        f'{{"prompt_tokens":{usage.prompt_tokens},"completion_tokens":{usage.completion_tokens}'
+        f',"total_tokens":{usage.prompt_tokens + usage.completion_tokens}{cached}{thought}}}'
+    )

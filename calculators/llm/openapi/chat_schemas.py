@@ -101,7 +101,7 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                 "role": const("assistant"),
                                 "content": string(),
                                 "reasoning_content": string(),
-                                "refusal": {"type": "null"},
+                                "refusal": nullable(string("Of a node of the graph.")),
                                 "tool_calls": array(ref("ToolCall")),
                             },
                             required=("role", "content", "refusal", "tool_calls"),
@@ -132,6 +132,7 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                 "role": const("assistant"),
                                 "content": string(),
                                 "reasoning_content": string(),
+                                "refusal": string(),
                                 "tool_calls": array(
                                     record(
                                         {

@@ -10,6 +10,7 @@ from calculators.requests.schema import (
     anything,
     array,
     const,
+    flag,
     integer,
     nullable,
     one_of,
@@ -45,6 +46,45 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         ThoughtBlock=tagged("thinking", {"thinking": string()}),
         RedactedBlock=tagged("redacted_thinking", {}),
         ToolUseBlock=tagged("tool_use", {"id": string(), "name": string(), "input": anything()}),
+        ServerToolUseBlock=tagged(
+            "mcp_tool_use",
+            {"id": string(), "name": string(), "server_name": string(), "input": anything()},
+        ),
+        ServerToolResultBlock=tagged(
+            "mcp_tool_result",
+            {
+                "tool_use_id": string(),
+                "is_error": flag(),
+                "content": one_of(string(), array(_TEXT)),
+            },
+        ),
+    ),
+    "McpServer": record(
+        {
+            "type": {"type": ["string", "null"], "enum": ["url", None]},
+            "name": string("The label of a server of the graph.", minLength=1),
+            "url": {"type": ["string", "null"]},
+            "tool_configuration": nullable(
+                record(
+                    {
+                        "enabled": {"type": ["boolean", "null"]},
+                        "allowed_tools": nullable(array(string())),
+                    }
+                )
+            ),
+        },
+        required=("name",),
+    ),
+    "McpToolset": record(
+        {
+            "type": const("mcp_toolset"),
+            "mcp_server_name": string("One of `mcp_servers`."),
+            "default_config": nullable(record({"enabled": {"type": ["boolean", "null"]}})),
+            "configs": nullable(anything("`enabled` by the name of a tool.")),
+            "cache_control": {},
+        },
+        "The choice of a server's tools.",
+        required=("type", "mcp_server_name"),
     ),
     "MessageParam": record(
         {
@@ -88,10 +128,27 @@ _ENDING: Final[Members] = {
     "stop_reason": nullable(_STOP_REASON),
     "stop_sequence": nullable(string()),
 }
+#: Of a refusal by a node of the graph.
+_DETAILS: Final[Members] = {
+    "stop_details": record(
+        {
+            "type": const("refusal"),
+            "category": nullable(string()),
+            "explanation": string(),
+        },
+        required=("type", "category", "explanation"),
+    ),
+}
 
 MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "ThinkingBlock": tagged("thinking", {"thinking": string(), "signature": string()}),
-    "AnswerBlock": one_of(ref("ThinkingBlock"), _TEXT, ref("ToolUseBlock")),
+    "AnswerBlock": one_of(
+        ref("ThinkingBlock"),
+        _TEXT,
+        ref("ToolUseBlock"),
+        ref("ServerToolUseBlock"),
+        ref("ServerToolResultBlock"),
+    ),
     **union(
         "BlockDelta",
         ThinkingDelta=tagged("thinking_delta", {"thinking": string()}),
@@ -120,6 +177,7 @@ MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
             "model": string(),
             "content": array(ref("AnswerBlock")),
             **_ENDING,
+            **_DETAILS,
             "usage": ref("MessageUsage"),
             "__verbose": ref("Verbose"),
         },
@@ -139,7 +197,7 @@ MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         MessageDelta=record(
             {
                 "type": const("message_delta"),
-                "delta": record(_ENDING, required=tuple(_ENDING)),
+                "delta": record({**_ENDING, **_DETAILS}, required=tuple(_ENDING)),
                 "usage": ref("MessageUsage"),
                 "__verbose": ref("Verbose"),
             },

@@ -68,6 +68,38 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         InputReasoning=record(
             {"type": const("reasoning"), "content": _TEXTS, "summary": _TEXTS}, required=("type",)
         ),
+        InputServerCall=record(
+            {
+                "type": const("mcp_call"),
+                "id": string(),
+                "name": string(),
+                "arguments": string("A JSON object, as text."),
+                "output": {"type": ["string", "null"]},
+                "error": {"type": ["string", "null"]},
+            },
+            "A call that this server ran in an earlier answer.",
+            required=("type", "id", "name", "arguments"),
+        ),
+        InputListedTools=record(
+            {"type": const("mcp_list_tools")}, "Passed over.", required=("type",)
+        ),
+    ),
+    "McpTool": record(
+        {
+            "type": const("mcp"),
+            "server_label": string("The label of a server of the graph.", minLength=1),
+            "server_url": {"type": ["string", "null"]},
+            "server_description": {"type": ["string", "null"]},
+            "allowed_tools": nullable(
+                one_of(
+                    array(string()),
+                    record({"tool_names": nullable(array(string()))}, required=("tool_names",)),
+                )
+            ),
+            "require_approval": const("never"),
+        },
+        "The tools of a server, for a graph with a tools node.",
+        required=("type", "server_label", "require_approval"),
     ),
     "AllowedTools": record(
         {
@@ -89,6 +121,8 @@ _TEXT_PART: Final = record(
     required=("type", "text", "annotations", "logprobs"),
 )
 _SUMMARY_PART: Final = tagged("summary_text", {"text": string()})
+#: A part of a message; a refusal is of a node of the graph.
+_PART: Final = one_of(ref("OutputTextPart"), ref("RefusalPart"))
 
 RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "OutputTextPart": _TEXT_PART,
@@ -102,7 +136,7 @@ RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                 "id": string(),
                 "status": _STATUS,
                 "role": const("assistant"),
-                "content": array(ref("OutputTextPart")),
+                "content": array(_PART),
             },
         ),
         OutputCall=tagged(
@@ -113,6 +147,38 @@ RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                 "call_id": string(),
                 "name": string(),
                 "arguments": string("A JSON object, as text."),
+            },
+        ),
+        OutputServerCall=tagged(
+            "mcp_call",
+            {
+                "id": string(),
+                "status": word(("in_progress", "completed", "failed")),
+                "server_label": string(),
+                "name": string(),
+                "arguments": string("A JSON object, as text."),
+                "output": nullable(string()),
+                "error": nullable(string()),
+                "approval_request_id": {"type": "null"},
+            },
+        ),
+        OutputListedTools=tagged(
+            "mcp_list_tools",
+            {
+                "id": string(),
+                "server_label": string(),
+                "tools": array(
+                    record(
+                        {
+                            "name": string(),
+                            "description": string(),
+                            "input_schema": anything(),
+                            "annotations": {"type": "null"},
+                        },
+                        required=("name", "description", "input_schema", "annotations"),
+                    )
+                ),
+                "error": {"type": "null"},
             },
         ),
     ),
@@ -175,15 +241,18 @@ _RESPONSE: Final[dict[str, Schema]] = {
     ),
     "tool_choice": one_of(string(), anything()),
     "tools": array(
-        record(
-            {
-                "type": const("function"),
-                "name": string(),
-                "description": nullable(string()),
-                "parameters": nullable(anything()),
-                "strict": nullable(flag()),
-            },
-            required=("type", "name", "description", "parameters", "strict"),
+        one_of(
+            record(
+                {
+                    "type": const("function"),
+                    "name": string(),
+                    "description": nullable(string()),
+                    "parameters": nullable(anything()),
+                    "strict": nullable(flag()),
+                },
+                required=("type", "name", "description", "parameters", "strict"),
+            ),
+            ref("McpTool"),
         )
     ),
     "top_logprobs": integer(),
@@ -212,8 +281,10 @@ _EVENTS: Final[dict[str, Members]] = {
     "failed": _WHOLE,
     "output_item.added": _ITEM,
     "output_item.done": _ITEM,
-    "content_part.added": {**_TEXT_PLACE, "part": ref("OutputTextPart")},
-    "content_part.done": {**_TEXT_PLACE, "part": ref("OutputTextPart")},
+    "content_part.added": {**_TEXT_PLACE, "part": _PART},
+    "content_part.done": {**_TEXT_PLACE, "part": _PART},
+    "refusal.delta": {**_TEXT_PLACE, "delta": string()},
+    "refusal.done": {**_TEXT_PLACE, "refusal": string()},
     "output_text.delta": {**_TEXT_PLACE, "delta": string(), **_LOGPROBS},
     "output_text.done": {**_TEXT_PLACE, "text": string(), **_LOGPROBS},
     "reasoning_summary_part.added": {**_SUMMARY_PLACE, "part": ref("SummaryPart")},
@@ -222,6 +293,13 @@ _EVENTS: Final[dict[str, Members]] = {
     "reasoning_summary_text.done": {**_SUMMARY_PLACE, "text": string()},
     "function_call_arguments.delta": {**_PLACE, "delta": string()},
     "function_call_arguments.done": {**_PLACE, "name": string(), "arguments": string()},
+    "mcp_list_tools.in_progress": _PLACE,
+    "mcp_list_tools.completed": _PLACE,
+    "mcp_call.in_progress": _PLACE,
+    "mcp_call_arguments.delta": {**_PLACE, "delta": string()},
+    "mcp_call_arguments.done": {**_PLACE, "arguments": string()},
+    "mcp_call.completed": _PLACE,
+    "mcp_call.failed": _PLACE,
 }
 
 

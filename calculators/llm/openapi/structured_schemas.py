@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.llm.requests.structural_tag import FORMATS
-from calculators.llm.requests.structured_output import GRAMMAR_FORM, REGEX_FORM
+from calculators.llm.requests.structured_output import (
+    GRAMMAR_FORM,
+    REGEX_FORM,
+)
 from calculators.requests.schema import (
     Schema,
     anything,

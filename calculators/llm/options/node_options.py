@@ -54,6 +54,21 @@ class NodeOptions:
     enable_tool_guided_generation: bool
     warnings: tuple[str, ...]
 
+    def files(self) -> tuple[Path, ...]:
+        """Return everything that loading reads: the model, its adapters and its draft model."""
+        draft = self.engine.draft
+        beside: list[Path] = []
+        if self.model_path.is_file():
+            # The folder of a GGUF file may have any number of others.
+            for pattern in ("*.json", "*.jinja"):
+                beside += self.model_directory.glob(pattern)
+        return (
+            self.model_path,
+            *beside,
+            *(Path(adapter.path) for adapter in self.engine.adapters),
+            *(() if draft is None else (Path(draft.path),)),
+        )
+
 
 def read_node_options(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
     """Check the options of an LLM node.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.llm.parsers.events import Content, OutputEvent
+from calculators.language.events import Content, OutputEvent
 from calculators.llm.parsers.json_scanner import BLANKS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from json.encoder import encode_basestring
 from typing import NamedTuple
 
-from calculators.llm.parsers.events import Arguments, OutputEvent, ToolCall
+from calculators.language.events import Arguments, OutputEvent, ToolCall
 
 
 class BrokenCall(Exception):

@@ -8,7 +8,7 @@ from collections.abc import Set
 from enum import Enum, auto
 from typing import Final
 
-from calculators.llm.parsers.events import Arguments, OutputEvent, ToolCall
+from calculators.language.events import Arguments, OutputEvent, ToolCall
 from calculators.llm.parsers.json_scanner import JsonScanner, skip_blanks
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from calculators.language.events import Content, OutputEvent
 from calculators.llm.parsers.call_scanner import CallScanner
-from calculators.llm.parsers.events import Content, OutputEvent
 from calculators.llm.parsers.parser import ToolParser
 from calculators.llm.parsers.tag_scanner import Tags
 

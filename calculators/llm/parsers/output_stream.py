@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.llm.parsers.events import (
+from calculators.language.events import (
     Arguments,
     Content,
     OutputEvent,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from calculators.llm.parsers.events import OutputEvent
+from calculators.language.events import OutputEvent
 
 
 class OutputParser(ABC):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
+from calculators.language.events import Arguments, Content
 from calculators.llm.parsers.built_call import BuiltCall
 from calculators.llm.parsers.call_walker import CallWalker
-from calculators.llm.parsers.events import Arguments, Content
 from calculators.llm.parsers.growing_string import GrowingString
 from calculators.llm.parsers.json_value import compact_json
 from calculators.llm.parsers.parameter_value import ParameterType, parameter_type

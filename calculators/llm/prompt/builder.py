@@ -64,7 +64,6 @@ class PromptBuilder:
         max_tokens: int | None = None,
         *,
         sees_images: bool = False,
-        tool_parser: str = "",
         limits: RenderLimits | None = None,
     ) -> None:
         """Load tokenizer and template.
@@ -72,7 +71,6 @@ class PromptBuilder:
         Args:
             max_tokens: length of the model; prompts that must be longer are refused.
             sees_images: does the model take images? Then text must not look like one.
-            tool_parser: the operator's choice; "" leaves it to the template.
             limits: limits of one rendering.
         """
         self._limits = limits
@@ -91,7 +89,7 @@ class PromptBuilder:
         self._problem = ""
         self._chats: ChatRenderer | None = None
         try:
-            self._chats = ChatRenderer(self._load_template(Path(model_path)), tool_parser)
+            self._chats = ChatRenderer(self._load_template(Path(model_path)))
         except ChatTemplateError as error:
             # Completions need no template; a chat is refused with this text.
             self._problem = str(error)
@@ -122,7 +120,7 @@ class PromptBuilder:
             ready,
             tool_parser=self._chats.tool_parser,
             reasoning_parser=self._chats.analysis.reasoning_parser or "",
-            writes_tools=self._chats.writes_tools,
+            knows_tools=self._chats.knows_tools,
         )
 
     def answer(self, message: Question) -> Prompt | Tokens | Text | Refused:
@@ -184,6 +182,7 @@ class PromptBuilder:
             tools=chat.tools,
             template_kwargs=chat.template_kwargs,
             continues=chat.continues,
+            call_form=chat.call_form,
         )
         try:
             text.encode()

@@ -15,6 +15,7 @@ from calculators.child_process.question_lane import (
     QuestionLane,
 )
 from calculators.child_process.supervisor import LoadError
+from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
@@ -68,7 +69,6 @@ class PromptProcess:
         name: str,
         max_tokens: int | None = None,
         sees_images: bool = False,
-        tool_parser: str = "",
         seconds: float = SECONDS,
         wall_seconds: float = WALL_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
@@ -79,7 +79,6 @@ class PromptProcess:
             name: the served model's, for messages.
             max_tokens: length of the model; None: unknown.
             sees_images: does the model take images?
-            tool_parser: the operator's choice; "" leaves it to the chat template.
             seconds: processor time for a short question.
             wall_seconds: time after which a process that has not used ``seconds`` counts as hung.
             idle_seconds: idle time after which the process for long questions ends.
@@ -92,7 +91,6 @@ class PromptProcess:
             seconds * FOR_TEMPLATE,
             max_tokens=max_tokens,
             sees_images=sees_images,
-            tool_parser=tool_parser,
         )
         self._wall_seconds = wall_seconds
         self._idle_seconds = idle_seconds
@@ -154,18 +152,23 @@ class PromptProcess:
         *,
         continues: bool = False,
         will_be_cut: bool = False,
+        call_form: CallForm | None = None,
     ) -> Prompt:
         """Render and tokenize a chat. ``messages`` have the tags of ``images``.
 
         Args:
             continues: let the prompt end with the text of the last message.
             will_be_cut: return the prompt also if it is longer than the model.
+            call_form: the form of calls, for a template that knows no tools.
 
         Raises:
             RequestError: the template refuses the chat or takes too long, an image cannot be read,
                 too many questions wait, or the process is down.
         """
-        message = Chat(messages, tools, template_kwargs or {}, images or [], continues, will_be_cut)
+        message = Chat(
+            *(messages, tools, template_kwargs or {}, images or [], continues, will_be_cut),
+            call_form,
+        )
         prompt: Prompt = await self._ask(message, is_long=bool(images))
         return prompt
 

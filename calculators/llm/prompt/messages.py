@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.llm.parsers.parser import CallForm
 from calculators.llm.text.token_table import TokenTable
 from calculators.media.image import EncodedImage, Image
 
@@ -23,7 +24,6 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
         render_seconds: processor time of one rendering.
         max_tokens: length of the model; prompts that must be longer are not tokenized.
         sees_images: does the model take images? Then text must not look like one.
-        tool_parser: the operator's choice; "" leaves it to the template.
     """
 
     model_path: str
@@ -31,7 +31,6 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     render_seconds: float
     max_tokens: int | None = None
     sees_images: bool = False
-    tool_parser: str = ""
 
 
 class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
@@ -41,6 +40,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
         images: the images of the tags in the messages, see `calculators.media.tags`.
         continues: let the prompt end with the text of the last message.
         will_be_cut: the server cuts the prompt, so it may be longer than the model.
+        call_form: the form of calls, for a template that knows no tools; None: they are left out.
     """
 
     messages: list[dict[str, Any]]
@@ -49,6 +49,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
     images: list[EncodedImage] = []
     continues: bool = False
     will_be_cut: bool = False
+    call_form: CallForm | None = None
 
 
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
@@ -89,14 +90,14 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
         tokens: the vocabulary, from which the server makes text.
         template_problem: the reason why there is no usable chat template; "" when there is one.
         tool_parser, reasoning_parser: the parsers that fit the template; "" for none.
-        writes_tools: does the template know no tools, so that they are written into messages?
+        knows_tools: does the template show tools? If not, they are written into messages.
     """
 
     tokens: TokenTable
     template_problem: str = ""
     tool_parser: str = ""
     reasoning_parser: str = ""
-    writes_tools: bool = False
+    knows_tools: bool = True
 
 
 class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):

@@ -22,7 +22,6 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
         message.model_path,
         message.max_tokens,
         sees_images=message.sees_images,
-        tool_parser=message.tool_parser,
         limits=RenderLimits(seconds=message.render_seconds),
     )
     report(Loading("making the token table", 0.7, 1.0))

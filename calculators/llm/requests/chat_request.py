@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import Tools, ToolServer
 from calculators.llm.requests.generation_request import (
     GENERATING,
     TOKEN_IDS_MEMBER,
@@ -21,10 +23,12 @@ from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
 from calculators.llm.requests.template_arguments import (
     TEMPLATE_MEMBERS,
-    TemplateArguments,
     read_template_arguments,
 )
-from calculators.llm.requests.tools import TOOL_MEMBERS, Tools, read_tools
+from calculators.llm.requests.tools import (
+    TOOL_MEMBERS,
+    read_tools,
+)
 from calculators.llm.requests.unsupported import CHECKED_CHAT_MEMBERS
 from calculators.media.image import ImageReference
 from calculators.requests import fields
@@ -68,6 +72,7 @@ class ChatRequest(GenerationRequest):
         template: further variables of the template.
         logprobs: does the answer have the log-probability of each token?
         parallel_tool_calls: may one answer call several tools?
+        tool_servers: servers of tools that the client names.
     """
 
     messages: list[dict[str, Any]]
@@ -76,6 +81,7 @@ class ChatRequest(GenerationRequest):
     logprobs: bool = False
     parallel_tool_calls: bool = True
     images: tuple[ImageReference, ...] = ()
+    tool_servers: tuple[ToolServer, ...] = ()
 
 
 def parse_chat_request(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
+from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
 from calculators.llm.requests.choices import CHOICE_MEMBERS
@@ -18,7 +19,6 @@ from calculators.llm.requests.stop_conditions import STOP_MEMBERS
 from calculators.llm.requests.streaming_options import STREAMING_MEMBERS, read_streaming_options
 from calculators.llm.requests.structured_output import (
     STRUCTURED_MEMBERS,
-    StructuredOutput,
     read_structured_output,
 )
 from calculators.llm.requests.truncation import (
@@ -30,7 +30,6 @@ from calculators.llm.requests.truncation import (
 from calculators.llm.requests.unsupported import CHECKED_MEMBERS
 from calculators.requests import fields
 from calculators.requests.common_members import EVERYWHERE, read_model
-from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
 from calculators.requests.readers import BOOLEAN
 
@@ -150,9 +149,7 @@ def read_body(value: object, members: Members) -> dict[str, Any]:
         RequestError: the body is no object; else the first member that is not one of ``members``,
             else the first one that is refused or wrong, with its name as ``param``.
     """
-    if not isinstance(value, dict):
-        raise RequestError(f"The body must be a JSON object, not {fields.describe(value)}")
-    return read_members(value, members, lambda name: ELSEWHERE.get(name, ""))
+    return read_members(fields.body_object(value), members, lambda name: ELSEWHERE.get(name, ""))
 
 
 def read_generation(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.media.image import ImageReference
 from calculators.requests import fields
@@ -29,11 +31,8 @@ class MediaCheck:
         Raises:
             RequestError: the model reads no images, or not as many.
         """
-        if not self._limit:
-            raise fields.invalid(path, "this model does not read images")
         self.images.append(ImageReference(url, f"{path}.{member}"))
-        if len(self.images) > self._limit:
-            raise fields.invalid(path, f"only {self._limit} images are allowed")
+        _check_count(len(self.images), self._limit, path)
 
     def audio(self, path: str) -> None:
         """Refuse audio.
@@ -42,3 +41,21 @@ class MediaCheck:
             RequestError: always; no model reads audio yet.
         """
         raise fields.invalid(path, "this model does not read audio")
+
+
+def check_images(images: Sequence[ImageReference], limits: RequestLimits) -> None:
+    """Refuse images that the model does not read, or more than it reads.
+
+    Raises:
+        RequestError: with the part of the first one as ``param``.
+    """
+    for count, image in enumerate(images, 1):
+        place = image.param
+        _check_count(count, limits.max_images, place[: place.rfind("]") + 1] or place)
+
+
+def _check_count(count: int, limit: int, path: str) -> None:
+    if not limit:
+        raise fields.invalid(path, "this model does not read images")
+    if count > limit:
+        raise fields.invalid(path, f"only {limit} images are allowed")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars import formats
-from calculators.llm.grammars.formats import Format
 from calculators.llm.requests.client_json import check_size, value_of
 from calculators.llm.requests.structural_tag import FORMATS, read_format
 from calculators.requests import fields
@@ -21,19 +20,6 @@ from calculators.requests.schema import anything, array, flag, one_of, ref, requ
 MAX_SIZE: Final = 64 * 1024
 MAX_REGEX: Final = 4096
 MAX_CHOICES: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class StructuredOutput:
-    """The form that an answer must have.
-
-    Attributes:
-        format: see `calculators.llm.grammars.formats`.
-        param: the member of the request with the form.
-    """
-
-    format: Format
-    param: str
 
 
 def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+from calculators.language.template_arguments import TemplateArguments
 from calculators.requests import fields
 from calculators.requests.members import Members, honoured, table
 from calculators.requests.readers import BOOLEAN, Array, Choice, Object
@@ -50,25 +50,6 @@ TEMPLATE_MEMBERS: Final[Members] = table(
     honoured("verbosity", VERBOSITY),
     honoured("documents", Array(anything()), "What the answer is to be found in."),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateArguments:
-    """Variables by name, and the end of the prompt.
-
-    ``values`` does not contain ``add_generation_prompt``, which is None if the request does not
-    have it. ``continues``: the answer goes on with the last message.
-    """
-
-    values: dict[str, Any] = field(default_factory=dict)
-    add_generation_prompt: bool | None = None
-    continues: bool = False
-
-    @property
-    def all_values(self) -> dict[str, Any]:
-        """All variables, for the template."""
-        begins = self.add_generation_prompt is not False and not self.continues
-        return {**self.values, "add_generation_prompt": begins}
 
 
 _NO_ARGUMENTS: Final = TemplateArguments()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from calculators.language.tools import NO_TOOLS, Tools
 from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.requests import fields
@@ -21,6 +21,8 @@ TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_SCHEMA: Final = 64 * 1024
 MAX_TOGETHER: Final = 1024 * 1024
 
+_DECLINED: Final = Tools(is_declined=True)
+
 TOOL_MEMBERS: Final[Members] = table(
     honoured("tools", Value(array(ref("Tool"), maxItems=LIMITS.max_tools))),
     honoured("tool_choice", Value(ref("ToolChoice"))),
@@ -28,40 +30,22 @@ TOOL_MEMBERS: Final[Members] = table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """The tools that ``tool_choice`` leaves, as the client wrote them.
-
-    Attributes:
-        items: for the template; empty if no tool may be called.
-        choice: "none" if there are no items; "named" if the client chose one tool, which then is
-            the only item.
-        schema_paths: the path of the schema of each item's parameters in the request.
-    """
-
-    items: list[dict[str, Any]] = field(default_factory=list)
-    choice: Literal["none", "auto", "required", "named"] = "none"
-    schema_paths: tuple[str, ...] = ()
-
-    @property
-    def schemas(self) -> dict[str, dict[str, Any]]:
-        """The schemas of the parameters by the tool's name; {} for a tool without parameters.
-
-        They are not checked to be JSON schemas until a grammar is made of them.
-        """
-        functions = [tool.get("function") or tool for tool in self.items]
-        return {each["name"]: each.get("parameters") or {} for each in functions}
-
-
-NO_TOOLS: Final = Tools()
-
-
-def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
+def read_tools(
+    body: Mapping[str, Any],
+    limits: RequestLimits,
+    *,
+    places: Sequence[int] | None = None,
+    has_servers: bool = False,
+) -> Tools:
     """Read ``tools`` and ``tool_choice``.
 
     A tool is ``{"type": "function", "function": {"name", ...}}``, or flat as in OpenAI's responses
     API. With the choice "none" the tools are not checked. Source: OpenVINO Model Server
     ``llm/apis/openai_api_handler.cpp``.
+
+    Args:
+        places: the places of the tools in the client's array, if they are not all of it.
+        has_servers: the request names servers that have further tools, so "required" needs none.
 
     Raises:
         RequestError: a tool or the choice is wrong, or there are too many tools.
@@ -70,14 +54,15 @@ def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
         return NO_TOOLS
     choice, chosen = _read_choice(body)
     if choice == "none":
-        return NO_TOOLS
+        return _DECLINED
     items = fields.array(body, "tools") or []
     if len(items) > limits.max_tools:
         raise fields.invalid(
             "tools", f"{len(items)} tools are more than the maximum {limits.max_tools}"
         )
     check_size(items, MAX_TOGETHER, "tools")
-    read = [_check_tool(f"tools[{i}]", tool) for i, tool in enumerate(items)]
+    numbers = range(len(items)) if places is None else places
+    read = [_check_tool(f"tools[{i}]", tool) for i, tool in zip(numbers, items, strict=True)]
     _check_names(read)
     if chosen is not None:
         places = [i for i, tool in enumerate(read) if tool.name == chosen]
@@ -88,6 +73,8 @@ def read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
             )
     if items:
         return Tools(items, choice, tuple(f"{tool.path}.parameters" for tool in read))
+    if choice == "required" and has_servers:
+        return Tools([], choice)
     if choice == "required":
         raise fields.invalid("tool_choice", '"required" needs tools')
     return NO_TOOLS

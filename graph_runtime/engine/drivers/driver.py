@@ -31,7 +31,8 @@ Rules
     graph, then asks for a pump, because new work or a waiter may need it.
 (6) A call is made inline only if that delays no other: no pump is running, it is the next
     of the queue, and either its class has no coroutines or no other call is ready
-    (`AsyncioDriver.take_next_inline`). Coroutines of several nodes get a task each, and overlap.
+    (`AsyncioDriver.take_next_inline`). Coroutines of several nodes overlap: each but the last gets
+    a task of its own.
 (7) No thread waits for the graph inside a call of the same graph (`check_may_wait`): it would wait
     for itself.
 
@@ -391,8 +392,11 @@ class Driver(ABC):
                 self._wake_pools()
         self.schedule_pump()
 
-    def start_task(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
-        """Await a call in a new task of the running event loop."""
+    def start_task(self, context: CalculatorContext, awaitable: Awaitable[Any] | None) -> None:
+        """Await a call in a new task of the running event loop.
+
+        ``awaitable``: what the call has returned; None: the task makes the call.
+        """
         loop = asyncio.get_running_loop()
         task = loop.create_task(self.drive_awaitable(context, awaitable))
         self.tasks.add(task)
@@ -411,7 +415,9 @@ class Driver(ABC):
         for task in list(self.tasks):
             task.get_loop().call_soon_threadsafe(task.cancel)
 
-    async def drive_awaitable(self, context: CalculatorContext, awaitable: Awaitable[Any]) -> None:
+    async def drive_awaitable(
+        self, context: CalculatorContext, awaitable: Awaitable[Any] | None
+    ) -> None:
         """Await a call, report it, and make the calls that follow. Entered without the lock."""
         following: CalculatorContext | None = context
         waits_for: Any = awaitable

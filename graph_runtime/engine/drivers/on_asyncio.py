@@ -130,11 +130,18 @@ class AsyncioDriver(Driver):
 
     def take_next_inline(self) -> CalculatorContext | None:
         # A loop stays in one task: its awaiting node, and the nodes behind it that do not wait.
-        # Coroutines of several nodes go to the pump, which gives each a task, so that they overlap.
         queue = self.queue
         heap = queue.heap
         if self.is_pumping or not heap or not queue.has_only_calls:
             return None
-        if queue.nodes[heap[0]].plan.is_awaited and (len(heap) > 1 or queue.sources):
-            return None
+        while queue.nodes[heap[0]].plan.is_awaited:
+            if queue.sources:
+                return None
+            if len(heap) == 1:
+                break
+            # Coroutines of several nodes overlap: each but the last gets a task of its own.
+            context = self.scheduler.take(queue)
+            assert context is not None
+            self.scheduler.running += 1
+            self.start_task(context, None)
         return self.scheduler.take(queue)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graph_runtime import timestamp as ts
@@ -49,10 +49,20 @@ def _places(tag_map: TagMap, options: Any) -> list[list[int]]:
             used[place] = tag_index
             group.append(place)
         places.append(group)
-    rest = [place for place in range(len(tag_map)) if place not in used]
-    if rest:
-        places.append(rest)
-    return places
+    return _with_rest(places, len(tag_map))
+
+
+def places_of(tag_map: TagMap, sync_sets: Iterable[Iterable[tuple[str, int]]]) -> list[list[int]]:
+    """The stream ids of the sets of a contract; inputs that are not connected are left out."""
+    sets = [[tag_map.id_of(*key) for key in each] for each in sync_sets]
+    connected = [[place for place in each if place >= 0] for each in sets]
+    return _with_rest([each for each in connected if each], len(tag_map))
+
+
+def _with_rest(places: list[list[int]], count: int) -> list[list[int]]:
+    used = {place for group in places for place in group}
+    rest = [place for place in range(count) if place not in used]
+    return [*places, rest] if rest else places
 
 
 class SyncSetInputStreamHandler(InputStreamHandler):

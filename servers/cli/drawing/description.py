@@ -133,8 +133,9 @@ def describe_graph(
         groups = _find_groups(config, registry)
     types, side_types = _types(plan)
     names = canonical_names(shown.node)
+    loops = _loops(plan)
     nodes = tuple(
-        _node(node, name, registry, shown.package, groups, types, side_types)
+        _node(node, name, registry, shown.package, groups, types, side_types, loops)
         for node, name in zip(shown.node, names, strict=True)
     )
     inputs = _ports(shown.input_stream, types)
@@ -165,8 +166,9 @@ def _node(
     groups: Mapping[str, tuple[tuple[str, ...], str]],
     types: Mapping[str, str],
     side_types: Mapping[str, str],
+    loops: Mapping[str, set[tuple[str, int]]],
 ) -> Node:
-    backs = _back_edges(node)
+    backs = _back_edges(node) | loops.get(name, set())
     inputs = tuple(
         Port(port.tag, port.index, port.name, port.type, (port.tag, port.index) in backs)
         for port in _ports(node.input_stream, types)
@@ -228,6 +230,20 @@ def _back_edges(node: Any) -> set[tuple[str, int]]:
         if info.back_edge:
             found.add(place)
     return found
+
+
+def _loops(plan: ValidatedGraph | None) -> dict[str, set[tuple[str, int]]]:
+    """Return the back edges of each node, with those that the graph leaves to the contract."""
+    if plan is None:
+        return {}
+    return {
+        node.name: {
+            key
+            for key, each in zip(node.inputs.keys, node.input_plans, strict=True)
+            if each.is_back_edge
+        }
+        for node in plan.nodes
+    }
 
 
 # Types --------------------------------------------------------------------------------------------

@@ -142,6 +142,7 @@ class Exchange:
             self.forget_deadline()
             # Kept, because uvloop's handle does not know its time once that has passed.
             self._ends_at = at
+            self.record.deadline = at
             self._deadline = self.connection.loop.call_at(at, self._expire, seconds)
 
     def forget_deadline(self) -> None:
@@ -163,7 +164,8 @@ class Exchange:
 
     def _expire(self, seconds: float) -> None:
         text = f"the request was not answered within {seconds:g} s, its time-out"
-        self._end(RequestError(text, code=Code.DEADLINE_EXCEEDED))
+        text = self.record.unanswered(text)
+        self._end(RequestError(text, code=Code.DEADLINE_EXCEEDED, detail=text))
 
     def _end(self, error: Exception) -> None:
         if self._ending is None:

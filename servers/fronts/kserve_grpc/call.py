@@ -10,6 +10,7 @@ import grpc
 import grpc.aio
 
 from calculators.requests.http_payload import RequestError
+from calculators.requests.request_record import current_record
 from graph_runtime import Code
 from servers.access import Access
 from servers.contract.disconnection import Disconnection
@@ -61,9 +62,14 @@ class Call(Disconnection):
     def end_after(self, seconds: float) -> None:
         """End the call with DEADLINE_EXCEEDED unless it has ended by then; 0 means no limit."""
         if seconds > 0:
-            text = f"the request was not answered within {seconds:g} s, the server's limit"
-            error = RequestError(text, code=Code.DEADLINE_EXCEEDED)
-            self._deadline = asyncio.get_running_loop().call_later(seconds, self.cut_off, error)
+            self._deadline = asyncio.get_running_loop().call_later(seconds, self._expire, seconds)
+
+    def _expire(self, seconds: float) -> None:
+        text = f"the request was not answered within {seconds:g} s, the server's limit"
+        record = current_record()  # a timer has the context of its call
+        if record is not None:
+            text = record.unanswered(text)
+        self.cut_off(RequestError(text, code=Code.DEADLINE_EXCEEDED, detail=text))
 
     def finish(self) -> None:
         """Note that the call has ended."""

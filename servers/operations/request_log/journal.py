@@ -18,6 +18,8 @@ _log: Final = logging.getLogger("graphrt.request")
 
 # Characters of a client's text that the log repeats.
 _LONGEST_NAME: Final = 256
+#: The last choices of models that a line shows.
+_MOST_ROUTES: Final = 8
 _LONGEST_REASON: Final = 200
 #: Different warnings that are logged; clients choose the names in them.
 MOST_WARNINGS: Final = 256
@@ -132,6 +134,8 @@ def _fields(record: RequestRecord, end: RequestEnd, milliseconds: float) -> dict
     if record.generations:
         fields["prompt_tokens"] = record.prompt_tokens
         fields["completion_tokens"] = record.completion_tokens
+    if record.routes:
+        fields["route"] = ",".join([route.name for route in record.routes[-_MOST_ROUTES:]])
     if record.trace_id:
         fields["trace_id"] = record.trace_id
     return fields
@@ -150,6 +154,8 @@ def _shown(fields: dict[str, object]) -> str:
     if "model" in fields:
         # In quotes: a name may have spaces, and look like the words after it.
         words.append(f"model={fields['model']!a}")
+    if "route" in fields:
+        words.append(f"route={fields['route']!a}")
     for name in ("request_bytes", "response_bytes", "prompt_tokens", "completion_tokens"):
         if name in fields:
             words.append(f"{name}={fields[name]}")

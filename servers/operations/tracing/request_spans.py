@@ -1,7 +1,8 @@
 """The spans of one request: the request, its graphs, their nodes, and generations.
 
 Names and attributes follow OpenTelemetry's semantic conventions for HTTP, RPC and generative
-models; others are ``graphrt.*``. Of a client's texts they contain only the model's name.
+models; others are ``graphrt.*``. Of texts they contain only the model's name as the client gave it,
+and the arguments of calls of tools if the operator logs prompts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from opentelemetry.trace import SpanContext, SpanKind
 
-from calculators.requests.request_record import GenerationRecord, RequestRecord
+from calculators.requests.request_record import GenerationRecord, RequestRecord, ToolCallRecord
 from calculators.tasks import operation_of
 from servers.operations.request_log import RequestEnd
 from servers.operations.tracing.span_sink import Attributes, SpanSink, Value
@@ -56,9 +57,19 @@ def new_span_id() -> int:
 def end_spans(trace: RequestTrace, record: RequestRecord, end: RequestEnd, ended: int) -> None:
     """Make all spans of a request, the request's own last."""
     nodes = _add_runs(trace, record)
+    for route in record.routes:
+        chosen: dict[str, Value] = {
+            "graphrt.route.name": route.name,
+            "graphrt.route.why": route.why,
+        }
+        if route.passed_over:
+            chosen["graphrt.route.passed_over"] = list(route.passed_over)
+        trace.child(trace.context, "route", route.time, route.time, chosen)
     for generation in record.generations:
         parent = nodes.get(generation.node, trace.context)
         _add_generation(trace, parent, record.model, generation, ended)
+    for call in record.tool_calls:
+        _add_tool_call(trace, nodes.get(call.node, trace.context), call, ended)
     attributes = _attributes(record, end)
     failure = record.error or (str(end.status) if end.is_failure else "")
     if failure:
@@ -165,3 +176,24 @@ def _add_generation(
     for phase, began, until in phases:
         if began:
             trace.child(span, phase, began, max(began, until or last), {})
+
+
+def _add_tool_call(
+    trace: RequestTrace, parent: SpanContext, call: ToolCallRecord, ended: int
+) -> None:
+    """Make the span of a call of a tool that this server ran."""
+    name = call.name[:_LONGEST_NAME]
+    attributes: dict[str, Value] = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "graphrt.tool_server": call.server,
+        "graphrt.tool_output_bytes": call.output_bytes,
+    }
+    if call.arguments:
+        attributes["gen_ai.tool.call.arguments"] = call.arguments
+    if call.exceeded:
+        attributes["error.type"] = call.exceeded
+    elif call.error or not call.ended:
+        attributes["error.type"] = "tool_error" if call.ended else "cancelled"
+    last = call.began if call.exceeded else call.ended or ended
+    trace.child(parent, f"execute_tool {name}", call.began, last, attributes)

@@ -114,5 +114,6 @@ def _import(name: str, path: Path) -> ImportFailure | None:
         raise
     except BaseException as error:  # SystemExit too, from a script that is no module
         forget_module(name)
+        _log.debug("%s cannot be imported", path, exc_info=error)
         return import_failure(error, path)
     return None

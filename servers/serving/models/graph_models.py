@@ -38,6 +38,10 @@ class GraphModels:
         self._configured = configured
         self._beside = DirectoryModels(directory)
 
+    def follow(self, other: GraphModels) -> None:
+        """Take the models beside the graph from ``other``, unless their files have changed."""
+        self._beside.follow(other._beside)
+
     async def get(self, name: str, version: int | None = None) -> Model:
         """Return the model. Waits for a model of the configuration that is still loading.
 

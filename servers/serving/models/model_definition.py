@@ -21,6 +21,7 @@ from servers.serving.loading import Loading
 from servers.serving.models.model_version import ModelVersion
 from servers.serving.models.request_tensors import metadata_of
 from servers.serving.models.version_folders import VersionFolders, find_versions
+from servers.serving.servable import Servable
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
 
 _log: Final = logging.getLogger(__name__)
@@ -93,6 +94,9 @@ class ModelDefinition:
         return ""
 
     # Life -----------------------------------------------------------------------------------------
+
+    def inherit(self, old: Servable) -> None:
+        """Take nothing: an entry that is the same keeps its servable, with its versions."""
 
     async def prepare(self) -> None:
         """It has one name."""

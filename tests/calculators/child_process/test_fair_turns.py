@@ -93,6 +93,20 @@ def test_a_clients_small_work_goes_before_its_large_work() -> None:
     asyncio.run(run())
 
 
+def test_a_new_connections_small_work_goes_before_large_work_of_unknown_cost() -> None:
+    async def run() -> None:
+        work = Work(FairTurns())
+        for number in range(4):
+            client = ClientIdentity("ann", str(number))
+            await work.ask(f"much {number}", client, expected=0.02, cost=0.5)
+        work.ends["much 0"].set()
+        await settled()
+        await work.ask("little", ClientIdentity("ann", "x"), expected=0.005)
+        assert (await work.finish())[:3] == ["much 0", "much 1", "little"]
+
+    asyncio.run(run())
+
+
 def test_large_work_is_not_postponed_for_ever() -> None:
     async def run() -> None:
         work = Work(FairTurns())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -12,40 +11,22 @@ from typing import Any
 import numpy as np
 
 from calculators.embeddings.servable import EmbeddingsServable
-from calculators.requests.http_payload import HttpPayload
-from graph_runtime import REGISTRY, RunError
-from servers.config import find_graph
-from servers.serving.loaded_graph import LoadedGraph, load_graph
+from servers.serving.loaded_graph import LoadedGraph
+from tests.calculators import graph_answers
+from tests.calculators.graph_answers import with_graph
 from tests.patience import PATIENCE
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 
-async def asked(loaded: LoadedGraph, uri: str = "/v3/embeddings", **body: Any) -> dict[str, Any]:
+async def asked(loaded: LoadedGraph, uri: str = "/v3/embeddings", **body: Any) -> Any:
     """Return the parsed answer of a graph; raise the calculator's own error."""
-    packets: list[Any] = []
-    payload = HttpPayload(uri, {}, b"", {"model": "tiny", **body})
-    try:
-        await loaded.answer(payload, packets.append)
-    except RunError as error:
-        raise error.errors[0].__cause__ or error from None
-    (packet,) = packets
-    answer: dict[str, Any] = json.loads(packet)
-    return answer
+    return await graph_answers.asked(loaded, uri, {"model": "tiny", **body})
 
 
 def served(directory: Path, scenario: Callable[[LoadedGraph, Ask], Awaitable[None]]) -> None:
     """Run a scenario with the graph of a directory."""
-
-    async def run() -> None:
-        loaded = await load_graph(find_graph(directory), REGISTRY)
-
-        try:
-            await scenario(loaded, partial(asked, loaded))
-        finally:
-            await loaded.close()
-
-    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    with_graph(directory, lambda loaded: scenario(loaded, partial(asked, loaded)))
 
 
 def vectors(answer: dict[str, Any]) -> Any:

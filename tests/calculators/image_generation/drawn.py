@@ -18,9 +18,10 @@ from calculators.image_generation.messages import Progress
 from calculators.image_generation.servable import ImageGenServable
 from calculators.requests.http_payload import HttpPayload
 from calculators.requests.multipart_form import FormFile, MultipartForm
-from graph_runtime import REGISTRY, RunError
+from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
+from tests.calculators.graph_answers import packets_of
 from tests.patience import PATIENCE
 
 Pixels = NDArray[np.uint8]
@@ -63,12 +64,7 @@ class Drawn:
 
     async def packets(self, payload: HttpPayload) -> list[bytes]:
         """Return all packets of an answer; raise the calculator's own error."""
-        packets: list[Any] = []
-        try:
-            await self.loaded.answer(payload, packets.append)
-        except RunError as error:
-            raise error.errors[0].__cause__ or error from None
-        return packets
+        return await packets_of(self.loaded, payload)
 
 
 def edit_payload(

@@ -135,7 +135,7 @@ def test_steps_and_guidance_change_an_image(drawing: Drawing) -> None:
 
 def test_unfinished_images_come_before_the_finished_one(drawing: Drawing) -> None:
     async def scenario(drawn: Drawn) -> None:
-        # Those that are not decoded when the last step is made are left out.
+        # Images that are not decoded by the last step are left out.
         given: dict[str, Any] = {"prompt": "a", "seed": 1, "steps": 60}
         whole = await drawn.generate(**given, n=2)
         *unfinished, first, second = await drawn.events(**given, n=2, partial_images=3)

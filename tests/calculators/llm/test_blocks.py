@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Opened, Step, blocks_of
 from calculators.llm.answers.response import AnswerChoice
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 
 def told(events: list[OutputEvent], *, is_cut: bool = False) -> list[str]:

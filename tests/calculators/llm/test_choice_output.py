@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 
+from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
 from calculators.llm.answers.choice_output import ChoiceOutput, RawText
 from calculators.llm.answers.response import Verbose
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, ToolCall
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import TableText

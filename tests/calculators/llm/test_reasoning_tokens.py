@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calculators.language.events import OutputEvent
 from calculators.llm.answers.choice_output import ChoiceOutput
 from calculators.llm.answers.reasoning_count import ReasoningCount, turning_tokens
-from calculators.llm.parsers.events import OutputEvent
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.output_stream import merged
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser

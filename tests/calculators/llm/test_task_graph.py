@@ -18,8 +18,7 @@ from graph_runtime import (
     load_graph_config,
     validate_graph,
 )
-from servers.serving.graph_source import GraphSource
-from servers.serving.loaded_graph import request_stream_of, response_stream_of
+from servers.serving.graph_source import GraphSource, request_stream_of, response_stream_of
 
 OPTIONS = "mediapipe.LLMCalculatorOptions"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,27 @@ def test_a_session_without_a_name_is_refused_at_validation() -> None:
     """
     with pytest.raises(ValidationError, match="servable_name is missing"):
         validate_graph(parse_graph_text(text), registry=registry())
+
+
+def test_models_that_a_graph_before_has_loaded_are_taken_unless_their_files_changed(
+    directory: Path,
+) -> None:
+    async def scenario() -> None:
+        before = DirectoryModels(directory)
+        three, two = await before.get("three"), await before.get("times", 2)
+        after = DirectoryModels(directory)
+        after.follow(before)
+        save(times(5), directory / "three.xml")
+        assert await after.get("times", 2) is two
+        changed = await after.get("three")
+        assert changed is not three
+        assert (await changed.infer({"X": np.ones(1, np.float32)}))["Y"][0] == 5
+        assert (await three.infer({"X": np.ones(1, np.float32)}))["Y"][0] == 3
+        assert await before.get("three") is three
+        unused = DirectoryModels(directory)
+        unused.follow(after)
+        last = DirectoryModels(directory)
+        last.follow(unused)
+        assert await last.get("three") is changed
+
+    asyncio.run(scenario())

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.http_payload import RequestError
 from calculators.rerank.servable import RerankServable
-from graph_runtime import REGISTRY, Code, ResourceError, RunError
+from graph_runtime import REGISTRY, Code, ResourceError
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph
+from tests.calculators import graph_answers
+from tests.calculators.graph_answers import with_graph
 from tests.calculators.rerank.tiny_rerankers import (
     COUNTED,
     DOCUMENTS,
@@ -39,28 +41,12 @@ Ask = Callable[..., Awaitable[Any]]
 
 async def asked(loaded: LoadedGraph, uri: str = "/v3/rerank", **body: Any) -> Any:
     """Return the parsed answer of a graph; raise the calculator's own error."""
-    packets: list[Any] = []
-    text = json.dumps({"model": "tiny", **body})
-    payload = HttpPayload(uri, {}, text.encode(), json.loads(text))
-    try:
-        await loaded.answer(payload, packets.append)
-    except RunError as error:
-        raise error.errors[0].__cause__ or error from None
-    (packet,) = packets
-    return json.loads(packet)
+    return await graph_answers.asked(loaded, uri, {"model": "tiny", **body})
 
 
 def served(directory: Path, scenario: Callable[[LoadedGraph, Ask], Awaitable[None]]) -> None:
     """Run a scenario with the graph of a directory."""
-
-    async def run() -> None:
-        loaded = await load_graph(find_graph(directory), REGISTRY)
-        try:
-            await scenario(loaded, partial(asked, loaded))
-        finally:
-            await loaded.close()
-
-    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    with_graph(directory, lambda loaded: scenario(loaded, partial(asked, loaded)))
 
 
 def ranked(answer: Any) -> list[tuple[int, Any]]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calculators.requests.http_payload import HttpPayload
-from graph_runtime import REGISTRY, RunError
+from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph
+from tests.calculators.graph_answers import asked
 from tests.patience import PATIENCE
 
 
@@ -25,17 +24,7 @@ class ServedGraph:
 
     def ask(self, path: str, **body: Any) -> Any:
         """Return the parsed answer; raise the calculator's own error."""
-        return self._runner.run(asyncio.wait_for(self._asked(path, body), PATIENCE))
-
-    async def _asked(self, path: str, body: dict[str, Any]) -> Any:
-        packets: list[Any] = []
-        payload = HttpPayload(path, {}, b"", body)
-        try:
-            await self.loaded.answer(payload, packets.append)
-        except RunError as error:
-            raise error.errors[0].__cause__ or error from None
-        (packet,) = packets
-        return json.loads(packet)
+        return self._runner.run(asyncio.wait_for(asked(self.loaded, path, body), PATIENCE))
 
 
 @contextmanager

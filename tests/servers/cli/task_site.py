@@ -106,7 +106,7 @@ class Say(Calculator):
 
 
 class Talk(Calculator):
-    # Says hello, repeats what it receives, and ends as it is told.
+    # Says hello, repeats what it receives, and ends when asked to.
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     again = In[int]("LOOPBACK")

@@ -16,7 +16,7 @@ from calculators.settings import declaration, value_types
 from calculators.settings.declaration import Group, SettingError, option, options_of, values_of
 from graph_runtime import FamilySettings
 from servers.cli.arguments import make_parser
-from servers.cli.reference import reference
+from servers.cli.reference import index_reference, reference
 from servers.cli.serve_arguments import add_options
 from servers.cli.serve_options import ServeOptions, serve_options
 from servers.cli.words import spread
@@ -24,6 +24,7 @@ from servers.config import schema
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.options.front_options import GrpcOptions, HttpOptions
+from servers.options.index_options import index_options
 from servers.options.other_flags import WITHOUT_EFFECT
 from servers.options.server_options import declared_options
 from servers.serving.loaded_graph import GraphSettings
@@ -41,6 +42,15 @@ def test_the_reference_page_is_what_the_declarations_make() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), (
         f"`python -m servers.cli.reference > {PAGE.relative_to(ROOT)}` writes it again"
     )
+
+
+def test_the_reference_page_of_index_is_what_the_declarations_make() -> None:
+    page = PAGE.with_name("index_options.md")
+    assert page.read_text(encoding="utf-8") == index_reference(), (
+        f"`python -m servers.cli.reference index > {page.relative_to(ROOT)}` writes it again"
+    )
+    text = graphrt("index", "--help").stdout
+    assert [each.flag for each in index_options() if f"--{each.flag} " not in text] == []
 
 
 def test_no_spelling_is_of_two_options() -> None:

@@ -458,3 +458,86 @@ node { calculator: "Broken" input_stream: "in" }
     assert "NameError: name 'strr' is not defined" in str(broken["message"])
     assert str(broken["hint"]).startswith("raised at ")
     assert str(broken["hint"]).endswith("nodes.py:15, in contract")
+
+
+ROUTED = """
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  calculator: "GenerationRequestReaderCalculator"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input" output_stream: "REQUEST:request"
+}
+node {
+  name: "router" calculator: "RouterCalculator" input_stream: "REQUEST:request"
+  output_stream: "REQUEST:0:short" output_stream: "REQUEST:1:long"
+  node_options { [type.googleapis.com/graphrt.RouterOptions] {
+    route { name: "small" word: "hi" } route { name: "large" }
+  } }
+}
+node {
+  name: "small" calculator: "LLMCalculator" input_stream: "REQUEST:short"
+  input_stream: "LOOPBACK:a_loop" output_stream: "LOOPBACK:a_loop" output_stream: "DELTAS:a"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  node_options {
+    [type.googleapis.com/mediapipe.LLMCalculatorOptions] { models_path: "DEMO" }
+  }
+}
+node {
+  name: "large" calculator: "LLMCalculator" input_stream: "REQUEST:long"
+  input_stream: "LOOPBACK:b_loop" output_stream: "LOOPBACK:b_loop" output_stream: "DELTAS:b"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  node_options {
+    [type.googleapis.com/mediapipe.LLMCalculatorOptions] { models_path: "DEMO" }
+  }
+}
+JOIN
+node {
+  name: "writer" calculator: "GenerationResponseWriterCalculator"
+  WRITES output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+}
+""".replace("DEMO", str(DEMO))
+MERGE = 'node { name: "join" calculator: "MergeCalculator" input_stream: "a" input_stream: "b" '
+
+
+@pytest.mark.parametrize("file", ["config.json", "a/graph.pbtxt"])
+def test_branches_that_join_by_time_are_refused_if_one_of_them_is_chosen(
+    tmp_path: Path, file: str
+) -> None:
+    text = ROUTED.replace("JOIN", MERGE + 'output_stream: "both" }')
+    config_with(tmp_path, {"a": text.replace("WRITES", 'input_stream: "DELTAS:both"')})
+    errors = [each for each in findings_in(tmp_path, file) if each["severity"] == "error"]
+    assert [each["node"] for each in errors if "node" in each] == []
+    (error,) = errors
+    assert str(error["message"]).startswith("no request would be answered: ")
+    assert 'node "router" sends each packet to one of these branches' in str(error["message"])
+    assert "join them by a FirstAnswerCalculator" in str(error["message"])
+
+
+def test_the_writer_joins_branches_by_itself_and_a_stream_that_nobody_reads_is_named(
+    tmp_path: Path,
+) -> None:
+    both = 'input_stream: "DELTAS:0:a" input_stream: "DELTAS:1:b"'
+    one = 'input_stream: "DELTAS:a"'
+    graphs = {
+        "good": ROUTED.replace("JOIN", "").replace("WRITES", both),
+        "half": ROUTED.replace("JOIN", "").replace("WRITES", one),
+    }
+    config_with(tmp_path, graphs)
+    (warning,) = findings_in(tmp_path, "config.json")
+    assert (warning["file"], warning["severity"], warning["node"]) == (
+        "half/graph.pbtxt", "warning", "large",
+    )  # fmt: skip
+    assert warning["message"] == 'sends "b", and nobody reads it'
+
+
+def test_an_answer_to_which_no_node_leads_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "graph.pbtxt").write_text("""\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+input_stream: "other"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node { calculator: "PassThroughCalculator" input_stream: "input" output_stream: "lost" }
+node { calculator: "PassThroughCalculator" input_stream: "other" output_stream: "output" }
+""")
+    (error,) = findings_in(tmp_path, "graph.pbtxt")
+    assert error["severity"] == "error"
+    assert str(error["message"]).startswith('no node leads from "input", the request, to "output"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from calculators.llm.requests.media import MediaCheck
@@ -122,27 +123,29 @@ class _Conversation:
         if isinstance(content, str):
             self.messages.append({"role": "assistant", "content": content})
             return
-        parts: list[dict[str, Any]] = []
-        reasoning: list[str] = []
-        calls: list[dict[str, Any]] = []
+        said = _Said()
+        results = 0
         for block, kind, place in _blocks(content, path):
+            if kind == "mcp_tool_result":
+                # The server's own calls: each turn of the model was a message.
+                self.messages += [said.message] if said.has_any else []
+                said = _Said()
+                results += 1
+                self._add_result(block, place)
+                continue
             match kind:
                 case "text":
-                    parts.append(_text(required_string(block, "text", place)))
+                    said.parts.append(_text(required_string(block, "text", place)))
                 case "thinking":
-                    reasoning.append(required_string(block, "thinking", place))
+                    said.reasoning.append(required_string(block, "thinking", place))
                 case "redacted_thinking":
                     pass  # encrypted by its author
-                case "tool_use":
-                    calls.append(_call(block, place))
+                case "tool_use" | "mcp_tool_use":
+                    said.calls.append(_call(block, place))
                 case _:
-                    raise _unknown(kind, place, "text", "thinking", "tool_use")
-        message: dict[str, Any] = {"role": "assistant", "content": _joined(parts)}
-        if any(reasoning):
-            message["reasoning_content"] = "\n".join(filter(None, reasoning))
-        if calls:
-            message["tool_calls"] = calls
-        self.messages.append(message)
+                    raise _unknown(kind, place, "text", "thinking", "tool_use", "mcp_tool_use")
+        if said.has_any or not results:
+            self.messages.append(said.message)
 
     def _part(self, block: dict[str, Any], kind: str, path: str, *known: str) -> dict[str, Any]:
         match kind:
@@ -154,6 +157,28 @@ class _Conversation:
                 return {"type": "image_url", "image_url": {"url": url}}
             case _:
                 raise _unknown(kind, path, *known)
+
+
+@dataclass(slots=True)
+class _Said:
+    """One message of the assistant."""
+
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self.parts or self.reasoning or self.calls)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": _joined(self.parts)}
+        if any(self.reasoning):
+            message["reasoning_content"] = "\n".join(filter(None, self.reasoning))
+        if self.calls:
+            message["tool_calls"] = self.calls
+        return message
 
 
 def _blocks(content: object, path: str) -> list[tuple[dict[str, Any], str, str]]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from calculators.language.structured_output import StructuredOutput
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import Tools
 from calculators.llm.api.anthropic.messages_input import read_messages
 from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.chat_request import ChatRequest
@@ -20,13 +23,15 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
-from calculators.llm.requests.structured_output import StructuredOutput, only_one, read_text_format
+from calculators.llm.requests.structured_output import (
+    only_one,
+    read_text_format,
+)
 from calculators.llm.requests.template_arguments import (
     TEMPLATE_MEMBERS,
-    TemplateArguments,
     read_template_arguments,
 )
-from calculators.llm.requests.tools import Tools
+from calculators.llm.requests.tool_servers import MAX_SERVERS, read_mcp_servers
 from calculators.media.image import ImageReference
 from calculators.requests import fields
 from calculators.requests.common_members import EVERYWHERE, read_model
@@ -43,7 +48,6 @@ from calculators.requests.members import (
 from calculators.requests.readers import COUNT, Array, Choice, Object, Value
 from calculators.requests.schema import (
     Schema,
-    anything,
     array,
     nullable,
     one_of,
@@ -83,7 +87,10 @@ _CONVERSATION: Final[Members] = table(
         is_required=True,
     ),
     honoured("system", Value(one_of(string(), array(ref("TextBlock"))))),
-    honoured("tools", Array(ref("MessageTool"), {"maxItems": LIMITS.max_tools})),
+    honoured(
+        "tools",
+        Array(one_of(ref("MessageTool"), ref("McpToolset")), {"maxItems": LIMITS.max_tools}),
+    ),
     honoured("tool_choice", Value(ref("MessageToolChoice"))),
     honoured("thinking", Object(record(THINKING, additionalProperties=False))),
     TEMPLATE_MEMBERS,
@@ -119,7 +126,11 @@ MESSAGES_MEMBERS: Final[Members] = table(
     _output_config(format=ref("TextFormat")),
     honoured("output_format", Object(ref("TextFormat"))),
     refused("is not one of Anthropic's; use stop_sequences", "stop"),
-    honoured("mcp_servers", Array(anything(), {"maxItems": 0})),
+    honoured(
+        "mcp_servers",
+        Array(ref("McpServer"), {"maxItems": MAX_SERVERS}),
+        "Servers of tools by their labels, for a graph with a tools node.",
+    ),
     *map(_only_null, ("thread", "compaction", "container")),
 )
 COUNT_TOKENS_MEMBERS: Final[Members] = table(
@@ -168,15 +179,17 @@ def parse_messages_request(
     generation = read_generation(body, defaults, limits, needs_max_tokens=True)
     if generation.n > 1:
         raise fields.invalid("n", f"{generation.n} is not supported: there is one answer")
-    _refuse_what_is_kept_or_run(body)
+    _refuse_what_is_kept(body)
     structured = only_one(generation.structured, _read_format(body))
-    tools, is_parallel = read_messages_tools(body, limits)
+    servers = read_mcp_servers(body)
+    tools, is_parallel = read_messages_tools(body, limits, has_servers=bool(servers))
     thinking = body.get("thinking", {})
     media = MediaCheck(limits)
     messages = read_messages(body, limits, media)
     return MessagesRequest(
         **replace(generation, structured=structured).shared,
         tools=tools,
+        tool_servers=servers,
         parallel_tool_calls=is_parallel,
         messages=messages,
         images=tuple(media.images),
@@ -196,17 +209,16 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
     messages = read_messages(body, limits, media)
     return CountTokensRequest(
         model=read_model(body),
-        tools=read_messages_tools(body, limits)[0],
+        # Servers are not asked for their tools here.
+        tools=read_messages_tools(body, limits, has_servers=True)[0],
         messages=messages,
         images=tuple(media.images),
         template=_read_template(body, body.get("thinking", {}), messages),
     )
 
 
-def _refuse_what_is_kept_or_run(body: Mapping[str, Any]) -> None:
-    """Refuse members for servers that store conversations or run tools."""
-    if body.get("mcp_servers"):
-        raise fields.invalid("mcp_servers", "the member is not supported; send tools")
+def _refuse_what_is_kept(body: Mapping[str, Any]) -> None:
+    """Refuse members for servers that store conversations."""
     if body.get("thread") is not None:
         # After this code Anthropic's client sends the whole conversation each time.
         raise RequestError(

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from typing import Final, Never
+from typing import Final, NamedTuple, Never, Protocol
 
+from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.events import OutputEvent, Reasoning, Refused
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import (
     Block,
@@ -18,13 +23,8 @@ from calculators.llm.answers.blocks import (
     Step,
     blocks_of,
 )
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.response import AnswerChoice, Verbose
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
-from calculators.llm.api.anthropic.messages_request import MessagesRequest
-from calculators.llm.parsers.events import OutputEvent, Reasoning
+from calculators.llm.answers.response import AnswerChoice, Verbose, answering_model
 from calculators.requests.http_payload import RequestError
 
 _STOP_REASONS: Final = {
@@ -38,7 +38,27 @@ _DELTAS: Final = {
     Kind.REASONING: '"thinking_delta","thinking":',
     Kind.CONTENT: '"text_delta","text":',
     Kind.CALL: '"input_json_delta","partial_json":',
+    Kind.SERVER_CALL: '"input_json_delta","partial_json":',
 }
+
+
+class Thinking(Protocol):
+    """The part of a request that its answer needs.
+
+    Attributes:
+        shows_thinking: does the answer show the reasoning?
+    """
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def shows_thinking(self) -> bool: ...
+
+
+def new_message_id() -> str:
+    """Return an id of 128 random bits, ``msg_...``."""
+    return f"msg_{uuid.uuid4().hex}"
 
 
 class MessagesAnswerWriter:
@@ -55,21 +75,26 @@ class MessagesAnswerWriter:
         "_blocks",
         "_ending",
         "_head",
+        "_refused",
         "_shows_thinking",
-        "_verbose",
         "details",
+        "verbose",
         "wants_logprobs",
     )
 
-    def __init__(self, request: MessagesRequest, verbose: Verbose | None = None) -> None:
+    def __init__(
+        self, request: Thinking, verbose: Verbose | None = None, *, message_id: str = ""
+    ) -> None:
+        """Make the writer; ``message_id`` is a new one if it is ""."""
         self.wants_logprobs = False
         self.details: AnswerDetails | None = None
         self._head = (
-            f'{{"id":"msg_{uuid.uuid4().hex}","type":"message","role":"assistant"'
+            f'{{"id":"{message_id or new_message_id()}","type":"message","role":"assistant"'
             f',"model":{quote(request.model)}'
         )
         self._shows_thinking = request.shows_thinking
-        self._verbose = verbose
+        self.verbose = verbose
+        self._refused: Refused | None = None
         self._blocks = Blocks()
         self._ending = _ending(None, None)
 
@@ -80,8 +105,8 @@ class MessagesAnswerWriter:
             for block in blocks_of(choice)
             if self._shows_thinking or block.kind is not Kind.REASONING
         ]
-        ending = _ending(choice.finish_reason, choice.stop_string)
-        verbose = "" if self._verbose is None else self._verbose.json
+        ending = _ending(choice.finish_reason, choice.stop_string, choice.refusal)
+        verbose = "" if self.verbose is None else self.verbose.json
         content = ",".join(blocks)
         return f'{self._head},"content":[{content}],{ending},"usage":{_usage(usage)}{verbose}}}'
 
@@ -99,13 +124,29 @@ class MessagesAnswerWriter:
             events = [event for event in events if not isinstance(event, Reasoning)]
         return "".join([_written(step) for event in events for step in self._blocks.add(event)])
 
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        if isinstance(item, ToolCalled):
+            steps, block = self._blocks.call_server(item)
+            arguments = json.dumps(json.loads(_input(block.text)), ensure_ascii=False)
+            more: tuple[Step, ...] = (BlockDelta(block, arguments),)
+        else:
+            steps, block = self._blocks.beside(Kind.SERVER_RESULT)
+            block.ran = item
+            more = ()
+        return "".join(map(_written, [*steps, Opened(block), *more, Closed(block)]))
+
+    def refuse(self, index: int, refused: Refused) -> str:
+        """Keep the refusal for the event of `end`."""
+        self._refused = refused
+        return ""
+
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         """Close the open block; the reason goes into the event of `end`."""
-        self._ending = _ending(reason, stop_string)
+        self._ending = _ending(reason, stop_string, self._refused)
         return "".join(map(_written, self._blocks.finish()))
 
     def end(self, usage: Usage) -> str:
-        verbose = "" if self._verbose is None else self._verbose.json
+        verbose = "" if self.verbose is None else self.verbose.json
         members = f'"delta":{{{self._ending}}},"usage":{_usage(usage)}{verbose}'
         return _event("message_delta", members) + _event("message_stop")
 
@@ -133,19 +174,34 @@ def _event(kind: str, members: str = "") -> str:
 
 def _whole_block(block: Block) -> str:
     text = block.text
-    return _block(block, text, _input(text) if block.kind is Kind.CALL else "")
+    is_call = block.kind in (Kind.CALL, Kind.SERVER_CALL)
+    return _block(block, text, _input(text) if is_call else "")
 
 
 def _block(block: Block, text: str, call_input: str) -> str:
     match block.kind:
         case Kind.REASONING:
             return f'{{"type":"thinking","thinking":{quote(text)},"signature":""}}'
-        case Kind.CONTENT:
+        case Kind.CONTENT | Kind.REFUSAL:
             return f'{{"type":"text","text":{quote(text)}}}'
         case Kind.CALL:
             return (
                 f'{{"type":"tool_use","id":{quote(block.call_id)},"name":{quote(block.name)}'
                 f',"input":{call_input}}}'
+            )
+        case Kind.SERVER_CALL:
+            return (
+                f'{{"type":"mcp_tool_use","id":{quote(block.call_id)},"name":{quote(block.name)}'
+                f',"server_name":{quote(block.server)},"input":{call_input}}}'
+            )
+        case _:
+            assert block.ran is not None
+            is_error = block.ran.error is not None
+            text = block.ran.output if block.ran.error is None else block.ran.error
+            return (
+                f'{{"type":"mcp_tool_result","tool_use_id":{quote(block.ran.call_id)}'
+                f',"is_error":{"true" if is_error else "false"}'
+                f',"content":[{{"type":"text","text":{quote(text)}}}]}}'
             )
 
 
@@ -164,13 +220,22 @@ def _refuse(name: str) -> Never:
     raise ValueError(f"{name} is no JSON")
 
 
-def _ending(reason: FinishReason | None, stop_string: str | None) -> str:
+def _ending(
+    reason: FinishReason | None, stop_string: str | None, refused: Refused | None = None
+) -> str:
     """Return the members about the end of an answer."""
     if reason is None:
         return '"stop_reason":null,"stop_sequence":null'
     if reason is FinishReason.STOP and stop_string is not None:
         return f'"stop_reason":"stop_sequence","stop_sequence":{quote(stop_string)}'
-    return f'"stop_reason":"{_STOP_REASONS[reason]}","stop_sequence":null'
+    ending = f'"stop_reason":"{_STOP_REASONS[reason]}","stop_sequence":null'
+    if refused is None or reason is not FinishReason.CONTENT_FILTER:
+        return ending
+    category = "null" if refused.category is None else quote(refused.category)
+    return (
+        f'{ending},"stop_details":{{"type":"refusal","category":{category}'
+        f',"explanation":{quote(refused.text)}}}'
+    )
 
 
 def _usage(usage: Usage) -> str:
@@ -180,3 +245,15 @@ def _usage(usage: Usage) -> str:
         f'{{"input_tokens":{usage.prompt_tokens - cached},"cache_creation_input_tokens":0'
         f',"cache_read_input_tokens":{cached},"output_tokens":{usage.completion_tokens}}}'
     )
+
+
+class _Asked(NamedTuple):
+    model: str
+    shows_thinking: bool
+
+
+def messages_writer(begun: Begun) -> MessagesAnswerWriter:
+    """Return the writer of an answer that begins."""
+    request = begun.request
+    asked = _Asked(answering_model(begun), request.shows_thinking)
+    return MessagesAnswerWriter(asked, message_id=request.id)

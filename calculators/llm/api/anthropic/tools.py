@@ -6,26 +6,37 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from calculators.language.tools import Tools
 from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tools import MAX_SCHEMA, Tools, read_tools
+from calculators.llm.requests.tool_servers import is_toolset
+from calculators.llm.requests.tools import (
+    MAX_SCHEMA,
+    read_tools,
+)
 from calculators.requests import fields
 from calculators.requests.members import check_object
 
 
-def read_messages_tools(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Tools, bool]:
+def read_messages_tools(
+    body: Mapping[str, Any], limits: RequestLimits, *, has_servers: bool = False
+) -> tuple[Tools, bool]:
     """Read ``tools`` and ``tool_choice``; the second value: may one answer call several tools?
 
     A tool of another type than "custom" would run at Anthropic, or has a schema that only
-    Anthropic's models know; it is refused.
+    Anthropic's models know; it is refused. ``has_servers``: the request names servers, whose tools
+    of the type "mcp_toolset" are read elsewhere.
 
     Raises:
         RequestError: a tool or the choice is wrong.
     """
     choice, is_parallel = _read_choice(body)
     tools = body.get("tools", [])
-    flat = [_tool(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
-    read = read_tools({"tools": flat, "tool_choice": choice}, limits)
+    places = [i for i, tool in enumerate(tools) if not (has_servers and is_toolset(tool))]
+    flat = [_tool(tools[i], f"tools[{i}]") for i in places]
+    read = read_tools(
+        {"tools": flat, "tool_choice": choice}, limits, places=places, has_servers=has_servers
+    )
     items = [
         {"type": "function", "function": {name: tool[name] for name in tool if name != "type"}}
         for tool in read.items

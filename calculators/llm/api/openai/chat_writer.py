@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.events import (
+    Arguments,
+    Content,
+    OutputEvent,
+    Reasoning,
+    Refused,
+    ToolCall,
+)
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import (
     DONE,
@@ -14,12 +25,10 @@ from calculators.llm.answers.response import (
     MadeCall,
     ResponseHead,
     Verbose,
-    new_response_id,
+    response_head,
 )
-from calculators.llm.answers.token_logprob import TokenLogprob, chat_logprobs_json
-from calculators.llm.answers.usage import Usage
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.requests.chat_request import ChatRequest
+from calculators.llm.answers.token_logprob import chat_logprobs_json
+from calculators.llm.answers.usage import usage_json
 from calculators.requests.http_payload import RequestError
 
 
@@ -38,8 +47,9 @@ class ChatAnswerWriter:
         "_include_usage",
         "_openings",
         "_rest",
-        "_verbose",
+        "_spoken",
         "details",
+        "verbose",
         "wants_logprobs",
     )
 
@@ -57,7 +67,7 @@ class ChatAnswerWriter:
         self.details = details
         self._head = head
         self._include_usage = include_usage
-        self._verbose = verbose
+        self.verbose = verbose
         self._frame = frame = EventFrame(head, "chat.completion.chunk", include_usage=include_usage)
         self._openings = [f'{frame.opening}{index},"delta":{{' for index in range(n)]
         self._closing = frame.closing
@@ -65,6 +75,8 @@ class ChatAnswerWriter:
         self._rest = f'}},"logprobs":null,"finish_reason":null{frame.closing}'
         #: The number of calls begun, by choice.
         self._calls = [0] * n
+        #: The choices with output.
+        self._spoken: set[int] = set()
 
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         """Return the body. Without content or calls, it has an empty string and an empty array."""
@@ -75,9 +87,9 @@ class ChatAnswerWriter:
             for index, choice in enumerate(choices)
         )
         head = self._head.json("chat.completion")
-        verbose = "" if self._verbose is None else self._verbose.json
+        verbose = "" if self.verbose is None else self.verbose.json
         prompt = "" if self.details is None else self.details.prompt()
-        return f'{{{head},"choices":[{written}],"usage":{usage.json}{prompt}{verbose}}}'
+        return f'{{{head},"choices":[{written}],"usage":{usage_json(usage)}{prompt}{verbose}}}'
 
     def _token_ids(self, index: int, choice: AnswerChoice) -> str:
         if self.details is None:
@@ -103,6 +115,7 @@ class ChatAnswerWriter:
     def more(
         self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
     ) -> str:
+        self._spoken.add(index)
         if logprobs is None and self.details is None:
             opening, rest = self._openings[index], self._rest
             written = ""
@@ -142,10 +155,20 @@ class ChatAnswerWriter:
                     f',"function":{{"name":{quote(name)},"arguments":""}}}}]'
                 )
 
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        return ""  # a client would run the call itself
+
+    def refuse(self, index: int, refused: Refused) -> str:
+        if index in self._spoken or not refused.text:
+            return ""
+        closing = self._closing if self.details is None else self._detailed(index)
+        opening = f'{self._openings[index]}"refusal":{quote(refused.text)}'
+        return f'{opening}}},"logprobs":null,"finish_reason":null{closing}'
+
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         closing = self._closing if self.details is None else self._detailed(index)
-        if self._verbose is not None:
-            closing = self._frame.closing_with(self._verbose, closing)
+        if self.verbose is not None:
+            closing = self._frame.closing_with(self.verbose, closing)
         return f'{self._openings[index]}}},"logprobs":null,"finish_reason":"{reason}"{closing}'
 
     def end(self, usage: Usage) -> str:
@@ -158,9 +181,12 @@ class ChatAnswerWriter:
 def _message(choice: AnswerChoice) -> str:
     reasoning = f',"reasoning_content":{quote(choice.reasoning)}' if choice.reasoning else ""
     calls = ",".join(map(_call, choice.tool_calls))
+    refused = choice.refusal
+    is_shown = refused is not None and refused.text and not choice.events
+    refusal = quote(refused.text) if refused is not None and is_shown else "null"
     return (
         f'{{"role":"assistant","content":{quote(choice.content)}{reasoning}'
-        f',"refusal":null,"tool_calls":[{calls}]}}'
+        f',"refusal":{refusal},"tool_calls":[{calls}]}}'
     )
 
 
@@ -175,22 +201,16 @@ def _logprobs(tokens: Sequence[TokenLogprob] | None) -> str:
     return "null" if tokens is None else chat_logprobs_json(tokens)
 
 
-def chat_writer(
-    request: ChatRequest,
-    fingerprint: str | None,
-    verbose: Verbose | None,
-    prompts: Sequence[bytes] | None,
-) -> ChatAnswerWriter:
-    """Return the writer of the answer to a request."""
+def chat_writer(begun: Begun) -> ChatAnswerWriter:
+    """Return the writer of an answer that begins."""
+    request = begun.request
     details = None
     if request.returns_token_ids or request.has_running_usage:
-        details = AnswerDetails(request, prompts, request.n)
-    head = ResponseHead(new_response_id("chatcmpl"), request.model, system_fingerprint=fingerprint)
+        details = AnswerDetails(request, begun.prompt_ids, begun.choices)
     return ChatAnswerWriter(
-        head,
-        n=request.n,
+        response_head(begun),
+        n=begun.choices,
         include_usage=request.include_usage,
-        wants_logprobs=request.logprobs,
-        verbose=verbose,
+        wants_logprobs=request.wants_logprobs,
         details=details,
     )

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.events import Content, OutputEvent, Refused
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import (
     DONE,
@@ -13,16 +17,13 @@ from calculators.llm.answers.response import (
     EventFrame,
     ResponseHead,
     Verbose,
-    new_response_id,
+    response_head,
 )
 from calculators.llm.answers.token_logprob import (
-    TokenLogprob,
     characters_started,
     completion_logprobs_json,
 )
-from calculators.llm.answers.usage import Usage
-from calculators.llm.parsers.events import Content, OutputEvent
-from calculators.llm.requests.completion_request import CompletionRequest
+from calculators.llm.answers.usage import usage_json
 from calculators.requests.http_payload import RequestError
 
 #: The ``object`` of whole answers and events.
@@ -42,8 +43,8 @@ class CompletionAnswerWriter:
         "_per_prompt",
         "_rest",
         "_top_logprobs",
-        "_verbose",
         "details",
+        "verbose",
         "wants_logprobs",
     )
 
@@ -69,7 +70,7 @@ class CompletionAnswerWriter:
         self._per_prompt = per_prompt
         self._head = head
         self._include_usage = include_usage
-        self._verbose = verbose
+        self.verbose = verbose
         self._frame = frame = EventFrame(head, _OBJECT, include_usage=include_usage)
         self._openings = [f'{frame.opening}{index},"text":' for index in range(choices)]
         self._closing = frame.closing
@@ -84,8 +85,9 @@ class CompletionAnswerWriter:
             f',"finish_reason":"{choice.finish_reason}"{self._ids(index, choice)}}}'
             for index, choice in enumerate(choices)
         )
-        verbose = "" if self._verbose is None else self._verbose.json
-        return f'{{{self._head.json(_OBJECT)},"choices":[{written}],"usage":{usage.json}{verbose}}}'
+        verbose = "" if self.verbose is None else self.verbose.json
+        head = self._head.json(_OBJECT)
+        return f'{{{head},"choices":[{written}],"usage":{usage_json(usage)}{verbose}}}'
 
     def _ids(self, index: int, choice: AnswerChoice) -> str:
         if self.details is None:
@@ -128,10 +130,16 @@ class CompletionAnswerWriter:
             f',"finish_reason":null{closing}'
         )
 
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        return ""  # a client would run the call itself
+
+    def refuse(self, index: int, refused: Refused) -> str:
+        return ""  # only the finish reason tells
+
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         closing = self._closing if self.details is None else self._detailed(index)
-        if self._verbose is not None:
-            closing = self._frame.closing_with(self._verbose, closing)
+        if self.verbose is not None:
+            closing = self._frame.closing_with(self.verbose, closing)
         return f'{self._openings[index]}"","logprobs":null,"finish_reason":"{reason}"{closing}'
 
     def end(self, usage: Usage) -> str:
@@ -141,24 +149,17 @@ class CompletionAnswerWriter:
         return ""
 
 
-def completion_writer(
-    request: CompletionRequest,
-    fingerprint: str | None,
-    verbose: Verbose | None,
-    prompts: Sequence[bytes] | None,
-) -> CompletionAnswerWriter:
-    """Return the writer of the answer to a request."""
-    choices = request.n * len(request.prompts)
+def completion_writer(begun: Begun) -> CompletionAnswerWriter:
+    """Return the writer of an answer that begins."""
+    request = begun.request
     details = None
     if request.returns_token_ids or request.has_running_usage:
-        details = AnswerDetails(request, prompts, choices)
-    head = ResponseHead(new_response_id("cmpl"), request.model, system_fingerprint=fingerprint)
+        details = AnswerDetails(request, begun.prompt_ids, begun.choices)
     return CompletionAnswerWriter(
-        head,
-        choices=choices,
+        response_head(begun),
+        choices=begun.choices,
         per_prompt=request.n,
         include_usage=request.include_usage,
-        logprobs=request.logprobs,
-        verbose=verbose,
+        logprobs=int(request.sampling.get("logprobs", 0)) if request.wants_logprobs else None,
         details=details,
     )

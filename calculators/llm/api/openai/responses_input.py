@@ -71,13 +71,17 @@ class _Conversation:
                 self._calls.append(_call(item, path))
             case "function_call_output":
                 self._add_output(item, path)
+            case "mcp_call":
+                self._add_server_call(item, path)
+            case "mcp_list_tools":
+                pass  # the tools are listed anew
             case None | "message":
                 self._add_message(item, path)
             case _:
                 raise fields.invalid(
                     f"{path}.type",
                     f'{fields.describe(kind)} is none of "message", "function_call", '
-                    '"function_call_output", "reasoning"',
+                    '"function_call_output", "reasoning", "mcp_call", "mcp_list_tools"',
                 )
 
     def flush(self) -> None:
@@ -113,6 +117,16 @@ class _Conversation:
             output = ""
         message["content"] = self._content(output, f"{path}.output")
         self.messages.append(message)
+
+    def _add_server_call(self, item: dict[str, Any], path: str) -> None:
+        """Add a call that this server ran in an earlier answer, and its result."""
+        call = _call(item, path)
+        self._calls.append(call)
+        self.flush()
+        output = fields.string(item, "output", f"{path}.output") or ""
+        error = fields.string(item, "error", f"{path}.error")
+        text = output if error is None else f"error: {error}"
+        self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
 
     def _add_message(self, item: dict[str, Any], path: str) -> None:
         role = fields.string(item, "role", f"{path}.role")

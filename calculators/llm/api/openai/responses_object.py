@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
-from calculators.llm.answers.finish_reason import FinishReason
+from calculators.language.finish_reason import FinishReason
+from calculators.language.usage import Usage
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import Verbose
-from calculators.llm.answers.usage import Usage
 from calculators.llm.api.openai.responses_items import new_id
-from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
@@ -33,15 +32,35 @@ _ERROR_CODES: Final = {
 class ResponsesObject:
     """The object of one response; its constant members are written once."""
 
-    __slots__ = ("_head", "_rest", "_verbose")
+    __slots__ = ("_head", "_rest", "verbose")
 
-    def __init__(self, request: ResponsesRequest, verbose: Verbose | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        echo: Mapping[str, Any],
+        *,
+        response_id: str = "",
+        created: int | None = None,
+    ) -> None:
+        """Make the object of a response.
+
+        Args:
+            echo: the members of the request that the answer repeats.
+            response_id: a new one if it is "".
+            created: seconds since 1970; None is now.
+        """
+        created = int(time.time()) if created is None else created
         self._head = (
-            f'"id":"{new_id("resp")}","object":"response","created_at":{int(time.time())}'
-            f',"model":{quote(request.model)}'
+            f'"id":"{response_id or new_id("resp")}","object":"response","created_at":{created}'
+            f',"model":{quote(model)}'
         )
-        self._rest = json.dumps(request.echo, separators=(",", ":"))[1:-1]
-        self._verbose = verbose
+        #: The members that repeat the request's, each with a comma before it.
+        self._rest = "".join(
+            f",{quote(name)}:{json.dumps(value, separators=(',', ':'))}"
+            for name, value in echo.items()
+        )
+        #: See `AnswerWriter`.
+        self.verbose: Verbose | None = None
 
     def started(self) -> str:
         """Return the object before anything is generated."""
@@ -70,10 +89,10 @@ class ResponsesObject:
     ) -> str:
         completed = int(time.time()) if status == "completed" else "null"
         details = "null" if why is None else f'{{"reason":"{why}"}}'
-        verbose = self._verbose.json if self._verbose is not None and usage is not None else ""
+        verbose = self.verbose.json if self.verbose is not None and usage is not None else ""
         return (
             f'{{{self._head},"status":"{status}","completed_at":{completed},"error":{error}'
-            f',"incomplete_details":{details},{self._rest},"output":[{",".join(items)}]'
+            f',"incomplete_details":{details}{self._rest},"output":[{",".join(items)}]'
             f',"usage":{_usage(usage)}{verbose}}}'
         )
 

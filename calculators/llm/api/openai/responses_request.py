@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.api.openai.responses_tools import (
     read_responses_tools,
@@ -23,15 +25,18 @@ from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
 from calculators.llm.requests.streaming_options import STREAM_OPTIONS
-from calculators.llm.requests.structured_output import only_one, read_text_format
+from calculators.llm.requests.structured_output import (
+    only_one,
+    read_text_format,
+)
 from calculators.llm.requests.template_arguments import (
     EFFORT,
     TEMPLATE_MEMBERS,
     VERBOSITY,
-    TemplateArguments,
     read_template_arguments,
 )
-from calculators.llm.requests.tools import TOOL_MEMBERS, Tools
+from calculators.llm.requests.tool_servers import read_mcp_tools
+from calculators.llm.requests.tools import TOOL_MEMBERS
 from calculators.requests import fields
 from calculators.requests.members import (
     Members,
@@ -100,6 +105,7 @@ RESPONSES_MEMBERS: Final[Members] = table(
         ),
         "Only the effort has an effect.",
     ),
+    honoured("tools", Value(array(one_of(ref("Tool"), ref("McpTool")), maxItems=LIMITS.max_tools))),
     honoured("tool_choice", Value(one_of(ref("ToolChoice"), ref("AllowedTools")))),
     honoured("max_tool_calls", COUNT, "Changes nothing."),
     honoured("truncation", Choice(("auto", "disabled")), "Changes nothing."),
@@ -150,7 +156,8 @@ def parse_responses_request(
     generation = read_generation(body, defaults, limits)
     if generation.n > 1:
         raise fields.invalid("n", f"{generation.n} is not supported: a response is one answer")
-    tools = read_responses_tools(body, limits)
+    servers = read_mcp_tools(body)
+    tools = read_responses_tools(body, limits, has_servers=bool(servers))
     text = body.get("text", {})
     structured = only_one(
         generation.structured, read_text_format(text.get("format"), "text.format")
@@ -161,6 +168,7 @@ def parse_responses_request(
     return ResponsesRequest(
         **replace(generation, structured=structured).shared,
         tools=tools,
+        tool_servers=servers,
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=_with_instructions(body.get("instructions"), messages),
         template=_read_template(body),

@@ -6,29 +6,37 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from calculators.language.tools import Tools
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tools import Tools, read_tools
+from calculators.llm.requests.tool_servers import is_mcp, shown_mcp_tool
+from calculators.llm.requests.tools import read_tools
 from calculators.requests import fields
 
 
-def read_responses_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
+def read_responses_tools(
+    body: Mapping[str, Any], limits: RequestLimits, *, has_servers: bool = False
+) -> Tools:
     """Read ``tools`` and ``tool_choice``, and nest the tools as templates expect them.
 
     Flat and nested tools are accepted. Tools that are not functions would run at OpenAI, and are
-    refused.
+    refused. ``has_servers``: some of the type "mcp" are there, which are read elsewhere.
 
     Raises:
         RequestError: a tool or the choice is wrong.
     """
     choice = body.get("tool_choice")
+    places = None
+    if has_servers:
+        places = [i for i, tool in enumerate(body["tools"]) if not is_mcp(tool)]
+        body = {**body, "tools": [body["tools"][i] for i in places]}
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        everything = read_tools({**body, "tool_choice": "auto"}, limits)
+        everything = read_tools({**body, "tool_choice": "auto"}, limits, places=places)
         tools = read_tools(_only_allowed(body, choice, everything), limits)
         left = {_function(tool)["name"] for tool in tools.items}
-        places = zip(everything.items, everything.schema_paths, strict=True)
-        paths = tuple(path for tool, path in places if _function(tool)["name"] in left)
+        pairs = zip(everything.items, everything.schema_paths, strict=True)
+        paths = tuple(path for tool, path in pairs if _function(tool)["name"] in left)
     else:
-        tools = read_tools(body, limits)
+        tools = read_tools(body, limits, places=places, has_servers=has_servers)
         paths = tools.schema_paths
     items = [_nested(tool) for tool in tools.items]
     return replace(tools, items=items, schema_paths=paths)
@@ -37,11 +45,13 @@ def read_responses_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tool
 def shown_tools(body: Mapping[str, Any], tools: Tools) -> list[dict[str, Any]]:
     """Return the tools as the answer repeats them: flat, with the members that clients read.
 
-    These are all tools of the request, or none if no tool may be called.
+    These are all tools of the request, or only servers if no tool of the client may be called.
     """
-    if tools.choice == "none":
-        return []
-    return [_flat(tool) for tool in body["tools"]]
+    return [
+        shown_mcp_tool(tool) if is_mcp(tool) else _flat(tool)
+        for tool in body.get("tools") or ()
+        if is_mcp(tool) or tools.choice != "none"
+    ]
 
 
 def shown_tool_choice(body: Mapping[str, Any]) -> Any:

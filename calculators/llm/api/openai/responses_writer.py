@@ -6,20 +6,47 @@ its summary, which is where OpenVINO Model Server writes it and clients look for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
+from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.events import Content, OutputEvent, Refused
+from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import Source
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.tools import ToolServer
+from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Kind, Opened, Step, blocks_of
-from calculators.llm.answers.finish_reason import FinishReason
 from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.response import DONE, AnswerChoice, Verbose
-from calculators.llm.answers.token_logprob import TokenLogprob, logprob_items_json
-from calculators.llm.answers.usage import Usage
-from calculators.llm.api.openai.responses_items import Item, summary_part, text_part
+from calculators.llm.answers.response import DONE, AnswerChoice, Verbose, answering_model
+from calculators.llm.answers.token_logprob import logprob_items_json
+from calculators.llm.api.openai.citations import citations
+from calculators.llm.api.openai.responses_items import (
+    Item,
+    refusal_part,
+    summary_part,
+    text_part,
+)
 from calculators.llm.api.openai.responses_object import ResponsesObject
-from calculators.llm.api.openai.responses_request import ResponsesRequest
-from calculators.llm.parsers.events import Content, OutputEvent
 from calculators.requests.http_payload import RequestError
+
+
+class Echoed(Protocol):
+    """The part of a request that its answer needs.
+
+    Attributes:
+        echo: the members that the answer repeats, as JSON values.
+    """
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def logprobs(self) -> bool: ...
+
+    @property
+    def echo(self) -> Mapping[str, Any]: ...
 
 
 class ResponsesAnswerWriter:
@@ -31,48 +58,110 @@ class ResponsesAnswerWriter:
 
     __slots__ = (
         "_blocks",
+        "_calls",
         "_done",
         "_item",
         "_logprobs",
         "_object",
         "_reason",
         "_sequence",
+        "_servers",
+        "_sources",
         "details",
         "wants_logprobs",
     )
 
-    def __init__(self, request: ResponsesRequest, verbose: Verbose | None = None) -> None:
+    def __init__(
+        self,
+        request: Echoed,
+        verbose: Verbose | None = None,
+        *,
+        response_id: str = "",
+        created: int | None = None,
+        servers: Sequence[ToolServer] = (),
+        sources: Sequence[Source] = (),
+    ) -> None:
+        """Make the writer.
+
+        Args:
+            response_id, created: see `ResponsesObject`.
+            servers: those whose tools the answer lists.
+            sources: passages that the text may cite.
+        """
+        self._sources = sources
         self.wants_logprobs = request.logprobs
         self.details: AnswerDetails | None = None
-        self._object = ResponsesObject(request, verbose)
+        self._object = ResponsesObject(
+            request.model, request.echo, response_id=response_id, created=created
+        )
+        self._object.verbose = verbose
         self._blocks = Blocks()
         #: The item that grows, and the complete ones as JSON.
         self._item: Item | None = None
         self._done: list[str] = []
+        #: The calls that this server runs now, by their ids.
+        self._calls: dict[str, Item] = {}
+        self._servers = servers
         #: Log-probabilities of tokens whose text has not been sent.
         self._logprobs: list[TokenLogprob] = []
         self._reason = FinishReason.STOP
         self._sequence = 0
 
+    @property
+    def verbose(self) -> Verbose | None:
+        return self._object.verbose
+
+    @verbose.setter
+    def verbose(self, verbose: Verbose | None) -> None:
+        self._object.verbose = verbose
+
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         choice = choices[0]
-        items = [Item(block) for block in blocks_of(choice)]
-        if not items:
+        listed = [item.json("completed") for item in self._list_tools()]
+        blocks = blocks_of(choice)
+        items = [
+            Item(block, self._sources) for block in blocks if block.kind is not Kind.SERVER_RESULT
+        ]
+        is_refused = not items and choice.refusal is not None
+        if choice.refusal is not None and is_refused:
+            [opened, *_] = Blocks().refuse(choice.refusal.text)
+            items.append(Item(opened.block))
+        elif not items:
             [opened, *_] = Blocks().begin_content()
             items.append(Item(opened.block))
         for item in items:
             if item.block.kind is Kind.CONTENT:
                 item.logprobs = choice.logprobs or []
-        is_cut = choice.finish_reason.is_cut
+        is_cut = choice.finish_reason.is_cut and not is_refused
         written = [item.json("completed") for item in items[:-1]]
         written.append(items[-1].json("incomplete" if is_cut else "completed"))
-        return self._object.ended(written, choice.finish_reason, usage)
+        return self._object.ended([*listed, *written], choice.finish_reason, usage)
 
     def start(self, usage: Usage) -> str:
         response = f'"response":{self._object.started()}'
-        return self._event("response.created", response) + self._event(
-            "response.in_progress", response
-        )
+        written = [
+            self._event("response.created", response),
+            self._event("response.in_progress", response),
+        ]
+        for item in self._list_tools():
+            place = _place(item)
+            written += [
+                self._open(item),
+                self._event("response.mcp_list_tools.in_progress", place),
+                self._event("response.mcp_list_tools.completed", place),
+                self._close(item, is_cut=False),
+            ]
+        return "".join(written)
+
+    def _list_tools(self) -> list[Item]:
+        """Return an item for each server that the client named, before all others."""
+        items: list[Item] = []
+        for server in self._servers:
+            _, block = self._blocks.beside(Kind.SERVER_TOOLS)
+            block.server = server.label
+            items.append(Item(block))
+            items[-1].tools = server.tools
+        return items
 
     def begin(self, index: int) -> str:
         return ""
@@ -87,13 +176,50 @@ class ResponsesAnswerWriter:
             self._logprobs.clear()  # only tokens of text have a place for them
         return "".join(written)
 
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        if isinstance(item, ToolRan):
+            return self._end_call(item)
+        steps, block = self._blocks.call_server(item)
+        self._calls[item.call_id] = call = Item(block)
+        place = _place(call)
+        return "".join(
+            [
+                *map(self._write, steps),
+                self._open(call),
+                self._event("response.mcp_call.in_progress", place),
+                self._event(
+                    "response.mcp_call_arguments.delta", f'{place},"delta":{quote(block.text)}'
+                ),
+                self._event(
+                    "response.mcp_call_arguments.done", f'{place},"arguments":{quote(block.text)}'
+                ),
+            ]
+        )
+
+    def _end_call(self, ran: ToolRan) -> str:
+        call = self._calls.pop(ran.call_id)
+        call.block.ran = ran
+        word = "completed" if ran.error is None else "failed"
+        ended = self._event(f"response.mcp_call.{word}", _place(call))
+        return ended + self._close(call, is_cut=False)
+
+    def refuse(self, index: int, refused: Refused) -> str:
+        if self._has_output:
+            return ""
+        return "".join(map(self._write, self._blocks.refuse(refused.text)))
+
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         self._reason = reason
         steps: list[Step] = []
-        if not self._blocks.count:
+        if not self._has_output:
             steps += self._blocks.begin_content()
-        steps += self._blocks.finish(is_cut=reason.is_cut)
+        is_refusal = self._item is not None and self._item.block.kind is Kind.REFUSAL
+        steps += self._blocks.finish(is_cut=reason.is_cut and not is_refusal)
         return "".join(map(self._write, steps))
+
+    @property
+    def _has_output(self) -> bool:
+        return self._blocks.count > len(self._servers)
 
     def end(self, usage: Usage) -> str:
         kind = "incomplete" if self._reason.is_cut else "completed"
@@ -120,7 +246,7 @@ class ResponsesAnswerWriter:
                 assert self._item is not None
                 return self._grow(self._item, text)
             case Opened(block):
-                self._item = Item(block)
+                self._item = Item(block, self._sources)
                 return self._open(self._item)
             case Closed(_, is_cut):
                 assert self._item is not None
@@ -140,7 +266,10 @@ class ResponsesAnswerWriter:
             case Kind.CONTENT:
                 part = f'{place},"content_index":0,"part":{text_part("")}'
                 return added + self._event("response.content_part.added", part)
-            case Kind.CALL:
+            case Kind.REFUSAL:
+                part = f'{place},"content_index":0,"part":{refusal_part("")}'
+                return added + self._event("response.content_part.added", part)
+            case _:
                 return added
 
     def _grow(self, item: Item, text: str) -> str:
@@ -158,7 +287,9 @@ class ResponsesAnswerWriter:
                     "response.output_text.delta",
                     f'{more},"content_index":0,"logprobs":[{listed}]',
                 )
-            case Kind.CALL:
+            case Kind.REFUSAL:
+                return self._event("response.refusal.delta", f'{more},"content_index":0')
+            case _:
                 return self._event("response.function_call_arguments.delta", more)
 
     def _end_text(self, item: Item) -> str:
@@ -175,19 +306,41 @@ class ResponsesAnswerWriter:
             case Kind.CONTENT:
                 place += ',"content_index":0'
                 listed = logprob_items_json(item.logprobs)
-                return self._event(
-                    "response.output_text.done",
-                    f'{place},"text":{quote(text)},"logprobs":[{listed}]',
-                ) + self._event(
-                    "response.content_part.done",
-                    f'{place},"part":{text_part(text, item.logprobs)}',
+                return (
+                    self._cite(item)
+                    + self._event(
+                        "response.output_text.done",
+                        f'{place},"text":{quote(text)},"logprobs":[{listed}]',
+                    )
+                    + self._event(
+                        "response.content_part.done",
+                        f'{place},"part":{item.text_part()}',
+                    )
                 )
-            case Kind.CALL:
+            case Kind.REFUSAL:
+                place += ',"content_index":0'
+                return self._event(
+                    "response.refusal.done", f'{place},"refusal":{quote(text)}'
+                ) + self._event(
+                    "response.content_part.done", f'{place},"part":{refusal_part(text)}'
+                )
+            case _:
                 name = quote(item.block.name)
                 return self._event(
                     "response.function_call_arguments.done",
                     f'{place},"name":{name},"arguments":{quote(text)}',
                 )
+
+    def _cite(self, item: Item) -> str:
+        """Return the events about the passages that a complete text cites."""
+        return "".join(
+            self._event(
+                "response.output_text.annotation.added",
+                f'{_place(item)},"content_index":0,"annotation_index":{number}'
+                f',"annotation":{annotation}',
+            )
+            for number, annotation in enumerate(citations(item.block.text, item.sources))
+        )
 
     def _close(self, item: Item, *, is_cut: bool) -> str:
         done = item.json("incomplete" if is_cut else "completed")
@@ -199,3 +352,30 @@ class ResponsesAnswerWriter:
 
 def _place(item: Item) -> str:
     return f'"item_id":"{item.id}","output_index":{item.block.index}'
+
+
+class _Asked(NamedTuple):
+    model: str
+    logprobs: bool
+    echo: Mapping[str, Any]
+
+
+def responses_writer(begun: Begun) -> ResponsesAnswerWriter:
+    """Return the writer of an answer that begins."""
+    request = begun.request
+    echo = request.echo
+    if begun.sampling is not None:
+        echo = {
+            **echo,
+            "max_output_tokens": begun.sampling.max_tokens,
+            "temperature": begun.sampling.temperature,
+            "top_p": begun.sampling.top_p,
+        }
+    asked = _Asked(answering_model(begun), request.wants_logprobs, echo)
+    return ResponsesAnswerWriter(
+        asked,
+        response_id=request.id,
+        created=request.created,
+        servers=request.tool_servers,
+        sources=begun.sources,
+    )

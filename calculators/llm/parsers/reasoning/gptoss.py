@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from calculators.llm.parsers.events import Content, OutputEvent, Reasoning
+from calculators.language.events import Content, OutputEvent, Reasoning
 from calculators.llm.parsers.harmony import (
     HARMONY_TOKENS,
     HarmonyPart,

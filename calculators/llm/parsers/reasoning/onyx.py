@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from calculators.llm.parsers.events import Content, OutputEvent, Reasoning
+from calculators.language.events import Content, OutputEvent, Reasoning
 from calculators.llm.parsers.message_joiner import MessageJoiner
 from calculators.llm.parsers.onyx_messages import ONYX_TOKENS, SELF, OnyxPart, OnyxReader
 from calculators.llm.parsers.parser import ReasoningParser

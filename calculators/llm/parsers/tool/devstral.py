@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from calculators.language.events import Arguments, OutputEvent, ToolCall
 from calculators.llm.parsers.assistant_text import AssistantText
-from calculators.llm.parsers.events import Arguments, OutputEvent, ToolCall
 from calculators.llm.parsers.json_scanner import BLANKS
 from calculators.llm.parsers.parser import CallForm, ToolParser
 from calculators.llm.parsers.tag_scanner import Tags, TagScanner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, ToolCall
+from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
 from calculators.llm.parsers.harmony import (
     HARMONY_TOKENS,
     HarmonyPart,

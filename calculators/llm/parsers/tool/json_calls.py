@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any, ClassVar
 
+from calculators.language.events import Arguments, OutputEvent
 from calculators.llm.parsers.assistant_text import AssistantText
 from calculators.llm.parsers.call_reader import CallReader, CallState
-from calculators.llm.parsers.events import Arguments, OutputEvent
 from calculators.llm.parsers.json_scanner import BLANKS, skip_blanks
 from calculators.llm.parsers.parser import ToolParser
 from calculators.llm.parsers.tag_scanner import Tags, TagScanner

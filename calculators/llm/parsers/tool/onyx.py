@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calculators.llm.parsers.events import OutputEvent
+from calculators.language.events import OutputEvent
 from calculators.llm.parsers.onyx_messages import ONYX_TOKENS, SELF, OnyxPart, OnyxReader
 from calculators.llm.parsers.parser import CallForm, ParameterForm, ToolParser
 from calculators.llm.parsers.xml_call import XmlCallParser

@@ -10,7 +10,7 @@ Needs Jinja and the standard library, but no model library.
 """
 
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
-from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer, call_form_of
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate, check_template_kwargs
 from calculators.llm.prompt.chat_template.errors import ChatTemplateError
 from calculators.llm.prompt.chat_template.history import prepare_history
@@ -28,6 +28,7 @@ __all__ = [
     "UnseenParts",
     "analyze",
     "analyze_source",
+    "call_form_of",
     "check_template_kwargs",
     "prepare_history",
 ]

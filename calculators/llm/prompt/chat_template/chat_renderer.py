@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from calculators.llm.parsers.parser import CallForm
-from calculators.llm.parsers.registry import NO_PARSER, UnknownParser, tool_parser
+from calculators.llm.parsers.registry import NO_PARSER, tool_parser
 from calculators.llm.prompt.chat_template.analysis import analyze
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.continuation import cut_at_marker, with_marker
@@ -28,25 +28,22 @@ class ChatRenderer:
 
     Attributes:
         analysis: the facts that the template reveals.
-        tool_parser: the name of the parser for the model's calls; "" where their form is unknown.
-        writes_tools: does it write tools into the messages?
+        tool_parser: the name of the parser that fits the template; "" where the form of calls is
+            unknown.
+        knows_tools: does the template show tools? If not, they are written into the messages.
     """
 
-    def __init__(self, template: ChatTemplate, tool_parser: str = "") -> None:
-        """Analyze the template. ``tool_parser``: the operator's choice; "" for none."""
+    def __init__(self, template: ChatTemplate) -> None:
+        """Analyze the template."""
         self._template = template
         self._unseen = UnseenParts(template)
         self.analysis = analyze(template)
-        self.tool_parser = tool_parser or self.analysis.tool_parser or ""
-        self._written: WrittenTools | None = None
-        if not knows_tools(template):
+        self.knows_tools = knows_tools(template)
+        self.tool_parser = self.analysis.tool_parser or ""
+        self._takes_system = False
+        if not self.knows_tools:
             self.tool_parser = self.tool_parser or _USUAL_PARSER
-            if (form := _call_form(self.tool_parser)) is not None:
-                self._written = WrittenTools(form, takes_system=shows_system_message(template))
-
-    @property
-    def writes_tools(self) -> bool:
-        return self._written is not None
+            self._takes_system = shows_system_message(template)
 
     def render(
         self,
@@ -55,6 +52,7 @@ class ChatRenderer:
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         continues: bool = False,
+        call_form: CallForm | None = None,
     ) -> str:
         """Render a prompt.
 
@@ -63,6 +61,8 @@ class ChatRenderer:
             tools: OpenAI's tools.
             template_kwargs: further variables for the template.
             continues: the prompt ends with the last message, which the model goes on with.
+            call_form: the form in which the model writes calls, for a template that knows no tools;
+                None: tools and calls are left out of such a prompt.
 
         Raises:
             ChatTemplateError: the template refuses the chat, or would leave out a part of it.
@@ -70,9 +70,10 @@ class ChatRenderer:
         self._unseen.check_documents(template_kwargs or {})
 
         def render(messages: Sequence[Mapping[str, Any]]) -> str:
-            if self._written is None:
+            if self.knows_tools or call_form is None:
                 return self._template.render(messages, tools=tools, template_kwargs=template_kwargs)
-            written = self._written.messages(messages, tools)
+            writer = WrittenTools(call_form, takes_system=self._takes_system)
+            written = writer.messages(messages, tools)
             return self._template.render(written, template_kwargs=template_kwargs)
 
         history = prepare_history(messages, self.analysis)
@@ -80,12 +81,10 @@ class ChatRenderer:
         return cut_at_marker(render(with_marker(known))) if continues else render(known)
 
 
-def _call_form(name: str) -> CallForm | None:
-    """Return the form of the calls that a parser reads; None if it is unknown."""
-    if name == NO_PARSER:
-        return None
-    try:
-        return tool_parser(name).call_form
-    except UnknownParser:
-        # The model is not loaded then; the server says why.
-        return None
+def call_form_of(name: str) -> CallForm | None:
+    """Return the form of the calls that a parser reads; None if it is unknown.
+
+    Raises:
+        UnknownParser: there is no such parser, or its package is broken.
+    """
+    return None if name in ("", NO_PARSER) else tool_parser(name).call_form

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from calculators.language.tools import Tools
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.grammars.schema_keywords import HONOURED
 from calculators.llm.parsers.registry import tool_parser
@@ -19,7 +20,7 @@ from calculators.llm.requests.generation_request import read_body
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import read_structured_output
-from calculators.llm.requests.tools import Tools, read_tools
+from calculators.llm.requests.tools import read_tools
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.conditions import soon

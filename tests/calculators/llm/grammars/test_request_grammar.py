@@ -10,16 +10,16 @@ from typing import Any
 import jsonschema
 import pytest
 
+from calculators.language.events import Arguments, Content, ToolCall
+from calculators.language.structured_output import StructuredOutput
+from calculators.language.tools import Tools
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.parsers.events import Arguments, Content, ToolCall
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import CallForm, ToolParser
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.llm.requests.request_grammar import request_grammar
-from calculators.llm.requests.structured_output import StructuredOutput
-from calculators.llm.requests.tools import Tools
 from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.grammars.answers import Answers, schema_of
 

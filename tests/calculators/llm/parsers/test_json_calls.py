@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from calculators.llm.parsers.events import Arguments, Content, ToolCall
+from calculators.language.events import Arguments, Content, ToolCall
 from calculators.llm.parsers.registry import tool_parser
 from tests.calculators.llm.parsers.said import Said, parse
 

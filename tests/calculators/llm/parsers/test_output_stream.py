@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.output_stream import merged
 from tests.calculators.llm.parsers.said import parsers

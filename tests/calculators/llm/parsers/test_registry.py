@@ -21,7 +21,7 @@ from tests.calculators.llm.parsers.said import parse
 from tests.installed_package import install
 
 TOOL = """\
-from calculators.llm.parsers.events import Content, ToolCall
+from calculators.language.events import Content, ToolCall
 from calculators.llm.parsers.parser import ToolParser
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.output_stream import TrimmedStream, merged
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser

@@ -11,6 +11,7 @@ import pytest
 
 from calculators.inference import InferRequest, InferResponse
 from calculators.requests.http_payload import ClientConnection
+from calculators.requests.request_record import current_record
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane, FakeStream
@@ -40,6 +41,28 @@ def test_an_inference_that_takes_too_long_ends_with_a_status(run: Run) -> None:
             )
             assert plane.cancelled == 1
             assert (await client.call("ModelInfer", model_name="echo", id="a")).id == "a"
+
+    run(scenario())
+
+
+async def hang_in_a_node(request: InferRequest, client: ClientConnection) -> InferResponse:
+    record = current_record()
+    assert record is not None
+    record.waits_for = lambda: ["model", "slow"]
+    return await hang(request, client)
+
+
+def test_the_nodes_that_an_inference_waits_for_are_told(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane(hang=hang_in_a_node)
+        async with serving(plane, GrpcSettings(request_seconds=0.05)) as client:
+            request = infer_request("hang").SerializeToString()
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await client.call_raw("ModelInfer", request)
+            assert shown(caught.value) == (
+                "DEADLINE_EXCEEDED: the request was not answered within 0.05 s, the server's "
+                'limit: nodes "model", "slow" have not returned'
+            )
 
     run(scenario())
 

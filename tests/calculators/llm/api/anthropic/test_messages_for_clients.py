@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.llm.answers.finish_reason import FinishReason
+from calculators.language.finish_reason import FinishReason
 from calculators.llm.answers.response import AnswerChoice
 from tests.calculators.llm.api.anthropic.test_messages_writer import ALL, read, streamed, whole
 from tests.calculators.llm.canned_server import answering

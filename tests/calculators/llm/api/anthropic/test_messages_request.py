@@ -232,7 +232,7 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
         ({"max_tokens": 0}, "max_tokens", "minimum 1"),
         ({"n": 2}, "n", "one answer"),
         ({"stop_sequences": [1]}, "stop_sequences[0]", "a string"),
-        ({"mcp_servers": [{}]}, "mcp_servers", "tools"),
+        ({"mcp_servers": [{}]}, "mcp_servers[0].name", "label"),
         ({"thread": {"type": "create"}}, "thread", "send all messages"),
         ({"thread": {"type": "continue", "previous_message_id": "x"}}, "thread", "stored"),
         ({"compaction": {"type": "summarize"}}, "compaction", "not supported"),

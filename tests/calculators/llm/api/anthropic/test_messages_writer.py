@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.answers.finish_reason import FinishReason
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.finish_reason import FinishReason
+from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice, Verbose
-from calculators.llm.answers.usage import Usage
 from calculators.llm.api.anthropic.messages_request import parse_messages_request
 from calculators.llm.api.anthropic.messages_writer import MessagesAnswerWriter
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.answers.finish_reason import FinishReason, finish_reason
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
+from calculators.llm.answers.finish_reason import finish_reason
 from calculators.llm.answers.response import (
     DONE,
     AnswerChoice,
@@ -16,11 +20,8 @@ from calculators.llm.answers.response import (
     Verbose,
     new_response_id,
 )
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
 from calculators.llm.api.openai.chat_writer import ChatAnswerWriter
 from calculators.llm.api.openai.completion_writer import CompletionAnswerWriter
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 
 HEAD = ResponseHead("chatcmpl-1", 'a "model"', 123)
 USAGE = Usage(3, 4)

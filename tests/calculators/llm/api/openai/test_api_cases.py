@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.llm.endpoints import LlmEndpoint, endpoint_of
 from calculators.llm.engine.engine_settings import DecodingMode
@@ -23,7 +24,6 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.model_length import model_length
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tools import Tools
 from calculators.requests.http_payload import RequestError
 from calculators.requests.tokenize_request import TokenizeRequest
 from tests.calculators.llm.api.openai.api_cases import (

@@ -235,7 +235,12 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
         ),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "web_search"),
         ({"tools": [TOOL, OTHER, TOOL]}, "tools[2].name", "already"),
-        ({"tools": [TOOL, {"type": "mcp", "server_label": "x"}]}, "tools[1].type", "mcp"),
+        (
+            {"tools": [TOOL, {"type": "mcp", "server_label": "x"}]},
+            "tools[1].require_approval",
+            "never",
+        ),
+        ({"tools": [TOOL, {"type": "web_search"}]}, "tools[1].type", "web_search"),
         ({"tools": [{"type": "custom", "name": "x"}]}, "tools[0].type", "custom"),
         ({"tools": [TOOL], "tool_choice": {"type": "file_search"}}, "tool_choice", "function"),
         (

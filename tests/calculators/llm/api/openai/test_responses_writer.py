@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.answers.finish_reason import FinishReason
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.finish_reason import FinishReason
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice, Verbose
-from calculators.llm.answers.token_logprob import TokenLogprob
-from calculators.llm.answers.usage import Usage
 from calculators.llm.api.openai.responses_request import parse_responses_request
 from calculators.llm.api.openai.responses_writer import ResponsesAnswerWriter
-from calculators.llm.parsers.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError

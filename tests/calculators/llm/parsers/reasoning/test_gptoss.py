@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.llm.parsers.events import Content, Reasoning
+from calculators.language.events import Content, Reasoning
 from calculators.llm.parsers.reasoning.gptoss import PARSER
 from tests.calculators.llm.parsers.said import Said, parse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.llm.parsers.events import Arguments, ToolCall
+from calculators.language.events import Arguments, ToolCall
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.tool.gptoss import PARSER
 from tests.calculators.llm.parsers.said import Said, events_of, parse, parsers, said

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from calculators.llm.parsers.events import Arguments, ToolCall
+from calculators.language.events import Arguments, ToolCall
 from calculators.llm.parsers.tool.lfm2 import PARSER
 from tests.calculators.llm.parsers.said import Said, parse
 

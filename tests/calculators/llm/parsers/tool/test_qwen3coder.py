@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.parsers.events import Arguments, Content, ToolCall
+from calculators.language.events import Arguments, Content, ToolCall
 from calculators.llm.parsers.tool.qwen3coder import PARSER
 from tests.calculators.llm.parsers.said import Said, parse
 

@@ -9,7 +9,12 @@ import pytest
 
 from calculators.llm.parsers.names import TOOL_PARSERS
 from calculators.llm.parsers.registry import tool_parser
-from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
+from calculators.llm.prompt.chat_template import (
+    ChatRenderer,
+    ChatTemplate,
+    ChatTemplateError,
+    call_form_of,
+)
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.parsers.said import parse
 
@@ -60,8 +65,9 @@ RESULTS_TEXT: Final = (
 
 
 def rendered(source: str, *messages: Any, tools: Any = (TOOL,), parser: str = "") -> str:
-    renderer = ChatRenderer(ChatTemplate.of_source(source), parser)
-    return renderer.render(messages, tools=list(tools))
+    renderer = ChatRenderer(ChatTemplate.of_source(source))
+    form = call_form_of(parser or renderer.tool_parser)
+    return renderer.render(messages, tools=list(tools), call_form=form)
 
 
 def test_tools_are_a_system_message() -> None:
@@ -84,7 +90,9 @@ def test_tools_stand_before_the_question_where_a_template_takes_no_system_messag
 
 def test_a_model_without_a_template_gets_them_before_its_prompt(tmp_path: Any) -> None:
     renderer = ChatRenderer(ChatTemplate.load(tmp_path))
-    assert renderer.render([QUESTION], tools=[TOOL]) == f"{LISTED}{USUAL}\n\nParis?"
+    form = call_form_of(renderer.tool_parser)
+    prompt = renderer.render([QUESTION], tools=[TOOL], call_form=form)
+    assert prompt == f"{LISTED}{USUAL}\n\nParis?"
 
 
 def test_calls_and_results_are_text() -> None:
@@ -152,16 +160,16 @@ def test_calls_are_written_as_the_parser_reads_them(name: str) -> None:
 def test_a_template_that_shows_tools_gets_them_as_they_are(shown: str) -> None:
     source = f"{{% if tools %}}{shown}{{% endif %}}|{CHATML}"
     renderer = ChatRenderer(ChatTemplate.of_source(source))
-    assert not renderer.writes_tools
+    assert renderer.knows_tools
     assert renderer.tool_parser == ""
-    prompt = renderer.render([QUESTION], tools=[TOOL])
+    prompt = renderer.render([QUESTION], tools=[TOOL], call_form=call_form_of("hermes3"))
     assert "weather" in prompt.partition("|")[0]
     assert "<tools>" not in prompt
 
 
 def test_nothing_is_written_for_a_model_without_a_parser() -> None:
     assert rendered(CHATML, QUESTION, parser="none") == rendered(CHATML, QUESTION, tools=())
-    assert not ChatRenderer(ChatTemplate.of_source(CHATML), "none").writes_tools
+    assert not ChatRenderer(ChatTemplate.of_source(CHATML)).knows_tools
 
 
 def test_the_example_models_template_writes_the_same() -> None:

@@ -1,0 +1,1 @@
+"""Nodes of an author's own: functions and small classes become calculators."""

@@ -1,0 +1,267 @@
+"""`answers`: a function that answers requests becomes a calculator, in place of a model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, TypeAlias, get_args
+
+from calculators.language.authoring.functions import (
+    check_generator,
+    make_calculator,
+    option_values,
+    options_of,
+)
+from calculators.language.authoring.generator_run import closable
+from calculators.language.delta import (
+    Begun,
+    Delta,
+    Deltas,
+    Ended,
+    Failed,
+    Finished,
+    Gained,
+    Submitted,
+    refusal_deltas,
+)
+from calculators.language.events import Content, Event, Refused
+from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import GenerationRequest
+from calculators.language.refusal import Refusal
+from calculators.language.usage import Usage
+from calculators.requests.http_payload import RequestError
+from calculators.requests.request_record import set_current_record
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+#: What a function for `answers` may yield.
+Said: TypeAlias = str | Event | Delta
+
+_DELTAS = get_args(Delta)
+_UNUSED = Usage(0, 0)
+
+
+def answers(
+    function: Callable[Concatenate[GenerationRequest, P], AsyncIterator[Any]], /
+) -> type[Calculator]:
+    """Make a calculator of an async generator that answers requests.
+
+    ::
+
+        @answers
+        async def parrot(request: GenerationRequest) -> AsyncIterator[str]:
+            for word in request.last_text().split():
+                yield word + " "
+
+    The calculator has the function's name, and the ports ``REQUEST`` in and ``DELTAS`` out. What is
+    yielded is sent at once: texts and events (`ToolCall`, ...) for every choice of the answer, or
+    items of `Deltas`. `Begun`, `Finished` and `Ended` are added where they are not yielded.
+    `Refusal` and `RequestError` may be raised; another exception ends the answer with an error that
+    names the node.
+
+    Parameters beside the request are options, as in `on_text`.
+
+    Raises:
+        AuthorError: the function is no async generator.
+    """
+    check_generator(function, "answers")
+    return make_calculator(function, AnsweringFunction, options_of(function))
+
+
+class AnsweringFunction(Calculator):
+    """Answers requests by an async generator. Subclasses are made by `answers`."""
+
+    requests = In[GenerationRequest]("REQUEST", multiple=True)
+    deltas = Out[Deltas]("DELTAS")
+    timestamp_offset = None
+    function: Callable[..., AsyncIterator[Any]]
+
+    @classmethod
+    def update_contract(cls, contract: CalculatorContract) -> None:
+        contract.sync_sets = [[key] for key in contract.inputs]
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._node = cc.node_name
+        self._function = partial(self.function, **option_values(self))
+        self._time = 0
+
+    async def process(self, cc: CalculatorContext) -> None:
+        for request in cc.get_all(self.requests):
+            if request is None:
+                continue
+            if request.refusal is not None:
+                refusal = request.refusal
+                self._send(cc, refusal_deltas(request, refusal.text, refusal.category))
+                continue
+            set_current_record(request.record)
+            answer = _Answer(request, self._node)
+            self._send(cc, Deltas((Submitted(answer.stop, self._node),)))
+            async with contextlib.aclosing(closable(answer.packets(self._function))) as packets:
+                async for packet in packets:
+                    if not request.client.is_writable:
+                        await request.client.writable()
+                    self._send(cc, packet)
+
+    def _send(self, cc: CalculatorContext, packet: Deltas) -> None:
+        cc.emit(self.deltas, packet, at=self._time)
+        cc.flush()
+        self._time = max(time.monotonic_ns() // 1000, self._time + 1)
+
+
+class _Answer:
+    """One answer of a function."""
+
+    def __init__(self, request: GenerationRequest, node: str) -> None:
+        self._request = request
+        self._node = node
+        self._open: set[int] | None = None
+        self._is_done = False
+        self._is_stopped = False
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._error: Exception | None = None
+
+    def stop(self) -> None:
+        """End the function; the next items are the end of the answer."""
+        if not self._is_stopped and not self._is_done:
+            self._is_stopped = True
+            # Another thread may call this, in runs without an event loop.
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def packets(
+        self, function: Callable[[GenerationRequest], AsyncIterator[Any]]
+    ) -> AsyncIterator[Deltas]:
+        """Yield the packets of the answer."""
+        # A task of its own, which `stop` can cancel. One piece at a time: a slow client slows it.
+        said: asyncio.Queue[Any] = asyncio.Queue(1)
+        self._task = asyncio.create_task(self._run(function, said))
+        if self._is_stopped:
+            self._task.cancel()
+        try:
+            while (piece := await said.get()) is not _END:
+                items = self._items(piece)
+                if items:
+                    yield Deltas(items)
+                if self._is_done:
+                    return
+            yield Deltas(self._end())
+        finally:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(
+        self,
+        function: Callable[[GenerationRequest], AsyncIterator[Any]],
+        said: asyncio.Queue[Any],
+    ) -> None:
+        try:
+            async with contextlib.aclosing(closable(function(self._request))) as pieces:
+                async for piece in pieces:
+                    await said.put(piece)
+        except asyncio.CancelledError:
+            if not self._is_stopped:
+                raise
+        except Exception as error:
+            self._error = error
+        await said.put(_END)
+
+    def _items(self, piece: Any) -> list[Delta]:
+        """Return the items for what the function has yielded."""
+        items: list[Delta] = []
+        given = piece if isinstance(piece, Deltas) else (piece,)
+        for each in given:
+            if isinstance(each, str):
+                if each:
+                    self._gain(Content(each), items)
+            elif isinstance(each, Begun):
+                if self._open is None:
+                    self._open = set(range(each.choices))
+                    items.append(each)
+            elif isinstance(each, Submitted):
+                continue
+            elif isinstance(each, Failed):
+                self._is_done = True
+                items.append(each)
+            elif isinstance(each, Ended):
+                items += self._finish(FinishReason.STOP)
+                items.append(each)
+                self._is_done = True
+            elif isinstance(each, _DELTAS):
+                items += self._begin()
+                if isinstance(each, Finished) and self._open is not None:
+                    self._open.discard(each.choice)
+                items.append(each)
+            else:
+                self._gain(each, items)
+            if self._is_done:
+                break
+        return items
+
+    def _gain(self, event: Any, items: list[Delta]) -> None:
+        if not isinstance(event, get_args(Event)):
+            self._is_done = True
+            log.error('node "%s" yielded %s, no text', self._node, type(event).__name__)
+            items.append(self._failed())
+            return
+        items += self._begin()
+        items += [Gained(choice, (event,)) for choice in sorted(self._open or ())]
+
+    def _begin(self) -> list[Delta]:
+        if self._open is not None:
+            return []
+        request = self._request
+        self._open = set(range(request.choices))
+        return [
+            Begun(
+                request.choices,
+                _UNUSED,
+                request,
+                request.answer_model,
+                sources=request.sources,
+                stop=self.stop,
+            )
+        ]
+
+    def _finish(self, reason: FinishReason) -> list[Delta]:
+        items = self._begin()
+        items += [Finished(choice, reason) for choice in sorted(self._open or ())]
+        self._open = set()
+        return items
+
+    def _end(self) -> list[Delta]:
+        """Return the items of the end, when the function has returned, raised or been stopped."""
+        self._is_done = True
+        error = self._error
+        match error:
+            case None:
+                return [*self._finish(FinishReason.STOP), Ended(_UNUSED)]
+            case Refusal():
+                items = self._begin()
+                refused = Refused(error.text, error.category)
+                for choice in sorted(self._open or ()):
+                    items.append(Gained(choice, (refused,)))
+                return [*items, *self._finish(FinishReason.CONTENT_FILTER), Ended(_UNUSED)]
+            case RequestError():
+                return [Failed(error, self._request)]
+            case _:
+                pass
+        log.error('node "%s" failed', self._node, exc_info=error)
+        return [self._failed()]
+
+    def _failed(self) -> Failed:
+        error = RequestError(f'node "{self._node}" failed', code=Code.INTERNAL)
+        return Failed(error, self._request)
+
+
+_END = object()

@@ -1,0 +1,211 @@
+"""`Deltas`: the packets of an answer while it is made, and their items.
+
+One packet is what one turn of a model brought. Its items are in this order, over all packets of an
+answer::
+
+    Submitted*  Begun  (Gained* per choice, Finished per choice)*  Ended
+    Submitted*  Failed
+    Submitted*  Begun  ...  Failed
+
+and `ToolCalled` and `ToolRan` anywhere after `Begun`. `calculators.language.order` checks it.
+
+Every reader of a stream gets the same objects, so nothing in them is changed in place: ``events``
+are tuples, or lists that nobody touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple, TypeAlias
+
+from calculators.language.events import Event, Refused
+from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import GenerationRequest, Source
+from calculators.language.token_logprob import TokenLogprob
+from calculators.language.usage import Usage
+from calculators.requests.http_payload import RequestError
+
+
+def nothing() -> None:
+    """Do nothing. The ``stop`` of answers that nobody generates."""
+
+
+class ResolvedSampling(NamedTuple):
+    """The sampling of an answer with the defaults of its model, as the responses API shows it.
+
+    Attributes:
+        max_tokens: the limit of new tokens; None is the model's length.
+    """
+
+    temperature: float
+    top_p: float
+    max_tokens: int | None = None
+
+
+class Verbose(NamedTuple):
+    """The prompt as the model received it, and its raw text so far, special tokens included."""
+
+    prompt: str
+    content: str
+
+
+class Submitted(NamedTuple):
+    """The engine has the request. Nothing is generated yet. Answers do not show it.
+
+    Attributes:
+        stop: see `Begun.stop`.
+        node: the name of the node whose engine it is.
+    """
+
+    stop: Callable[[], None]
+    node: str = ""
+
+
+class Begun(NamedTuple):
+    """The first tokens are there. The packet with it has them; until then an error has a status.
+
+    Attributes:
+        choices: the number of answers, which are numbered from 0 prompt by prompt.
+        usage: counts only the tokens of the prompt, and those only roughly if it has images.
+        request: the request that is answered.
+        model: the name of the model that answers; "" is the request's.
+        fingerprint: changes when the same request may be answered differently.
+        sampling: None if unknown.
+        sources: passages that the answer may quote.
+        prompt_ids: the token ids of each prompt, as 64-bit integers in the machine's byte order;
+            None if the request does not ask for them, or if they are unknown.
+        stop: ends the generation in the engine, from any node, at any time, any number of times.
+            Choices that are open then end with `Finished`, and `Ended` has the usage so far.
+    """
+
+    choices: int
+    usage: Usage
+    request: GenerationRequest
+    model: str = ""
+    fingerprint: str | None = None
+    sampling: ResolvedSampling | None = None
+    sources: Sequence[Source] = ()
+    prompt_ids: Sequence[bytes] | None = None
+    stop: Callable[[], None] = nothing
+
+
+class Gained(NamedTuple):
+    """A group of events of one choice: completions write one event for it, chats one for each.
+
+    The last three members spell the text or count its tokens. A node that changes text drops
+    ``logprobs`` and ``token_ids``.
+
+    Attributes:
+        events: may be empty, if the tokens of ``logprobs`` or ``token_ids`` made no text yet.
+        logprobs: of the tokens that made the group; None unless the request wants them.
+        token_ids: the same tokens, if the request returns them.
+        usage: the counts so far, if the request has running usage.
+    """
+
+    choice: int
+    events: Sequence[Event]
+    logprobs: Sequence[TokenLogprob] | None = None
+    token_ids: Sequence[int] = ()
+    usage: Usage | None = None
+
+
+class Finished(NamedTuple):
+    """A choice has ended.
+
+    Attributes:
+        stop_string: the stop string of the request that ended it, if one did.
+        verbose: prompt and raw text of the first choice so far, if the operator shows them. A node
+            that changes text drops it.
+    """
+
+    choice: int
+    reason: FinishReason
+    stop_string: str | None = None
+    verbose: Verbose | None = None
+
+
+class Ended(NamedTuple):
+    """The answer has ended: nothing follows.
+
+    Attributes:
+        usage: the model's counts, whatever later nodes did to the text.
+    """
+
+    usage: Usage
+
+
+class Failed(NamedTuple):
+    """The answer cannot go on: nothing follows.
+
+    Attributes:
+        request: the request, for nodes that try another model.
+    """
+
+    error: RequestError
+    request: GenerationRequest | None = None
+
+
+class ToolCalled(NamedTuple):
+    """This server begins a call of a tool; the `ToolRan` of the same ``call_id`` will follow.
+
+    Answers show both if the request names the server (`GenerationRequest.tool_servers`).
+
+    Attributes:
+        server: the label of the server that has the tool.
+        arguments: the text of a JSON object, unless the model wrote something else.
+    """
+
+    choice: int
+    call_id: str
+    name: str
+    server: str
+    arguments: str
+
+
+class ToolRan(NamedTuple):
+    """A call of a tool that this server ran.
+
+    Attributes:
+        server: the label of the server that has the tool.
+        arguments: the text of a JSON object.
+        error: None if it succeeded.
+        seconds: the time that it took.
+    """
+
+    choice: int
+    call_id: str
+    name: str
+    server: str
+    arguments: str
+    output: str
+    error: str | None
+    seconds: float
+
+
+#: An item of `Deltas`.
+Delta: TypeAlias = Submitted | Begun | Gained | Finished | Ended | Failed | ToolCalled | ToolRan
+
+
+class Deltas(tuple[Delta, ...]):
+    """One packet on a stream with the tag ``DELTAS``: the items of one turn, in order."""
+
+    __slots__ = ()
+
+    #: For the check of graphs: a stream of these that nobody reads is a mistake, and this
+    #: calculator joins branches.
+    must_be_read: ClassVar[bool] = True
+    joined_by: ClassVar[str] = "FirstAnswerCalculator"
+    #: For `graph_runtime.testing`: pushed without a timestamp, packets keep their order.
+    only_order_counts: ClassVar[bool] = True
+
+
+def refusal_deltas(request: GenerationRequest, text: str, category: str | None = None) -> Deltas:
+    """Return the whole answer to a request that is refused before anything is generated."""
+    choices = request.choices
+    unused = Usage(0, 0)
+    items: list[Delta] = [Begun(choices, unused, request, sources=request.sources)]
+    for choice in range(choices):
+        items.append(Gained(choice, (Refused(text, category),)))
+        items.append(Finished(choice, FinishReason.CONTENT_FILTER))
+    items.append(Ended(unused))
+    return Deltas(items)

@@ -1,0 +1,71 @@
+"""The events of a language model's output: text, reasoning, calls of tools, a refusal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+
+class Content(NamedTuple):
+    """More text for the user. Never empty."""
+
+    text: str
+
+
+class Reasoning(NamedTuple):
+    """More reasoning. Never empty."""
+
+    text: str
+
+
+class ToolCall(NamedTuple):
+    """The beginning of a call of a tool. The `Arguments` that follow belong to it.
+
+    Attributes:
+        call_id: never empty in `Deltas`; parsers leave it empty.
+    """
+
+    name: str
+    call_id: str = ""
+
+
+class Arguments(NamedTuple):
+    """More of the arguments of the last call. Together they are the text of a JSON object.
+
+    If the model stopped early or wrote invalid JSON, the text ends there. Brackets that the model
+    left open stay open, so that half a call is not mistaken for a whole one.
+    """
+
+    text: str
+
+
+class CallDone(NamedTuple):
+    """The end of the last call. Answers do not show it.
+
+    It comes before the next `ToolCall`, before `Content` or `Reasoning` that is not only white
+    space, and at the latest before the end of the choice.
+
+    Attributes:
+        arguments: the text of all `Arguments` of the call.
+        is_complete: they are a JSON object.
+    """
+
+    arguments: str
+    is_complete: bool
+
+
+class Refused(NamedTuple):
+    """A refusal, in place of an answer or of the rest of one. At most one per choice, and its last.
+
+    Attributes:
+        text: the explanation for the user; may be empty.
+        category: a word for programs, such as "violence"; None without one.
+    """
+
+    text: str
+    category: str | None = None
+
+
+#: The events that parsers make of a model's text.
+OutputEvent: TypeAlias = Content | Reasoning | ToolCall | Arguments
+#: The events of a choice.
+Event: TypeAlias = OutputEvent | CallDone | Refused

@@ -1,0 +1,207 @@
+"""`GenerationRequest`: a request to a language model, whichever API it came by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
+
+from calculators.language.refusal import Refusal
+from calculators.language.structured_output import StructuredOutput
+from calculators.language.template_arguments import TemplateArguments
+from calculators.language.tools import NO_TOOLS, Tools, ToolServer
+from calculators.media.image import ImageReference
+from calculators.requests.http_payload import ClientConnection, NoClient
+from calculators.requests.request_record import RequestRecord
+
+#: A message in the form that chat templates take: ``{"role": "user", "content": "Hello"}``. The
+#: content is a text or an array of parts, ``{"type": "text", "text": "Hello"}``.
+Message: TypeAlias = dict[str, Any]
+
+_SYSTEM_ROLES: Final = ("system", "developer")
+#: Members with one meaning, by the name that OpenAI's chats have.
+_SAME: Final = {
+    "max_tokens": ("max_completion_tokens", "max_output_tokens"),
+    "stop": ("stop_sequences",),
+}
+
+
+class Api(StrEnum):
+    """The API that a client asked by. The value is the end of the path."""
+
+    CHAT = "chat/completions"
+    COMPLETIONS = "completions"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+
+
+class Source(NamedTuple):
+    """A passage that the messages quote.
+
+    Attributes:
+        mark: the number by which the messages quote it: 1 for ``[1]``.
+        name: for people, such as ``guide.md:12``.
+        text: the passage.
+        id: of the document; "" without one.
+    """
+
+    mark: int
+    name: str
+    text: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """A request packet: what is to be generated, and how the answer is written.
+
+    Nothing in it is changed in place, also not the messages: other nodes read the same object. The
+    methods ``with_...`` return a changed copy, and `dataclasses.replace` does for every field. Put
+    no request into error texts and traces: it has prompts.
+
+    Attributes:
+        api: the API that the answer is written for.
+        model: as the client named it.
+        messages: the conversation; () for completions.
+        prompts: of completions: texts, or token ids.
+        images: the sources of the images in the messages, in their order.
+        tools: the tools that the model may call.
+        tool_servers: servers whose tools the model may call and this server runs, as the client
+            named them. A language model refuses a request if no node before it offers their tools.
+        parallel_tool_calls: may one answer call several tools?
+        form: the form that the answer must have; None is any text.
+        template: further variables of the chat template.
+        sampling: further members of the body that a model reads (``temperature``, ``max_tokens``,
+            ``stop``, ``seed``, ``truncate_prompt_tokens``, ...), as the client wrote them. The
+            model that answers checks them, and fills in its own defaults.
+        n: answers per prompt.
+        stream: answer with events.
+        include_usage: the last event of a chat or completion has the usage.
+        has_running_usage: so has every event.
+        returns_token_ids: the answer has token ids.
+        wants_logprobs: the answer has the log-probabilities of its tokens.
+        shows_thinking: the answer of the messages API shows the reasoning.
+        echo: members that an answer of the responses API repeats, as JSON values, without those
+            that depend on the model.
+        id: of the answer.
+        created: seconds since 1970.
+        answer_model: the model's name in the answer; "" is ``model``.
+        refusal: set by a node that refuses the request. Then a language model generates nothing and
+            answers with the refusal; other nodes pass such a request on.
+        sources: passages that the messages quote, for the answer.
+        turn: the number of this request within its answer. A node that asks a model again, as one
+            that runs tools does, counts it up.
+        deadline: of the whole request, in seconds of ``time.monotonic()``; None without one.
+        client: reports when the client goes, and when it is slow.
+        record: the record of the HTTP request, for log and traces.
+    """
+
+    #: For the check of graphs: a stream of these that nobody reads is a mistake.
+    must_be_read: ClassVar[bool] = True
+    #: For `graph_runtime.testing`: pushed without a timestamp, packets keep their order.
+    only_order_counts: ClassVar[bool] = True
+
+    api: Api
+    model: str
+    messages: tuple[Message, ...] = field(default=(), repr=False)
+    prompts: tuple[str | tuple[int, ...], ...] = field(default=(), repr=False)
+    images: tuple[ImageReference, ...] = field(default=(), repr=False)
+    tools: Tools = field(default=NO_TOOLS, repr=False)
+    tool_servers: tuple[ToolServer, ...] = field(default=(), repr=False)
+    parallel_tool_calls: bool = True
+    form: StructuredOutput | None = field(default=None, repr=False)
+    template: TemplateArguments = field(default_factory=TemplateArguments, repr=False)
+    sampling: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    n: int = 1
+    stream: bool = False
+    include_usage: bool = False
+    has_running_usage: bool = False
+    returns_token_ids: bool = False
+    wants_logprobs: bool = False
+    shows_thinking: bool = True
+    echo: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    id: str = ""
+    created: int = 0
+    answer_model: str = ""
+    refusal: Refusal | None = field(default=None, repr=False, compare=False)
+    sources: tuple[Source, ...] = field(default=(), repr=False)
+    turn: int = 0
+    deadline: float | None = None
+    client: ClientConnection = field(default_factory=NoClient, repr=False, compare=False)
+    record: RequestRecord | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def choices(self) -> int:
+        """The number of answers: ``n`` for each prompt."""
+        return self.n * max(1, len(self.prompts))
+
+    def last_text(self) -> str:
+        """Return the text of the user's last message; of completions, the last prompt's.
+
+        "" if there is none, or if it is of token ids.
+        """
+        for message in reversed(self.messages):
+            if message.get("role") == "user":
+                return text_of_content(message.get("content"))
+        if self.prompts and isinstance(self.prompts[-1], str):
+            return self.prompts[-1]
+        return ""
+
+    def with_messages(self, *messages: Message) -> Self:
+        """Return the request with these messages in place of its own."""
+        return replace(self, messages=messages)
+
+    def with_system(self, text: str) -> Self:
+        """Return the request with a text for the model before the conversation.
+
+        The text is put before that of a first system message, because many templates know only
+        one. It comes before each prompt of a completion, too; prompts of token ids stay.
+        """
+        if self.api is Api.COMPLETIONS:
+            return replace(
+                self,
+                prompts=tuple(
+                    f"{text}\n\n{prompt}" if isinstance(prompt, str) else prompt
+                    for prompt in self.prompts
+                ),
+            )
+        first = self.messages[0] if self.messages else {}
+        if first.get("role") not in _SYSTEM_ROLES:
+            return self.with_messages({"role": "system", "content": text}, *self.messages)
+        content = first.get("content")
+        if isinstance(content, list):
+            content = [{"type": "text", "text": text}, *content]
+        else:
+            content = f"{text}\n\n{content}" if content else text
+        return self.with_messages({**first, "content": content}, *self.messages[1:])
+
+    def with_sampling(self, **members: Any) -> Self:
+        """Return the request with members of a body in ``sampling``; None removes a member.
+
+        ``max_tokens`` and ``stop`` replace the members of other names that APIs have for them.
+        """
+        replaced = {other for name in members for other in _SAME.get(name, ())}
+        kept = {name: value for name, value in self.sampling.items() if name not in replaced}
+        merged = {**kept, **members}
+        return replace(
+            self, sampling={name: value for name, value in merged.items() if value is not None}
+        )
+
+    def answered_by(self, model: str) -> Self:
+        """Return the request with the name of the model in its answer."""
+        return replace(self, answer_model=model)
+
+    def refused(self, refusal: Refusal) -> Self:
+        """Return the request with a refusal, which a language model answers with."""
+        return replace(self, refusal=refusal)
+
+
+def text_of_content(content: object) -> str:
+    """Return the text of a message's content: a text, or the texts of its parts, joined."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return "".join([text for text in texts if isinstance(text, str)])

@@ -1,0 +1,188 @@
+"""`DeltaWriter`: writes the answer of the API that was asked, from deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from calculators.language.delta import (
+    Begun,
+    Delta,
+    Ended,
+    Failed,
+    Finished,
+    Gained,
+    ToolCalled,
+    ToolRan,
+)
+from calculators.language.events import CallDone, OutputEvent, Refused
+from calculators.language.usage import Usage
+from calculators.llm.answers.answer_writer import AnswerWriter
+from calculators.llm.answers.response import AnswerChoice, Verbose
+
+
+class DeltaWriter:
+    """Writes one answer, whole or as events, as its request says.
+
+    Attributes:
+        is_done: has the answer ended or failed? Then further items are ignored.
+    """
+
+    __slots__ = ("_called", "_choices", "_make", "_servers", "_writer", "is_done")
+
+    def __init__(self, make: Callable[[Begun], AnswerWriter]) -> None:
+        """``make``: makes the writer of the API when the answer begins."""
+        self._make = make
+        self._writer: AnswerWriter | None = None
+        #: Of a whole answer.
+        self._choices: list[AnswerChoice] | None = None
+        #: The labels of the servers whose calls the answer shows.
+        self._servers: frozenset[str] = frozenset()
+        #: The ids of the calls that it shows.
+        self._called: set[str] = set()
+        self.is_done = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Has the answer begun?"""
+        return self._writer is not None
+
+    def write(self, items: Sequence[Delta]) -> str:
+        """Return the text for the client that the next items make; "" for none.
+
+        Raises:
+            RequestError: the answer has failed, and nothing was written yet, or the API has no
+                events for that.
+        """
+        if len(items) == 1 and not self.is_done:
+            only = items[0]
+            if type(only) is Gained:
+                return self._more(only)  # like nearly all
+        written = ""
+        for item in items:
+            if self.is_done:
+                break
+            match item:
+                case Gained():
+                    written += self._more(item)
+                case Finished():
+                    written += self._finish(item)
+                case Begun():
+                    written += self._begin(item)
+                case Ended(usage):
+                    self.is_done = True
+                    written += self._end(usage)
+                case Failed():
+                    written += self._fail(item)
+                case ToolCalled() | ToolRan() if item.server in self._servers:
+                    written += self._tool(item)
+                case _:
+                    pass
+        return written
+
+    def _begin(self, begun: Begun) -> str:
+        if self._writer is not None:
+            return ""
+        self._writer = writer = self._make(begun)
+        self._servers = frozenset(server.label for server in begun.request.tool_servers)
+        if not begun.request.stream:
+            self._choices = [
+                AnswerChoice(logprobs=[] if writer.wants_logprobs else None)
+                for _ in range(begun.choices)
+            ]
+            return ""
+        if writer.details is not None:
+            writer.details.usage = begun.usage
+        usage = Usage(begun.usage.prompt_tokens, 0, begun.usage.cached_tokens)
+        return "".join([writer.start(usage), *map(writer.begin, range(begun.choices))])
+
+    def _more(self, gained: Gained) -> str:
+        writer = self._writer
+        if writer is None:
+            return ""
+        number, events, logprobs, ids, usage = gained
+        for event in events:
+            if type(event) is CallDone or type(event) is Refused:
+                return self._more_than_output(gained)
+        if self._choices is not None:
+            choice = self._choices[number]
+            choice.events += events  # type: ignore[arg-type]
+            choice.token_ids += ids
+            if logprobs is None and events:
+                choice.logprobs = None  # a node has dropped them
+            elif choice.logprobs is not None and logprobs is not None:
+                choice.logprobs += logprobs
+            return ""
+        details = writer.details
+        if details is not None:
+            details.add(number, ids)
+            if usage is not None:
+                details.usage = usage
+        if events or logprobs:
+            if not writer.wants_logprobs:
+                logprobs = None
+            return writer.more(number, events, logprobs)  # type: ignore[arg-type]
+        return ""
+
+    def _more_than_output(self, gained: Gained) -> str:
+        """Write a group that has events which are not of the model's output."""
+        assert self._writer is not None
+        output: list[OutputEvent] = []
+        refused: Refused | None = None
+        for event in gained.events:
+            if isinstance(event, Refused):
+                refused = event
+            elif not isinstance(event, CallDone):
+                output.append(event)
+        written = ""
+        if output or gained.logprobs or gained.token_ids or gained.usage is not None:
+            written = self._more(gained._replace(events=output))
+        if refused is None:
+            return written
+        if self._choices is not None:
+            self._choices[gained.choice].refusal = refused
+            return ""
+        return written + self._writer.refuse(gained.choice, refused)
+
+    def _finish(self, finished: Finished) -> str:
+        writer = self._writer
+        if writer is None:
+            return ""
+        number, reason, stop_string, verbose = finished
+        if verbose is not None:
+            writer.verbose = Verbose(*verbose)
+        if self._choices is not None:
+            choice = self._choices[number]
+            choice.finish_reason = reason
+            choice.stop_string = stop_string
+            return ""
+        return writer.finish(number, reason, stop_string)
+
+    def _tool(self, item: ToolCalled | ToolRan) -> str:
+        assert self._writer is not None
+        written = ""
+        if item.call_id not in self._called:
+            self._called.add(item.call_id)
+            if isinstance(item, ToolRan):
+                # A node has told of the result only.
+                written = self._tool(ToolCalled(*item[:5]))
+        if self._choices is not None:
+            self._choices[item.choice].events.append(item)
+            return ""
+        return written + self._writer.tool(item)
+
+    def _end(self, usage: Usage) -> str:
+        writer = self._writer
+        if writer is None:
+            return ""
+        if self._choices is not None:
+            return writer.whole(self._choices, usage)
+        return writer.end(usage)
+
+    def _fail(self, failed: Failed) -> str:
+        self.is_done = True
+        ending = ""
+        if self._writer is not None and self._choices is None:
+            ending = self._writer.failure(failed.error)
+        if not ending:
+            raise failed.error
+        return ending

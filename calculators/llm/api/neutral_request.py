@@ -1,0 +1,217 @@
+"""Checked requests of all APIs in the neutral form, and back for the model that answers.
+
+A request is checked twice on its way through nodes: when it is read, for what no model takes, and
+by the model that answers, which has limits and defaults of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from calculators.language.generation_request import Api, GenerationRequest
+from calculators.llm.answers.response import new_response_id
+from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS, MessagesRequest
+from calculators.llm.api.anthropic.messages_writer import new_message_id
+from calculators.llm.api.openai.responses_items import new_id
+from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
+from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
+from calculators.llm.requests.chat_request import CHAT_MEMBERS, ChatRequest
+from calculators.llm.requests.choices import CHOICE_MEMBERS
+from calculators.llm.requests.completion_request import COMPLETION_MEMBERS, CompletionRequest
+from calculators.llm.requests.generation_request import GenerationRequest as CheckedRequest
+from calculators.llm.requests.generation_request import read_generation
+from calculators.llm.requests.media import check_images
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.sampling import (
+    MAX_TOKENS_NAMES,
+    SAMPLING_MEMBERS,
+    max_tokens_member,
+)
+from calculators.llm.requests.stop_conditions import STOP_MEMBERS, stop_member
+from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS, only_one
+from calculators.llm.requests.truncation import TRUNCATION_MEMBERS
+from calculators.requests.http_payload import ClientConnection
+from calculators.requests.members import Members, Standing, read_members, table
+from calculators.requests.request_record import RequestRecord
+
+#: The tables of the bodies of each API.
+_BODIES: Final[Mapping[Api, Members]] = {
+    Api.CHAT: CHAT_MEMBERS,
+    Api.COMPLETIONS: COMPLETION_MEMBERS,
+    Api.RESPONSES: RESPONSES_MEMBERS,
+    Api.MESSAGES: MESSAGES_MEMBERS,
+}
+#: The members that a model reads, beside those that the neutral request has fields for.
+_NEUTRAL: Final[Members] = table(
+    SAMPLING_MEMBERS,
+    CHOICE_MEMBERS,
+    STOP_MEMBERS,
+    ASSISTED_MEMBERS,
+    TRUNCATION_MEMBERS,
+    (max_tokens_member(name) for name in MAX_TOKENS_NAMES),
+    stop_member("stop"),
+)
+_OF_SOME: Final = frozenset(
+    {"stop_sequences", "logprobs", "top_logprobs", "include", "echo", "add_special_tokens"}
+)
+_FIELDS: Final = frozenset({"n"})
+
+
+def _sampled(api: Api) -> Members:
+    """Return the members that `GenerationRequest.sampling` may have, of requests by an API."""
+    own = {
+        name: member
+        for name, member in _BODIES[api].items()
+        if (name in _NEUTRAL or name in _OF_SOME) and member.standing is Standing.HONOURED
+    }
+    members = table(_NEUTRAL, STRUCTURED_MEMBERS, own)
+    return {name: member for name, member in members.items() if name not in _FIELDS}
+
+
+_SAMPLED: Final[Mapping[Api, Members]] = {api: _sampled(api) for api in Api}
+
+#: The limits of requests that no model takes, and defaults that refuse nothing.
+OPEN_LIMITS: Final = RequestLimits(
+    best_of_limit=2**31, max_model_length=2**31, max_images=2**31, max_choices=2**31
+)
+OPEN_DEFAULTS: Final = ModelDefaults(temperature=0.0)
+
+
+def without_model_dependent(body: object) -> object:
+    """Return a body without the members that only the model can check."""
+    if not isinstance(body, dict) or ASSISTED_MEMBERS.keys().isdisjoint(body):
+        return body
+    return {name: value for name, value in body.items() if name not in ASSISTED_MEMBERS}
+
+
+def neutral_request(
+    checked: CheckedRequest,
+    api: Api,
+    body: Mapping[str, Any],
+    client: ClientConnection,
+    record: RequestRecord | None,
+    *,
+    has_prompt: bool = True,
+) -> GenerationRequest:
+    """Return the neutral form of a request.
+
+    Args:
+        checked: the request as its API's reader returns it.
+        body: the body, of which the members for the model are taken as they are.
+        has_prompt: without it, messages, prompts and all that only the model needs are left out:
+            an answer can be written, and the memory of a long prompt is free.
+    """
+    sampled = _SAMPLED[api]
+    sampling = {
+        name: value
+        for name, value in body.items()
+        if value is not None and name in sampled and name not in STRUCTURED_MEMBERS
+    }
+    written: dict[str, Any] = {}
+    wants_logprobs = False
+    if isinstance(checked, CompletionRequest):
+        wants_logprobs = checked.logprobs is not None
+        written["prompts"] = checked.prompts if has_prompt else ((),) * len(checked.prompts)
+    elif isinstance(checked, ChatRequest):
+        wants_logprobs = checked.logprobs
+        if has_prompt:
+            written |= {
+                "messages": tuple(checked.messages),
+                "images": checked.images,
+                "tools": checked.tools,
+                "tool_servers": checked.tool_servers,
+                "template": checked.template,
+                "parallel_tool_calls": checked.parallel_tool_calls,
+            }
+    if isinstance(checked, ResponsesRequest):
+        # What depends on the model, the model's answer fills in.
+        written["echo"] = {
+            **checked.echo,
+            "max_output_tokens": body.get("max_output_tokens"),
+            "temperature": body.get("temperature", 1),
+            "top_p": body.get("top_p", 1),
+        }
+    if isinstance(checked, MessagesRequest):
+        written["shows_thinking"] = checked.shows_thinking
+    return GenerationRequest(
+        api=api,
+        model=checked.model,
+        form=checked.structured if has_prompt else None,
+        sampling=sampling,
+        n=checked.n,
+        stream=checked.stream,
+        include_usage=checked.include_usage,
+        has_running_usage=checked.has_running_usage,
+        returns_token_ids=checked.returns_token_ids,
+        wants_logprobs=wants_logprobs,
+        id=new_answer_id(api),
+        created=int(time.time()),
+        deadline=None if record is None else record.deadline,
+        client=client,
+        record=record,
+        **written,
+    )
+
+
+def new_answer_id(api: Api) -> str:
+    """Return a new id in the form that the answers of an API have."""
+    match api:
+        case Api.CHAT:
+            return new_response_id("chatcmpl")
+        case Api.COMPLETIONS:
+            return new_response_id("cmpl")
+        case Api.RESPONSES:
+            return new_id("resp")
+        case Api.MESSAGES:
+            return new_message_id()
+
+
+def resolved_request(
+    request: GenerationRequest, limits: RequestLimits, defaults: ModelDefaults
+) -> ChatRequest | CompletionRequest:
+    """Return a request for the model with these limits and defaults.
+
+    Raises:
+        RequestError: the model does not take it, or a node has put a wrong member into
+            ``sampling``.
+    """
+    body = read_members(request.sampling, _SAMPLED[request.api])
+    body["model"] = request.model
+    body["stream"] = request.stream
+    body["n"] = request.n
+    generation = read_generation(
+        body,
+        defaults,
+        limits,
+        needs_max_tokens=request.api is Api.MESSAGES,
+        may_echo=request.api is Api.COMPLETIONS,
+    )
+    generation = replace(
+        generation,
+        include_usage=request.include_usage,
+        has_running_usage=request.has_running_usage,
+        returns_token_ids=request.returns_token_ids,
+        structured=only_one(request.form, generation.structured),
+    )
+    if request.api is Api.COMPLETIONS:
+        return CompletionRequest(
+            **generation.shared,
+            prompts=request.prompts,
+            logprobs=body.get("logprobs"),
+            add_special_tokens=body.get("add_special_tokens", True),
+        )
+    check_images(request.images, limits)
+    return ChatRequest(
+        **generation.shared,
+        messages=list(request.messages),
+        images=request.images,
+        tools=request.tools,
+        tool_servers=request.tool_servers,
+        template=request.template,
+        logprobs=generation.settings.logprobs,
+        parallel_tool_calls=request.parallel_tool_calls,
+    )

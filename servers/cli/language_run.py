@@ -1,0 +1,292 @@
+"""`graphrt run --text` and ``--chat``: ask a graph with a language model as a server would."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.graph_directory import GRAPH_DIRECTORY
+from calculators.language import (
+    Api,
+    Arguments,
+    CallDone,
+    Content,
+    Deltas,
+    Failed,
+    Gained,
+    GenerationRequest,
+    HttpAnswer,
+    HttpPayload,
+    OrderCheck,
+    OrderError,
+    Refused,
+    RequestError,
+    Submitted,
+    ToolCall,
+)
+from calculators.openvino.directory_models import DirectoryModels
+from calculators.openvino.model_provider import MODELS
+from graph_runtime import (
+    CalculatorGraph,
+    Code,
+    GraphError,
+    Packet,
+    Registry,
+    RunError,
+    ValidatedGraph,
+)
+from graph_runtime.engine.drivers.sync import coroutine_loop
+from servers.cli.delta_lines import delta_fields
+from servers.cli.feed_runner import text_of
+from servers.cli.interrupt import INTERRUPTED, Interrupt
+from servers.cli.json_lines import JsonLines
+from servers.cli.language_ports import LanguagePorts, find_language_ports
+from servers.cli.messages import CommandFailed, print_error
+from servers.cli.run_resources import node_resources
+from servers.config.entry import GRAPH_FILE
+from servers.serving.graph_inference.run_end import end_run
+from servers.serving.text_generation.completion import Completion, EventReader
+
+_PATH: Final = "/v3/chat/completions"
+#: Flags that are about packets, not about language.
+_OF_PACKETS: Final = ("feed", "observe", "observe_bounds", "trace")
+
+
+def is_asked(args: argparse.Namespace) -> bool:
+    """Return whether the arguments are about a language model.
+
+    Raises:
+        CommandFailed: they are also about something else.
+    """
+    asked = args.text is not None or args.chat
+    if args.deltas and not asked:
+        raise CommandFailed("--deltas needs --text or --chat", status=2)
+    for name in _OF_PACKETS if asked else ():
+        if getattr(args, name):
+            flag = name.replace("_", "-")
+            raise CommandFailed(f"--{flag} is exclusive with --text and --chat", status=2)
+    return bool(asked)
+
+
+def ask(
+    args: argparse.Namespace,
+    plan: ValidatedGraph,
+    registry: Registry,
+    side_packets: Mapping[str, Any],
+    output: JsonLines,
+) -> int:
+    """Print the answers of a graph to ``--text``, or to each line of standard input.
+
+    Raises:
+        CommandFailed: the graph takes no such requests, or a resource cannot be made.
+    """
+    ports = find_language_ports(plan)
+    if ports is None:
+        raise CommandFailed(
+            f"{args.graph}: it takes no requests to a language model",
+            hint="--text and --chat need an input stream HTTP_REQUEST_PAYLOAD and an output stream "
+            "HTTP_RESPONSE_PAYLOAD, or REQUEST and DELTAS",
+        )
+    if args.deltas and not ports.deltas:
+        raise CommandFailed(
+            f"{args.graph}: no stream of deltas leads to its answer",
+            hint="HttpLLMCalculator sends events; put GenerationRequestReaderCalculator, "
+            "LLMCalculator and GenerationResponseWriterCalculator in its place",
+        )
+    path = Path(args.graph).resolve()
+    name = path.parent.name if path.name == GRAPH_FILE else path.stem
+    lines = iter([args.text]) if args.text is not None else _lines_of_input()
+    messages: list[dict[str, Any]] = []
+    with node_resources(args.graph, plan, registry, side_packets) as resources:
+        packets = {key: Packet(value) for key, value in {**resources, **side_packets}.items()}
+        for line in lines:
+            messages.append({"role": "user", "content": line})
+            answer = _Answer(ports, output, shows_deltas=args.deltas)
+            graph = CalculatorGraph(
+                validated_graph=plan,
+                registry=registry,
+                services={MODELS: DirectoryModels(path.parent), GRAPH_DIRECTORY: path.parent},
+            )
+            request = _request(ports, name, messages)
+            status = _wait_for(_run(graph, ports, request, packets, answer), answer)
+            if status:
+                return status
+            messages.append({"role": "assistant", "content": answer.text})
+    return 0
+
+
+def _request(
+    ports: LanguagePorts, name: str, messages: list[dict[str, Any]]
+) -> HttpPayload | GenerationRequest:
+    if ports.takes_payload:
+        body = {"model": name, "messages": messages, "stream": True}
+        return HttpPayload(_PATH, {}, json.dumps(body).encode(), body)
+    return GenerationRequest(
+        api=Api.CHAT,
+        model=name,
+        messages=tuple(messages),
+        stream=True,
+        id=f"run-{len(messages)}",
+    )
+
+
+async def _run(
+    graph: CalculatorGraph,
+    ports: LanguagePorts,
+    request: HttpPayload | GenerationRequest,
+    side_packets: Mapping[str, Packet],
+    answer: _Answer,
+) -> None:
+    """Run the graph once.
+
+    Raises:
+        GraphError: it failed, or gave no answer.
+    """
+    for stream in ports.senders:
+        graph.observe_output_stream(stream, answer.take_deltas)
+    if ports.takes_payload:
+        graph.observe_output_stream(ports.response, answer.take_response)
+    try:
+        await graph.run_once_async([(ports.request, request)], dict(side_packets))
+    except BaseException:
+        await end_run(graph)
+        raise
+    if reason := graph.silence(ports.response, shows_times=True):
+        raise GraphError(f"the graph gave no answer: {reason}", code=Code.INTERNAL)
+    answer.end()
+
+
+def _wait_for(running: Coroutine[Any, Any, None], answer: _Answer) -> int:
+    """Run to the end on the loop of the resources, and return the exit code."""
+    future = asyncio.run_coroutine_threadsafe(running, coroutine_loop())
+    with Interrupt(future.cancel).installed() as interrupt:
+        try:
+            future.result()
+        except CancelledError:
+            return INTERRUPTED
+        except GraphError as error:
+            answer.finish_line()
+            print_error(_reason_of(error))
+            return INTERRUPTED if interrupt.was_called else 1
+    answer.finish_line()
+    if answer.failure:
+        print_error(answer.failure)
+        return 1
+    return 0
+
+
+def _reason_of(error: GraphError) -> str:
+    """Return the text of a failed run; what a client would be told, if it is an error of that."""
+    for each in error.errors if isinstance(error, RunError) else ():
+        cause: BaseException | None = each
+        while cause is not None:
+            if isinstance(cause, RequestError):
+                return str(cause)
+            cause = cause.__cause__
+    return text_of(error)
+
+
+def _lines_of_input() -> Iterator[str]:
+    """Yield the lines of standard input that are not empty, until its end."""
+    while True:
+        if sys.stdin.isatty():
+            print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        if text := line.decode(errors="replace").strip():
+            yield text
+
+
+class _Answer:
+    """Takes the packets of an answer, checks their order, and prints them as they come.
+
+    Attributes:
+        text: of the first choice so far.
+        failure: why the answer failed; "" if it has not.
+    """
+
+    def __init__(self, ports: LanguagePorts, output: JsonLines, *, shows_deltas: bool) -> None:
+        self._ports = ports
+        self._output = output
+        self._shows_deltas = shows_deltas
+        self._checks = {name: OrderCheck(node) for name, node in ports.senders.items()}
+        self._events = EventReader()
+        self.text = ""
+        self.failure = ""
+
+    def take_deltas(self, stream: str, packet: Packet) -> None:
+        items: Deltas = packet.value
+        if self._checks[stream].is_done and items and isinstance(items[0], Submitted):
+            # A model in a loop: its next answer.
+            self._checks[stream] = OrderCheck(self._ports.senders[stream])
+        try:
+            self._checks[stream].feed(items)
+        except OrderError as error:
+            self.failure = self.failure or str(error)
+        if self._shows_deltas and stream in self._ports.deltas:
+            for item in items:
+                self._output.write({"stream": stream, **delta_fields(item)})
+        if stream == self._ports.response:
+            self._read(items)
+
+    def take_response(self, stream: str, packet: Packet) -> None:
+        value = packet.value
+        if isinstance(value, HttpAnswer):
+            self.failure = f"the answer is no text: {value.content_type}"
+            return
+        for data in self._events.read(value):
+            try:
+                completion = Completion.of(data)
+            except GraphError as error:
+                self.failure = self.failure or str(error)
+                return
+            for choice in completion.choices:
+                if choice.index == 0:
+                    self._write(choice.text)
+
+    def end(self) -> None:
+        """Check that the answer is complete."""
+        if self._ports.takes_payload or self.failure:
+            return
+        try:
+            self._checks[self._ports.response].finish()
+        except OrderError as error:
+            self.failure = str(error)
+
+    def finish_line(self) -> None:
+        """Let what is printed next begin a line."""
+        if self.text and not self.text.endswith("\n") and not self._shows_deltas:
+            self._output.write_text("\n")
+
+    def _read(self, items: Deltas) -> None:
+        for item in items:
+            if isinstance(item, Failed):
+                self.failure = str(item.error)
+            elif isinstance(item, Gained) and item.choice == 0:
+                for event in item.events:
+                    self._write(_shown(event))
+
+    def _write(self, text: str) -> None:
+        self.text += text
+        if text and not self._shows_deltas:
+            self._output.write_text(text)
+
+
+def _shown(event: object) -> str:
+    """Return the text of an event for people: a call is a line, reasoning is left out."""
+    match event:
+        case Content(text) | Refused(text) | Arguments(text):
+            return text
+        case ToolCall(name):
+            return f"\n{name}("
+        case CallDone():
+            return ")\n"
+        case _:
+            return ""

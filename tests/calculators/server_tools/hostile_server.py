@@ -1,0 +1,99 @@
+"""An MCP server on standard input and output whose tools misbehave; made without ``mcp``.
+
+``python hostile_server.py [START]``; START may be "silent", "dead" or "loud".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+NAMES = ("echo", "raise", "hang", "block", "gigabyte", "die", "long", "garbage", "image", "pid")
+PATHS = {"type": "object", "properties": {"target": {"type": "string", "format": "path"}}}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the result of a request; None: it is never answered."""
+    match method:
+        case "initialize":
+            return {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "hostile", "version": "1"},
+            }
+        case "tools/list":
+            tools = [
+                {"name": name, "description": f"Does {name}", "inputSchema": {"type": "object"}}
+                for name in NAMES
+            ]
+            return {"tools": [*tools, {"name": "read", "inputSchema": PATHS}]}
+        case "tools/call":
+            return call(params["name"], params.get("arguments") or {})
+        case _:
+            raise LookupError(method)
+
+
+def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    match name:
+        case "echo" | "read":
+            return text(json.dumps(arguments, ensure_ascii=False))
+        case "pid":
+            return text(str(os.getpid()))
+        case "raise":
+            return {**text("it did not work"), "isError": True}
+        case "hang":
+            return None
+        case "block":
+            time.sleep(3600)
+        case "gigabyte":
+            sys.stdout.write('{"jsonrpc":"2.0","id":0,"result":"')
+            piece = "x" * 1024 * 1024
+            for _ in range(1024):
+                sys.stdout.write(piece)
+        case "die":
+            os._exit(3)
+        case "long":
+            return text("é" * arguments["characters"])
+        case "garbage":
+            print("this is no message")
+            return text("after garbage")
+        case "image":
+            return {"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}
+        case _:
+            raise LookupError(name)
+    return None
+
+
+def text(content: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": content}]}
+
+
+def main(start: str) -> None:
+    if start == "dead":
+        sys.exit(1)
+    if start == "silent":
+        time.sleep(3600)
+    if start == "loud":
+        for _ in range(64):
+            print("x" * 1024 * 1024, file=sys.stderr)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message:
+            continue
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+        try:
+            result = answer(message["method"], message.get("params") or {})
+        except LookupError:
+            reply["error"] = {"code": -32601, "message": "Method not found"}
+        else:
+            if result is None:
+                continue
+            reply["result"] = result
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    main(*(sys.argv[1:] or [""]))
