@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.nested_runs import WITHOUT_PLUGINS
 from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
 
@@ -25,7 +26,7 @@ def test_workers_begin_at_both_ends(tmp_path: Path) -> None:
         (tmp_path / f"test_{name}.py").write_text(f"import {module}\ndef test_it(): pass\n")
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--rootdir"),
+            *(sys.executable, "-m", "pytest", "-v", *WITHOUT_PLUGINS, "--rootdir"),
             *(str(tmp_path), "--numprocesses", "2", "--dist", "loadfile", str(tmp_path)),
         ],
         cwd=tmp_path,

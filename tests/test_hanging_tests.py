@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.nested_runs import WITHOUT_PLUGINS
 from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
 
@@ -13,7 +14,7 @@ _CONFTEST = """
 from tests.hanging_tests import HangingTests
 
 def pytest_configure(config):
-    config.pluginmanager.register(HangingTests(config, grace_seconds=0.5, silence_seconds=10))
+    config.pluginmanager.register(HangingTests(config, grace_seconds=GRACE, silence_seconds=10))
 """
 _HANGING = """
 import threading, pytest
@@ -52,15 +53,16 @@ def test_that_is_well(): pass
 """
 
 
-def run_tests(folder: Path, tests: str, *words: str) -> subprocess.CompletedProcess[str]:
+def run_tests(
+    folder: Path, tests: str, *words: str, grace_seconds: float = 0.5
+) -> subprocess.CompletedProcess[str]:
     (folder / "pytest.ini").write_text(
         "[pytest]\ntimeout = 1\ntimeout_method = signal\ntimeout_func_only = true\n"
     )
-    (folder / "conftest.py").write_text(_CONFTEST)
+    (folder / "conftest.py").write_text(_CONFTEST.replace("GRACE", str(grace_seconds)))
     (folder / "test_it.py").write_text(tests)
-    plugins = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:langsmith_plugin")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--rootdir", str(folder), "-ra", *plugins, *words],
+        [sys.executable, "-m", "pytest", "--rootdir", str(folder), "-ra", *WITHOUT_PLUGINS, *words],
         cwd=folder,
         env={**environment(), "COVERAGE_PROCESS_START": ""},
         capture_output=True,
@@ -71,7 +73,8 @@ def run_tests(folder: Path, tests: str, *words: str) -> subprocess.CompletedProc
 
 
 def test_each_phase_of_a_test_may_hang(tmp_path: Path) -> None:
-    done = run_tests(tmp_path, _HANGING)
+    # On a busy machine too, each alarm helps within the grace.
+    done = run_tests(tmp_path, _HANGING, grace_seconds=PATIENCE)
     assert done.returncode == 1
     summary = done.stdout.partition("short test summary")[2]
     assert "ERROR test_it.py::test_in_setup" in summary

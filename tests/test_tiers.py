@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
+from tests.nested_runs import WITHOUT_PLUGINS
 from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
 from tests.tiers import Tier, tier_of_file
@@ -61,7 +62,7 @@ def run(folder: Path, tier: str, **modules: str) -> tuple[set[str], str]:
         (folder / f"test_{name}.py").write_text(text)
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider"),
+            *(sys.executable, "-m", "pytest", "-rA", *WITHOUT_PLUGINS),
             *("--rootdir", str(folder), "--tier", tier, str(folder)),
         ],
         cwd=folder,
