@@ -20,6 +20,7 @@ def register_all(registry: Registry) -> None:
         core,
         ensemble,
         image,
+        moderation,
         openvino,
         python,
         redaction,
@@ -34,6 +35,7 @@ def register_all(registry: Registry) -> None:
     ensemble.register(registry)
     routing.register(registry)
     image.register(registry)
+    moderation.register(registry)
     openvino.register(registry)
     python.register(registry)
     redaction.register(registry)

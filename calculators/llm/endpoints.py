@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from calculators.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
@@ -115,6 +115,13 @@ class LlmEndpoint(TaskEndpoint):
             raise _with_hint(error, self) from None
 
 
+def _events_of(asked: Mapping[str, Any], answer: str, *, path: str) -> str:
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.whole_answer import events_of_answer
+
+    return events_of_answer(Api(path[1:]), asked, answer)
+
+
 @cache
 def _chat_completions() -> Generating[Any]:
     from calculators.language.generation_request import Api
@@ -138,6 +145,7 @@ _HELLO: Final = [{"role": "user", "content": "Hello"}]
 CHAT_COMPLETIONS: Final = LlmEndpoint(
     path="/chat/completions",
     streams=True,
+    events_of=partial(_events_of, path="/chat/completions"),
     operation="chat",
     handling=_chat_completions,
     schemas=_chat_schemas,
@@ -177,6 +185,7 @@ def _completion_schemas() -> Mapping[str, Schema]:
 COMPLETIONS: Final = LlmEndpoint(
     path="/completions",
     streams=True,
+    events_of=partial(_events_of, path="/completions"),
     operation="text_completion",
     handling=_completions,
     schemas=_completion_schemas,
@@ -217,6 +226,7 @@ def _responses_schemas() -> Mapping[str, Schema]:
 RESPONSES: Final = LlmEndpoint(
     path="/responses",
     streams=True,
+    events_of=partial(_events_of, path="/responses"),
     operation="chat",
     handling=_responses,
     schemas=_responses_schemas,
@@ -256,6 +266,7 @@ def _messages_schemas() -> Mapping[str, Schema]:
 MESSAGES: Final = LlmEndpoint(
     path="/messages",
     streams=True,
+    events_of=partial(_events_of, path="/messages"),
     error_form=ErrorForm.ANTHROPIC,
     operation="chat",
     handling=_messages,

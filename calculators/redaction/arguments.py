@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Final
 
 from calculators.redaction.text import MOST_AT_ONCE, TextRedactor, joined, masked, parts_of
-from calculators.text_patterns.patterns import Patterns, Spans
+from calculators.text_patterns.patterns import Scanner, Spans
 
 #: Characters of a number that are held back until it ends.
 MAX_NUMBER: Final = 64
@@ -47,7 +47,7 @@ class ArgumentsRedactor:
     which later matches become 0. From where the text is no JSON, it is redacted as plain text.
     """
 
-    def __init__(self, patterns: Patterns, mask: str) -> None:
+    def __init__(self, patterns: Scanner, mask: str) -> None:
         self._patterns = patterns
         self._mask = json.dumps(mask, ensure_ascii=False)[1:-1]
         self._state = _State.BETWEEN
@@ -217,7 +217,7 @@ class _SpelledText:
 
     __slots__ = ("_buffer", "_mask", "_patterns", "_place", "_spellings")
 
-    def __init__(self, patterns: Patterns, mask: str) -> None:
+    def __init__(self, patterns: Scanner, mask: str) -> None:
         self._patterns = patterns
         self._mask = mask
         self._buffer = ""

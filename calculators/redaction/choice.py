@@ -19,7 +19,7 @@ from calculators.language import (
 )
 from calculators.redaction.arguments import ArgumentsRedactor
 from calculators.redaction.text import TextRedactor, parts_of, redacted
-from calculators.text_patterns.patterns import Patterns, Spans
+from calculators.text_patterns.patterns import Scanner, Spans
 
 
 class Channel(Enum):
@@ -38,7 +38,7 @@ class Redaction:
         channels: the texts that are redacted; others are passed on.
     """
 
-    patterns: Patterns
+    patterns: Scanner
     mask: str
     channels: frozenset[Channel] = frozenset(Channel)
 
@@ -156,7 +156,7 @@ class _MarkedText(TextRedactor):
 
     __slots__ = ("_marks",)
 
-    def __init__(self, patterns: Patterns, mask: str) -> None:
+    def __init__(self, patterns: Scanner, mask: str) -> None:
         super().__init__(patterns, mask)
         #: Events, each with its place in the buffer, which is behind a character that is held back.
         self._marks: deque[tuple[int, list[Event]]] = deque()

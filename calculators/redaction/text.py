@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from calculators.text_patterns.patterns import Patterns, Spans
+from calculators.text_patterns.patterns import Scanner, Spans
 
 #: Characters that are searched at once, so that no search of a long text takes long.
 MOST_AT_ONCE: Final = 1024
@@ -21,7 +21,7 @@ class TextRedactor:
 
     __slots__ = ("_buffer", "_mask", "_place", "_scan")
 
-    def __init__(self, patterns: Patterns, mask: str) -> None:
+    def __init__(self, patterns: Scanner, mask: str) -> None:
         self._scan = patterns.scan
         self._mask = mask
         #: The last character that was let go, if there is one, and all that is held back.
@@ -84,7 +84,7 @@ def joined(part: Callable[[int, int], str], first: int, last: int, spans: Spans,
     return "".join(made)
 
 
-def redacted(text: str, patterns: Patterns, mask: str) -> str:
+def redacted(text: str, patterns: Scanner, mask: str) -> str:
     """Return a whole text, redacted.
 
     Raises:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 #: Prefixes of the endpoints of tasks. Clients of OpenVINO Model Server use /v3, OpenAI's use /v1.
 PREFIXES: Final = ("/v3", "/v3/v1", "/v1")
@@ -39,6 +40,10 @@ class TaskEndpoint:
         needs_model: a request with POST must name a model. Without that, one that names none is
             for the only model of the tasks of this path, as is one with GET.
         is_socket: a request with GET becomes a WebSocket; ``methods`` must be GET.
+        events_of: returns the events for a client that asked for a stream and whose graph answers
+            with a whole JSON object. Takes the request's members ``model`` and ``stream_options``
+            and the answer's text, and raises `ValueError` if that is none. None: such an answer is
+            sent as it is.
     """
 
     path: str
@@ -50,6 +55,7 @@ class TaskEndpoint:
     takes_form: bool = False
     needs_model: bool = True
     is_socket: bool = False
+    events_of: Callable[[Mapping[str, Any], str], str] | None = None
 
     def paths(self) -> tuple[str, ...]:
         """Return all whole paths."""

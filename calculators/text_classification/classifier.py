@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -152,6 +152,24 @@ class TextClassifier:
             )
 
         return await _made(made, outputs)
+
+    async def flagged(self, texts: Sequence[str]) -> list[str]:
+        """Return the categories of moderations that any of the texts has, the highest score first.
+
+        ``texts``: at least one, none of them empty.
+
+        Raises:
+            RequestError: as `classify`.
+        """
+        read = [text.encode(errors="replace").decode() for text in texts]
+        outputs = await self._ask(Texts(texts=read, places=["text"] * len(read)))
+        scores = apply(self.classes.function, outputs.values).max(axis=0)
+        found: dict[str, float] = {}
+        for rule in self.classes.rules:
+            score = float(scores[rule.label])
+            if score >= rule.threshold:
+                found[rule.category] = max(score, found.get(rule.category, score))
+        return sorted(found, key=lambda category: -found[category])
 
     async def scores_of(self, text: str) -> Floats:
         """Return the scores of a text, ``[classes]``; the means over its windows.

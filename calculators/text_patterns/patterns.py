@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 from calculators.text_patterns.expression import Expression, read_expression
 from calculators.text_patterns.words import Words
@@ -13,6 +13,14 @@ from calculators.text_patterns.words import Words
 Spans = Sequence[tuple[int, int]]
 
 _NONE: Final[Spans] = ()
+
+
+class Scanner(Protocol):
+    """Finds matches in text; see `Patterns`."""
+
+    def scan(self, text: str, place: int, *, is_end: bool = False) -> tuple[Spans, int]: ...
+
+    def spans_of(self, text: str) -> Spans: ...
 
 
 class Patterns:

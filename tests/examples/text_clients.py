@@ -56,17 +56,27 @@ def _openai(address: str, model: str, text: str) -> Iterator[tuple[str, Any]]:
     choice = client.chat.completions.create(**asked).choices[0]
     message = choice.message
     yield "chat", [message.content, message.refusal, choice.finish_reason]
-    with client.chat.completions.stream(**asked) as events:
-        choice = events.until_done().get_final_completion().choices[0]
-    yield "chat stream", [choice.message.content, choice.message.refusal, choice.finish_reason]
+    # Not by client.chat.completions.stream, which raises an error for content_filter.
+    choices = [chunk.choices[0] for chunk in client.chat.completions.create(**asked, stream=True)]
+    refusals = [choice.delta.refusal for choice in choices if choice.delta.refusal]
+    yield (
+        "chat stream",
+        [
+            "".join([choice.delta.content or "" for choice in choices]),
+            "".join(refusals) or None,
+            choices[-1].finish_reason,
+        ],
+    )
 
     made: dict[str, Any] = {"model": model, "input": text, "temperature": 0}
     response = client.responses.create(**made, max_output_tokens=_TOKENS)
     yield "responses", _response(response)
-    with client.responses.stream(**made, max_output_tokens=_TOKENS) as stream:
-        pieces = [event.delta for event in stream if event.type == "response.output_text.delta"]
-        response = stream.get_final_response()
-    yield "responses stream", _response(response)
+    # Not by client.responses.stream, which knows no end but response.completed.
+    events: list[Any] = list(
+        client.responses.create(**made, max_output_tokens=_TOKENS, stream=True)
+    )
+    yield "responses stream", _response(events[-1].response)
+    pieces = [event.delta for event in events if event.type == "response.output_text.delta"]
     yield "responses pieces", "".join(pieces)
 
     prompt: dict[str, Any] = {

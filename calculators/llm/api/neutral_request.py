@@ -148,7 +148,7 @@ def neutral_request(
         has_running_usage=checked.has_running_usage,
         returns_token_ids=checked.returns_token_ids,
         wants_logprobs=wants_logprobs,
-        id=_new_id(api),
+        id=new_answer_id(api),
         created=int(time.time()),
         deadline=None if record is None else record.deadline,
         client=client,
@@ -157,7 +157,8 @@ def neutral_request(
     )
 
 
-def _new_id(api: Api) -> str:
+def new_answer_id(api: Api) -> str:
+    """Return a new id in the form that the answers of an API have."""
     match api:
         case Api.CHAT:
             return new_response_id("chatcmpl")

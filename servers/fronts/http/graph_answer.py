@@ -26,16 +26,19 @@ async def answer_from_packets(
     run: Callable[[Callable[[ResponsePacket], None]], Awaitable[None]],
     *,
     is_stream: bool,
+    events_of: Callable[[str], str] | None = None,
 ) -> web.StreamResponse:
     """Let ``run`` emit the packets of an answer.
 
     Args:
         is_stream: packets of ``str`` or ``bytes`` are events; else the first is the JSON.
+        events_of: makes the events of a first packet that is JSON; raises `ValueError` if it is
+            none.
 
     Raises:
         Exception: nothing has been sent; the answer is `http_error` of it.
     """
-    answer = GraphAnswer(exchange, form, is_stream=is_stream)
+    answer = GraphAnswer(exchange, form, is_stream=is_stream, events_of=events_of)
     try:
         try:
             await run(answer.emit)
@@ -57,10 +60,26 @@ class GraphAnswer:
         stream: the answer, if it is sent in pieces.
     """
 
-    __slots__ = ("_exchange", "_form", "_further", "_has_begun", "_whole", "stream")
+    __slots__ = (
+        "_events_of",
+        "_exchange",
+        "_form",
+        "_further",
+        "_has_begun",
+        "_whole",
+        "stream",
+    )
 
-    def __init__(self, exchange: Exchange, form: ErrorForm, *, is_stream: bool) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        form: ErrorForm,
+        *,
+        is_stream: bool,
+        events_of: Callable[[str], str] | None = None,
+    ) -> None:
         self._exchange = exchange
+        self._events_of = events_of
         self._form = form
         # Events may be long in coming: comments can go before them.
         self.stream: AnswerStream | None = exchange.begin_stream(form) if is_stream else None
@@ -77,6 +96,8 @@ class GraphAnswer:
         if isinstance(packet, HttpAnswer):
             self._begin(packet)
         elif self.stream is not None:
+            if not self._has_begun and self._events_of is not None:
+                packet = _as_events(packet, self._events_of)
             self.stream.emit(packet)
         elif self._whole is None:
             body = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
@@ -130,3 +151,14 @@ class GraphAnswer:
 
     def _drop_stream(self) -> None:
         self.stream = self._exchange.stream = None
+
+
+def _as_events(packet: str | bytes, events_of: Callable[[str], str]) -> str | bytes:
+    """Return the events of a packet that is JSON, and any other packet as it is."""
+    if packet[:1] not in ("{", b"{"):
+        return packet
+    text = packet if isinstance(packet, str) else packet.decode("utf-8", "replace")
+    try:
+        return events_of(text)
+    except ValueError:
+        return packet

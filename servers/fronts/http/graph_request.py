@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -28,6 +29,8 @@ from servers.fronts.http.settings import HttpSettings
 
 # Nothing is served under a longer name, so similar names are not searched for.
 MAX_MODEL_CHARS = 1024
+#: Members of a request that the events of an answer depend on.
+_OF_EVENTS = ("model", "stream_options")
 
 
 class GraphRequests:
@@ -71,9 +74,15 @@ class GraphRequests:
         is_stream = streams and _wants_stream(members)
         payload = self._payload(exchange, body, value, form)
         run = self._run(model, Method.STREAM if is_stream else Method.UNARY, payload)
+        events_of = None
+        if is_stream and endpoint is not None and endpoint.events_of is not None:
+            kept = {name: members[name] for name in _OF_EVENTS if name in members}
+            events_of = partial(endpoint.events_of, kept)
         # A parsed body is several times as large as the body: only the graph should hold it.
         del body, value, form, members, payload
-        return await answer_from_packets(exchange, exchange.error_form, run, is_stream=is_stream)
+        return await answer_from_packets(
+            exchange, exchange.error_form, run, is_stream=is_stream, events_of=events_of
+        )
 
     async def _answer_socket(
         self, exchange: Exchange, path: str, endpoint: TaskEndpoint

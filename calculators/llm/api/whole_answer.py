@@ -1,0 +1,144 @@
+"""Whole answers of graphs as events, for clients that asked for a stream.
+
+A calculator of an author's own may answer with the JSON of a chat, a completion, a response or a
+message whatever the client asked for. A stream of that text would be empty to every client.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from calculators.language.delta import Begun, Delta, Ended, Finished, Gained
+from calculators.language.events import Arguments, Content, Event, Reasoning, Refused, ToolCall
+from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import Api, GenerationRequest
+from calculators.language.usage import Usage
+from calculators.llm.answers.delta_writer import DeltaWriter
+from calculators.llm.answers.response import DONE
+from calculators.llm.api.answer_writers import answer_writer
+from calculators.llm.api.neutral_request import new_answer_id
+
+_STOP_REASONS: Final = {
+    "max_tokens": FinishReason.LENGTH,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "refusal": FinishReason.CONTENT_FILTER,
+    "max_output_tokens": FinishReason.LENGTH,
+}
+
+
+def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
+    """Return the events of the asked API for an answer that a graph gave whole.
+
+    JSON that is no answer of a language model becomes the data of one event.
+
+    Args:
+        asked: the members ``model`` and ``stream_options`` of the request.
+
+    Raises:
+        ValueError: the text is no JSON object.
+    """
+    body = json.loads(answer)
+    if not isinstance(body, dict):
+        raise ValueError("the answer is no JSON object")
+    choices: list[tuple[list[Event], FinishReason]] = []
+    usage = Usage(0, 0)
+    try:
+        usage = _usage(body.get("usage"))
+        choices = list(_choices(body))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    if not choices:
+        return f"data: {json.dumps(body)}\n\n{DONE}"
+    options = asked.get("stream_options")
+    request = GenerationRequest(
+        api=api,
+        model=str(body.get("model") or asked.get("model") or ""),
+        id=str(body.get("id") or new_answer_id(api)),
+        created=int(body.get("created") or body.get("created_at") or time.time()),
+        n=len(choices),
+        stream=True,
+        include_usage=isinstance(options, dict) and options.get("include_usage") is True,
+    )
+    items: list[Delta] = [Begun(len(choices), Usage(usage.prompt_tokens, 0), request)]
+    for number, (events, reason) in enumerate(choices):
+        items.append(Gained(number, events))
+        items.append(Finished(number, reason))
+    items.append(Ended(usage))
+    return DeltaWriter(answer_writer).write(items)
+
+
+def _choices(body: Mapping[str, Any]) -> Iterator[tuple[list[Event], FinishReason]]:
+    """Yield the events and the finish reason of each choice of an answer of any API."""
+    if "choices" in body:
+        for choice in body["choices"]:
+            message = choice.get("message") or {"content": choice.get("text")}
+            reason = choice.get("finish_reason") or "stop"
+            yield list(_chat_events(message)), FinishReason(reason)
+    elif "output" in body:
+        why = (body.get("incomplete_details") or {}).get("reason")
+        events = [event for item in body["output"] for event in _item_events(item)]
+        has_calls = any(isinstance(event, ToolCall) for event in events)
+        otherwise = FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
+        yield events, _reason(why, otherwise)
+    elif body.get("type") == "message":
+        events = [event for block in body["content"] for event in _block_events(block)]
+        yield events, _reason(body.get("stop_reason"), FinishReason.STOP)
+
+
+def _reason(word: str | None, otherwise: FinishReason) -> FinishReason:
+    if word in tuple(FinishReason):
+        return FinishReason(word)
+    return otherwise if word is None else _STOP_REASONS.get(word, otherwise)
+
+
+def _chat_events(message: Mapping[str, Any]) -> Iterator[Event]:
+    if reasoning := message.get("reasoning_content"):
+        yield Reasoning(reasoning)
+    if content := message.get("content"):
+        yield Content(content)
+    for call in message.get("tool_calls") or ():
+        yield ToolCall(call["function"]["name"], call.get("id") or "call")
+        yield Arguments(call["function"]["arguments"])
+    if refusal := message.get("refusal"):
+        yield Refused(refusal)
+
+
+def _item_events(item: Mapping[str, Any]) -> Iterator[Event]:
+    match item["type"]:
+        case "reasoning":
+            for part in item.get("summary") or ():
+                yield Reasoning(part["text"])
+        case "message":
+            for part in item["content"]:
+                if part["type"] == "refusal":
+                    yield Refused(part["refusal"])
+                else:
+                    yield Content(part["text"])
+        case "function_call":
+            yield ToolCall(item["name"], item["call_id"])
+            yield Arguments(item["arguments"])
+        case _:
+            pass
+
+
+def _block_events(block: Mapping[str, Any]) -> Iterator[Event]:
+    match block["type"]:
+        case "thinking":
+            yield Reasoning(block["thinking"])
+        case "text":
+            yield Content(block["text"])
+        case "tool_use":
+            yield ToolCall(block["name"], block["id"])
+            yield Arguments(json.dumps(block["input"]))
+        case _:
+            pass
+
+
+def _usage(usage: Mapping[str, Any] | None) -> Usage:
+    given = usage or {}
+    prompt = given.get("prompt_tokens") or given.get("input_tokens") or 0
+    completion = given.get("completion_tokens") or given.get("output_tokens") or 0
+    return Usage(int(prompt), int(completion))

@@ -1,0 +1,52 @@
+"""`ModerationResourceInitializer`: loads the classifiers of nodes that moderate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calculators.tasks.options import naming_node
+from calculators.text_classification.classifier import TextClassifier
+from calculators.text_classification.options import OPTIONS_TYPE
+from calculators.text_classification.resources import TextClassificationResourceInitializer
+from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings, has_options
+
+
+class ModerationResourceInitializer:
+    """Loads the model of every node that moderates with a classifier."""
+
+    tag: str = TextClassificationResourceInitializer.tag
+    context_tags: Sequence[str] = ()
+
+    def __init__(self) -> None:
+        self._classifiers = TextClassificationResourceInitializer()
+
+    def matches(self, calculator: str) -> bool:
+        return calculator.endswith("ModerationCalculator")
+
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        if has_options(node.config, OPTIONS_TYPE):
+            return self._classifiers.check(node, settings)
+        return ()
+
+    async def make(self, node: NodePlan, settings: ResourceSettings) -> NodeResource:
+        if not has_options(node.config, OPTIONS_TYPE):
+            return _NoClassifier()
+        classifier: TextClassifier = await self._classifiers.make(node, settings)
+        if classifier.classes.rules:
+            return classifier
+        await classifier.close()
+        labels = ", ".join(classifier.classes.labels[:20])
+        with naming_node(node):
+            raise ResourceError(
+                "categories: none of the model's labels has the name of a category of moderations; "
+                f"say which label stands for which category. The labels: {labels}"
+            )
+
+
+class _NoClassifier:
+    """The resource of a node with rules only."""
+
+    unavailable_reason = ""
+
+    async def close(self) -> None:
+        return
