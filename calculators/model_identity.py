@@ -10,9 +10,11 @@ from typing import Final
 
 from graph_runtime import identity_of
 
-#: Endings of files beside a model that loading it never reads: people edit graphs and calculators
-#: there, and a server may write its log.
-_OTHERS: Final = frozenset({".pbtxt", ".binarypb", ".py", ".pyc", ".md", ".log"})
+#: Endings of files beside a model that do not belong to it: people edit graphs and calculators
+#: there, a server may write its log, and OpenVINO its cache of compiled models.
+_OTHERS: Final = frozenset(
+    {".pbtxt", ".binarypb", ".py", ".pyc", ".md", ".log", ".blob", ".cl_cache"}
+)
 #: Folders in folders of a model: its parts, and the settings of each part.
 _DEPTH: Final = 2
 #: The most files of a model; a directory with more is something else, which takes long to walk.

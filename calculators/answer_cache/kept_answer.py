@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from calculators.language import (
@@ -71,7 +72,7 @@ class AnswerRecorder:
     def __init__(self, blank: GenerationRequest) -> None:
         """``blank``: stands for the request, which is not kept."""
         self._blank = blank
-        self._events: dict[int, list[Event]] = {}
+        self._gained: list[Gained] = []
         self._ends: list[Finished] = []
         self._is_fit = True
         self.begun: Begun | None = None
@@ -80,10 +81,14 @@ class AnswerRecorder:
 
     def feed(self, packet: Deltas) -> Deltas:
         """Record the items of a packet. Returns the packet that goes on."""
-        self._record(packet)
-        if any(isinstance(item, Begun | Submitted) for item in packet):
-            return Deltas(map(self._with_watched_stop, packet))
-        return packet
+        is_watched = False
+        for item in packet:
+            if type(item) is Gained:  # nearly all items are
+                self._gained.append(item)
+            else:
+                is_watched |= isinstance(item, Begun | Submitted)
+                self._record(item)
+        return Deltas(map(self._with_watched_stop, packet)) if is_watched else packet
 
     def _with_watched_stop(self, item: Delta) -> Delta:
         if not isinstance(item, Begun | Submitted):
@@ -97,54 +102,52 @@ class AnswerRecorder:
 
         return item._replace(stop=stop_and_forget)
 
-    def _record(self, packet: Sequence[Delta]) -> None:
-        for item in packet:
-            match item:
-                case Begun():
-                    self.begun = item
-                case Gained(choice, events):
-                    _append(self._events.setdefault(choice, []), events)
-                case Finished(choice, reason):
-                    self._is_fit &= reason is not FinishReason.CONTENT_FILTER
-                    self._ends.append(Finished(choice, reason, item.stop_string))
-                case Ended():
-                    self.is_over = True
-                    if self._is_fit and self.begun is not None:
-                        self.kept = self._whole(self.begun, item)
-                case ToolRan():
-                    # What a tool did is not done again by an answer out of a cache.
-                    self._is_fit = False
-                case Failed():
-                    self.is_over = True
-                case _:
-                    continue
+    def _record(self, item: Delta) -> None:
+        match item:
+            case Begun():
+                self.begun = item
+            case Finished(choice, reason):
+                self._is_fit &= reason is not FinishReason.CONTENT_FILTER
+                self._ends.append(Finished(choice, reason, item.stop_string))
+            case Ended():
+                self.is_over = True
+                if self._is_fit and self.begun is not None:
+                    self.kept = self._whole(self.begun, item)
+            case ToolRan():
+                # What a tool did is not done again by an answer out of a cache.
+                self._is_fit = False
+            case Failed():
+                self.is_over = True
+            case _:
+                return
 
     def _whole(self, begun: Begun, end: Ended) -> KeptAnswer:
+        by_choice: dict[int, list[Event]] = {}
+        for gained in self._gained:
+            by_choice.setdefault(gained.choice, []).extend(gained.events)
         items: list[Gained | Finished] = []
+        size = _OBJECT * 8
         for finished in self._ends:
-            events = self._events.get(finished.choice)
+            events = _joined(by_choice.get(finished.choice, ()))
             if events:
                 items.append(Gained(finished.choice, tuple(events)))
             items.append(finished)
-        bare = begun._replace(request=self._blank, sources=(), prompt_ids=None, stop=nothing)
-        size = _OBJECT * 8
-        for each in self._events.values():
-            for event in each:
+            for event in events:
                 texts = [part for part in event if isinstance(part, str)]
                 size += _OBJECT + _CHARACTER * sum(map(len, texts))
+        bare = begun._replace(request=self._blank, sources=(), prompt_ids=None, stop=nothing)
         return KeptAnswer(bare, tuple(items), end, size)
 
 
-def _append(events: list[Event], more: Sequence[Event]) -> None:
-    """Add events; texts of one kind in a row become one."""
-    for event in more:
-        last = events[-1] if events else None
-        if isinstance(event, Content) and isinstance(last, Content):
-            events[-1] = Content(last.text + event.text)
-        elif isinstance(event, Reasoning) and isinstance(last, Reasoning):
-            events[-1] = Reasoning(last.text + event.text)
+def _joined(events: Iterable[Event]) -> list[Event]:
+    """Return the events; texts of one kind in a row are one."""
+    joined: list[Event] = []
+    for kind, group in groupby(events, type):
+        if kind is Content or kind is Reasoning:
+            joined.append(kind("".join([str(event[0]) for event in group])))
         else:
-            events.append(event)
+            joined += group
+    return joined
 
 
 def _with_new_id(event: Event) -> Event:

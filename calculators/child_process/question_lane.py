@@ -11,7 +11,7 @@ import msgspec
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting, Turn
 from calculators.child_process.framing import Frame
-from calculators.child_process.supervisor import ChildState, Supervisor
+from calculators.child_process.supervisor import STALL_SECONDS, ChildState, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress
@@ -70,6 +70,7 @@ class QuestionLane(Generic[ReadyT]):
         cpu_seconds: float,
         wall_seconds: float,
         most_waiting: int,
+        stall_seconds: float = STALL_SECONDS,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """``module``: the process's main module; ``load``: the first message to it; ``decode``:
@@ -77,7 +78,8 @@ class QuestionLane(Generic[ReadyT]):
 
         ``name``, ``subject``: names of the process and of a question, for messages.
         ``cpu_seconds``: processor time for one question; ``wall_seconds``: time after which a
-        process that has not used it is replaced; ``most_waiting``: limit of waiting questions.
+        process that has not used it is replaced; ``most_waiting``: limit of waiting questions;
+        ``stall_seconds``: time for one question after which the process counts as unavailable.
         """
         self._name = name
         self._subject = subject
@@ -102,6 +104,7 @@ class QuestionLane(Generic[ReadyT]):
             is_requests_fault=self._judge,
             is_busy=lambda: self._question is not None,
             hang_seconds=2 * wall_seconds,  # the lane itself looks after each question
+            stall_seconds=stall_seconds,
             environment=environment,
         )
 

@@ -86,6 +86,8 @@ class Supervisor:
             request caused the end, the next child starts at once, and the back-off does not grow.
         is_busy: True while the child owes an answer; silence then means that it hangs.
         hang_seconds: seconds that a busy child may be silent before it is killed.
+        stall_seconds: seconds of silence after which a busy child counts as unavailable; more than
+            an answer takes.
         stop_seconds: seconds that it may take to stop before it is killed; None for a short time.
         environment: variables for each child, unless the server's environment has them.
     """
@@ -102,6 +104,7 @@ class Supervisor:
         on_down: Callable[[str], None],
         is_busy: Callable[[], bool],
         hang_seconds: float,
+        stall_seconds: float = STALL_SECONDS,
         on_back: Callable[[], None] = lambda: None,
         on_failed_restart: Callable[[str], None] = lambda reason: None,
         is_requests_fault: Callable[[], bool] = lambda: False,
@@ -120,6 +123,7 @@ class Supervisor:
         self._is_requests_fault = is_requests_fault
         self._is_busy = is_busy
         self._hang_seconds = hang_seconds
+        self._stall_seconds = stall_seconds
         self._stop_seconds = stop_seconds
         self._environment = environment
         #: See the table at the top.
@@ -150,7 +154,7 @@ class Supervisor:
         match self.state:
             case ChildState.READY:
                 silence = self.silence
-                if silence > STALL_SECONDS:
+                if silence > self._stall_seconds:
                     return f"the {self._name} has not answered for {silence:.0f} s"
                 return ""
             case ChildState.CLOSED:

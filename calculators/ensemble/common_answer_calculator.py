@@ -28,9 +28,9 @@ class CommonAnswerCalculator(Calculator):
     """Shows the longest common beginning of several answers, as it grows.
 
     A choice ends where its texts part, or where one of them ends; then nothing that follows is
-    generated. Only text counts: reasoning is left out, and a call of a tool or a refusal ends a
-    text. Answers that fail do not take part; if all fail, the last failure goes on. Usage is the
-    sum of all answers, as far as they were made.
+    generated. Only text counts: reasoning is left out, a call of a tool ends a text, and a refusal
+    ends all. Answers that fail do not take part; if all fail, the last failure goes on. Usage is
+    the sum of all answers, as far as they were made.
 
     Inputs: DELTAS:i (Deltas): the answers, at least two.
     Outputs: DELTAS (Deltas).
@@ -125,6 +125,7 @@ class _Voice:
     Attributes:
         texts: the text of each choice behind what all have in common.
         ends: the reason of the end of the choices whose text has ended.
+        refusals: of the choices that ended with one.
         usage: None until the answer has ended.
         is_silent: it does not take part.
     """
@@ -137,6 +138,7 @@ class _Voice:
         self.failed: Failed | None = None
         self.texts: list[str] = []
         self.ends: dict[int, FinishReason] = {}
+        self.refusals: dict[int, Refused] = {}
         self.usage: Usage | None = None
 
     def feed(self, packet: Deltas) -> list[Delta]:
@@ -156,8 +158,11 @@ class _Voice:
                             break
                         if isinstance(event, Content):
                             self.texts[choice] += event.text
-                        elif isinstance(event, ToolCall | Refused):
+                        elif isinstance(event, ToolCall):
                             self.ends[choice] = FinishReason.STOP
+                        elif isinstance(event, Refused):
+                            self.ends[choice] = FinishReason.CONTENT_FILTER
+                            self.refusals[choice] = event
                 case Finished(choice, reason):
                     self.ends.setdefault(choice, reason)
                 case Ended(usage):
@@ -188,17 +193,23 @@ class _Agreement:
                 items.append(Gained(choice, (Content(common),)))
                 for voice in voices:
                     voice.texts[choice] = voice.texts[choice][len(common) :]
-            ends = [
-                voice.ends[choice]
-                for voice in voices
-                if choice in voice.ends and not voice.texts[choice]
-            ]
-            has_parted = all(voice.texts[choice] for voice in voices)
-            if ends or has_parted:
-                is_equal = not any(voice.texts[choice] for voice in voices)
-                agree = is_equal and len(set(ends)) == 1
-                items.append(Finished(choice, ends[0] if agree else FinishReason.STOP))
+            over = [each for each in voices if choice in each.ends and not each.texts[choice]]
+            if over or all(voice.texts[choice] for voice in voices):
+                items += _end_of(choice, voices, over)
                 self._open.discard(choice)
+
+
+def _end_of(choice: int, voices: Sequence[_Voice], over: Sequence[_Voice]) -> list[Delta]:
+    """Return the end of a choice whose texts part, or of which those of ``over`` have ended."""
+    for voice in over:
+        if choice in voice.refusals:
+            refused = Gained(choice, (voice.refusals[choice],))
+            return [refused, Finished(choice, FinishReason.CONTENT_FILTER)]
+    reasons = {voice.ends[choice] for voice in over}
+    is_equal = not any(voice.texts[choice] for voice in voices)
+    return [
+        Finished(choice, reasons.pop() if is_equal and len(reasons) == 1 else FinishReason.STOP)
+    ]
 
 
 def _sum_of(voices: Sequence[_Voice]) -> Usage:

@@ -103,6 +103,7 @@ class ImageGenServable:
             is_requests_fault=self._judge,
             is_busy=lambda: self._current is not None,
             hang_seconds=HANG_SECONDS,
+            stall_seconds=HANG_SECONDS,  # a step of a large model may take that long
         )
         self._metrics = ImageMetrics(metrics)
 

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from calculators.embeddings.node_options import EmbeddingsOptions
 from calculators.retrieval.embedder import embedder_options
+from calculators.retrieval.index_paths import OPTIONS_TYPE
 from calculators.tasks.options import naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options
-
-OPTIONS_TYPE: Final = "graphrt.RetrievalOptions"
 
 #: The text before the passages, unless the node has one.
 INSTRUCTION: Final = (

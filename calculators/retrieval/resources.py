@@ -9,6 +9,7 @@ from typing import Final
 
 from calculators.model_identity import model_identity
 from calculators.retrieval.index_file import IndexFile, IndexFileError
+from calculators.retrieval.index_paths import CALCULATOR
 from calculators.retrieval.node_options import RetrievalOptions, read_retrieval_options
 from calculators.retrieval.retriever import Retriever, make_index_search, open_index
 from calculators.retrieval.search import Search, search_file
@@ -28,7 +29,7 @@ class RetrievalResourceInitializer:
     context_tags: Sequence[str] = ()
 
     def matches(self, calculator: str) -> bool:
-        return calculator == "RetrievalCalculator"
+        return calculator == CALCULATOR
 
     def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
         options = read_retrieval_options(node, settings)

@@ -69,6 +69,7 @@ class PipelineProcess:
             is_requests_fault=self._judge,
             is_busy=lambda: self._answer is not None,
             hang_seconds=HANG_SECONDS,
+            stall_seconds=HANG_SECONDS,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:
@@ -92,9 +93,8 @@ class PipelineProcess:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why no sound can be recognized now. Silence is no reason: see `HANG_SECONDS`."""
-        is_ready = self._child.state is ChildState.READY
-        return "" if is_ready else self._child.unavailable_reason
+        """Why no sound can be recognized now, in plain words; "" while it can."""
+        return self._child.unavailable_reason
 
     @property
     def is_ready(self) -> bool:

@@ -125,6 +125,7 @@ class T2sServable:
             cpu_seconds=CPU_SECONDS,
             wall_seconds=_WALL_SECONDS,
             most_waiting=_MOST_WAITING,
+            stall_seconds=_WALL_SECONDS,  # a long sentence may take that long
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:

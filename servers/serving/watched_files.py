@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from calculators.python.handler_options import handler_paths
+from calculators.retrieval.index_paths import index_paths
 from calculators.server_tools.tools_options import tool_paths
 from graph_runtime import GraphError, Registry
 from graph_runtime.regular_file import (
@@ -80,7 +81,7 @@ class WatchedFiles:
 
 def files_of(entry: GraphEntry, registry: Registry, shared: tuple[Path, ...] = ()) -> WatchedFiles:
     """Return the files of a graph: its own, its subgraphs', those of Python handlers, tools and
-    modules.
+    modules, and indexes.
 
     ``shared`` are the paths of modules for all graphs. Reads files: for a thread.
     """
@@ -93,10 +94,12 @@ def files_of(entry: GraphEntry, registry: Registry, shared: tuple[Path, ...] = (
         raise
     except GraphError:
         return WatchedFiles((entry.graph_path,), folders)
-    code = [
-        path for config in source.configs for path in (*handler_paths(config), *tool_paths(config))
+    named = [
+        path
+        for config in source.configs
+        for path in (*handler_paths(config), *tool_paths(config), *index_paths(config))
     ]
-    files = (*source.files, *(entry.directory / path for path in code))
+    files = (*source.files, *(entry.directory / path for path in named))
     return WatchedFiles(files, folders)
 
 

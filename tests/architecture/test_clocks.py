@@ -23,6 +23,7 @@ SHOWN: Final = {
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
     "calculators/llm/answers/response.py": "created",
     "calculators/llm/api/neutral_request.py": "created",
+    "calculators/llm/api/whole_answer.py": "created",
     "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
     "calculators/rerank/answers.py": "created",
     "calculators/text_classification/answers.py": "created",

@@ -220,6 +220,24 @@ def test_a_question_about_nothing_and_a_wrong_request_are_answered(server: Servi
             response.read()
 
 
+def test_a_server_follows_its_index(site: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(site, tmp_path / "retrieval", ignore=shutil.ignore_patterns("docs.db"))
+    document = tmp_path / "zebra.md"
+    words = (document, "--root", tmp_path, "--model", ROOT / "examples/models/docs_embedder")
+    with Serving(ROOT, copy, "--verbose_response", calculators=()) as server:
+        server.wait_for('there is no index "docs.db"')
+        match = re.search(r":(\d+)$", server.wait_for("graphrt serves http://").rstrip())
+        assert match is not None
+        server.port = int(match[1])
+        for text in ("Zebras have stripes.", "Zebras run."):
+            document.write_text(text, encoding="utf-8")
+            done = graphrt("index", *words, "--out", copy / "docs.db")
+            assert done.returncode == 0, done.stderr
+            server.wait_for("reloaded: retrieval")
+            with server.request("POST", "/v3/chat/completions", chat("Zebras?")) as response:
+                assert f"zebra.md:1\\n{text}" in response.read().decode()
+
+
 def _bytes(text: str) -> Any:
     import numpy as np
 

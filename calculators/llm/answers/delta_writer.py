@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from calculators.language.delta import (
     Begun,
@@ -46,13 +46,17 @@ class DeltaWriter:
         """Has the answer begun?"""
         return self._writer is not None
 
-    def write(self, items: Iterable[Delta]) -> str:
+    def write(self, items: Sequence[Delta]) -> str:
         """Return the text for the client that the next items make; "" for none.
 
         Raises:
             RequestError: the answer has failed, and nothing was written yet, or the API has no
                 events for that.
         """
+        if len(items) == 1 and not self.is_done:
+            only = items[0]
+            if type(only) is Gained:
+                return self._more(only)  # like nearly all
         written = ""
         for item in items:
             if self.is_done:

@@ -57,10 +57,14 @@ class NodeOptions:
     def files(self) -> tuple[Path, ...]:
         """Return everything that loading reads: the model, its adapters and its draft model."""
         draft = self.engine.draft
+        beside: list[Path] = []
+        if self.model_path.is_file():
+            # The folder of a GGUF file may have any number of others.
+            for pattern in ("*.json", "*.jinja"):
+                beside += self.model_directory.glob(pattern)
         return (
             self.model_path,
-            # A GGUF file has settings beside it.
-            self.model_directory,
+            *beside,
             *(Path(adapter.path) for adapter in self.engine.adapters),
             *(() if draft is None else (Path(draft.path),)),
         )

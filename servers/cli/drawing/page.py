@@ -23,12 +23,13 @@ from servers.serving.graph_source import GraphSource
 _HEAD: Final = """\
 # Graphs of language models
 
-The example graphs in which a language model is one node among others, each served in a test and asked by
-the clients of OpenAI, Anthropic and KServe. Made by `python -m servers.cli.drawing.page`; do not edit.
+The example graphs in which a language model is one node among others; a test serves each. Made by
+`python -m servers.cli.drawing.page`; do not edit.
 
-Ovals are the streams of the graph, boxes are nodes, and an arrow has the name of its stream and the type of its packets. A dotted arrow
-is a back edge; a double one is a side packet, such as a loaded model. `graphrt describe GRAPH` draws any graph in this way, as text or
-with `--format svg`, and `graphrt run GRAPH --text "Hello"` asks it ([serving](serving.md#trying-a-language-graph)).
+Ovals are the streams of the graph, boxes are nodes. An arrow has the name of its stream and the
+type of its packets; a dotted one is a back edge, a double one is a side packet, such as a loaded
+model. `graphrt describe GRAPH` draws any graph in this way, as text or with `--format svg`, and
+`graphrt run GRAPH --text "Hello"` asks it ([serving](serving.md#trying-a-language-graph)).
 """
 #: A row of examples/graphs/README.md: a file of the graph, and what the graph shows.
 _ROW: Final = re.compile(r"^\| .*\[[^]]+\]\(([\w/.]+)\) \| ([^|]+) \|", re.M)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.child_process.supervisor import Supervisor
+from calculators.child_process.supervisor import STALL_SECONDS, Supervisor
 from tests.calculators.child_process.scripted_child import MODULE, Load, Ready, Say, from_child
 from tests.calculators.llm.conditions import until
 
@@ -15,7 +15,13 @@ class Supervised:
     """Client of a supervised child; ``owed`` answers are missing."""
 
     def __init__(
-        self, script: str = "ready", *, file: str = "", hang_seconds: float = 60, module: str = ""
+        self,
+        script: str = "ready",
+        *,
+        file: str = "",
+        hang_seconds: float = 60,
+        stall_seconds: float = STALL_SECONDS,
+        module: str = "",
     ) -> None:
         self.answers: list[Any] = []
         self.downs: list[str] = []
@@ -34,6 +40,7 @@ class Supervised:
             on_failed_restart=self.failed_restarts.append,
             is_busy=lambda: self.owed > 0,
             hang_seconds=hang_seconds,
+            stall_seconds=stall_seconds,
         )
 
     def _take(self, message: Any) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 
 import pytest
 
 from calculators.child_process.supervisor import TRANSITIONS, ChildEvent, ChildState
 from tests.calculators.child_process.supervised import Supervised
+from tests.calculators.llm.conditions import until
 
 PAIRS = list(itertools.product(ChildState, ChildEvent))
 
@@ -38,6 +40,26 @@ def test_every_state_can_be_reached_and_closed() -> None:
         reached |= {to for (state, _), to in TRANSITIONS.items() if state in reached}
     assert reached == set(ChildState)
     assert all(TRANSITIONS[state, ChildEvent.CLOSE] is ChildState.CLOSED for state in ChildState)
+
+
+@pytest.mark.parametrize(
+    ("stall_seconds", "reason"), [(0.0, 'the child of "test" has not answered for 0 s'), (60.0, "")]
+)
+def test_a_child_that_owes_an_answer_for_too_long_is_unavailable(
+    stall_seconds: float, reason: str
+) -> None:
+    async def run() -> None:
+        client = Supervised(stall_seconds=stall_seconds)
+        await client.supervisor.start()
+        try:
+            client.say("sleep")
+            begun = asyncio.get_running_loop().time()
+            await until(lambda: asyncio.get_running_loop().time() > begun)
+            assert client.supervisor.unavailable_reason == reason
+        finally:
+            await client.supervisor.close()
+
+    asyncio.run(run())
 
 
 def test_the_reason_for_not_working_is_reported() -> None:

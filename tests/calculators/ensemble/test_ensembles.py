@@ -16,6 +16,7 @@ from calculators.language import (
     FinishReason,
     OrderCheck,
     Reasoning,
+    Refused,
     RequestError,
     Usage,
     call,
@@ -25,7 +26,7 @@ from calculators.language import (
     request_for,
     text_of,
 )
-from calculators.language.testing import items_of
+from calculators.language.testing import events_of, items_of
 from calculators.requests.request_record import RequestRecord
 from graph_runtime import ValidationError
 from graph_runtime.testing import CalculatorRunner
@@ -166,6 +167,15 @@ def test_reasoning_is_left_out_and_a_call_ends_the_text() -> None:
     packets = common([*thinking, deltas(begins=False)], packets_of(["Let me see: it rains"]))
     assert text_of(packets) == "Let me see"
     assert text_of(packets, kind="reasoning") == ""
+
+
+def test_a_refusal_is_the_end_of_all() -> None:
+    refused = [deltas("I ", Refused("no"), finish="content_filter")]
+    packets = common(refused, packets_of(["I ", "will"]))
+    assert text_of(packets) == "I "
+    assert events_of(packets)[-1] == Refused("no")
+    [finished] = [item for item in items_of(packets) if isinstance(item, Finished)]
+    assert finished.reason is FinishReason.CONTENT_FILTER
 
 
 def test_answers_that_fail_do_not_take_part() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from servers.serving.loaded_graph import LoadedGraph, load_graph
 from servers.serving.models.graph_models import GraphModels
 from tests.calculators.embeddings import tiny_embedder
 from tests.calculators.image_generation import image_models
+from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.openvino.graphs import session_and_inference
 from tests.calculators.openvino.tiny_models import matmul_model, save
 from tests.calculators.rerank import tiny_rerankers
@@ -40,6 +42,7 @@ from tests.servers.serving.served_graphs import write_graph
 
 HANDLER = """\
 import os
+import shutil
 from beside import word
 
 
@@ -73,6 +76,12 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
+    "language": Family(
+        lambda folder: shutil.copytree(DEMO, folder),
+        ('models_path: "./"', 'models_path: "./", max_tokens_limit: 9, tool_parser: "llama3"'),
+        ('models_path: "./"', 'models_path: "./", max_num_seqs: 9'),
+        "chat_template.jinja",
+    ),
     "embeddings": Family(
         lambda folder: tiny_embedder.make_model(folder, tiny_embedder.graph(pooling="MEAN")),
         ("normalize_embeddings: true", "normalize_embeddings: false"),

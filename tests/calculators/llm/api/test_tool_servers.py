@@ -237,7 +237,10 @@ def called(ran: ToolRan) -> ToolCalled:
 def answer(api: Api, *, stream: bool, servers: Sequence[ToolServer] = (OFFERED,)) -> str:
     """Write an answer with two calls at a time, one of which fails, and one of another server."""
     good, bad, other = run_of("c1"), run_of("c2", error="it broke"), run_of("c3", "other")
-    request = request_for("x", api=api, stream=stream, tool_servers=tuple(servers), id="id1")
+    echo = responses(*([MCP] if servers else ())).echo
+    request = request_for(
+        "x", api=api, stream=stream, tool_servers=tuple(servers), id="id1", echo=echo
+    )
     writer = DeltaWriter(answer_writer)
     items: list[Delta] = [
         Begun(1, Usage(1, 0), request),
