@@ -140,7 +140,8 @@ class TextWalk:
             except Refusal as refusal:
                 self._refuse(refusal, out)
             except RequestError as error:
-                self._fail(error, out)
+                # Its frames hold this list, and the list the error.
+                self._fail(error.with_traceback(None), out)
             except Exception:
                 log.exception('node "%s" failed', self._node)
                 text = f'node "{self._node}" failed'
