@@ -115,7 +115,7 @@ lock: ## make the lock files anew from pyproject.toml
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
 	build/lock/bin/python -m pip install --quiet ".[av,clients,dev,images,otel,retrieval]"
-	build/lock/bin/python -m pip freeze --exclude graphrt --exclude pip > requirements-dev.lock
+	build/lock/bin/python -m pip freeze --all --exclude graphrt --exclude pip > requirements-dev.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
 	build/lock/bin/python -m pip install --quiet --constraint requirements-dev.lock .

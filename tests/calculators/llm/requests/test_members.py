@@ -6,7 +6,7 @@ import contextlib
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -14,6 +14,7 @@ from calculators.llm.endpoints import ENDPOINTS, LlmEndpoint
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Member, Standing
 from calculators.requests.readers import Boolean, Choice, Integer, Number, String
+from tests.example_counts import examples
 
 _SCALARS: Final = [
     pytest.param(member, id=f"{endpoint.path}-{name}")
@@ -36,6 +37,7 @@ _VALUES: Final = st.one_of(
 
 
 @pytest.mark.parametrize("member", _SCALARS)
+@settings(max_examples=examples(50))
 @given(value=_VALUES)
 def test_the_schema_allows_what_the_reader_accepts(member: Member, value: Any) -> None:
     with contextlib.suppress(RequestError):

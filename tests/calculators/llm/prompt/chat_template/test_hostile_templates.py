@@ -27,7 +27,7 @@ def outcomes() -> Outcomes:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=2 * PATIENCE,  # for a hundred renderings
     )
     assert done.returncode == 0, done.stderr
     return {each["name"]: each for each in map(json.loads, done.stdout.splitlines())}
