@@ -381,13 +381,15 @@ def main() -> int:
     ]
     rounds = 2 if arguments.quick else 5
     if arguments.served:
-        lengths = Lengths(tokens_per_word=1.3)
+        lengths = Lengths(prompt=60, output=80)
         lines += ["", f"Served, the demo model, 64 streams, {rounds} turns.", ""]
-        lines += run_loop(served(str(DEMO), lengths, rounds, 128))
+        lines += run_loop(served(str(DEMO), lengths, rounds, 64 if arguments.quick else 128))
     if arguments.smollm2:
-        lengths = Lengths(tokens_per_word=1.3)
+        lengths = Lengths(prompt=60, output=80)
         lines += ["", f"Served, SmolLM2-135M (Q4_1), 64 streams, {rounds} turns.", ""]
-        lines += run_loop(served(str(get_smollm2()), lengths, rounds, 64))
+        lines += run_loop(
+            served(str(get_smollm2()), lengths, rounds, 24 if arguments.quick else 64)
+        )
     text = "\n".join(lines) + "\n"
     print(text, end="")
     if arguments.write is not None:

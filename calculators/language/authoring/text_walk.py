@@ -204,6 +204,9 @@ class TextWalk:
             yield from self._end_texts(choice, events, (Channel.REASONING,))
         if isinstance(event, ToolCall):
             self._arguments[choice] = []
+        if isinstance(event, Refused):
+            # It is the last event of its choice.
+            yield from self._end_texts(choice, events, tuple(Channel))
         if isinstance(event, CallDone) and Channel.ARGUMENTS in self._channels:
             yield from self._end_texts(choice, events, (Channel.ARGUMENTS,))
             text = "".join(self._arguments.pop(choice, ()))
