@@ -2,8 +2,8 @@
 
     python -m bench.graph_nodes [--write FILE] [--quick] [--served] [--smollm2]
 
-Graphs of one request with `HttpLLMCalculator`, with its three nodes, and with one more node between
-model and writer, in turns. The tokens are replayed, one for each turn, and the model lets wait for
+Graphs of one request with `HttpLLMCalculator`, with its three nodes, and with further nodes around
+the model, in turns. The tokens are replayed, one for each turn, and the model lets wait for
 each, so only the server's own work is measured; the least of many rounds, because other programs
 only add to it. With ``--served`` servers of the first two graphs, and of one with a node that
 changes nothing, are asked by 64 clients at once, in turns, over the demo model (``--smollm2``: over
@@ -129,6 +129,72 @@ def _with(calculator: str, options: str = "", tag: str = "DELTAS:") -> str:
     return "".join(("node {\n", first, "node {\n", model, node, "node {\n", writer))
 
 
+_ROUTED: Final = """\
+node {
+  calculator: "GenerationRequestReaderCalculator"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  output_stream: "REQUEST:request"
+}
+node {
+  calculator: "RouterCalculator"
+  input_stream: "REQUEST:request"
+  output_stream: "REQUEST:0:short"
+  output_stream: "REQUEST:1:long"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  node_options {
+    [type.googleapis.com/graphrt.RouterOptions] {
+      route { name: "small" node: "LLMExecutor" max_prompt_characters: 400 max_waiting: 8 }
+      route { name: "large" }
+    }
+  }
+}
+node {
+  name: "LLMExecutor"
+  calculator: "LLMCalculator"
+  input_stream: "REQUEST:short"
+  input_stream: "LOOPBACK:loopback"
+  output_stream: "LOOPBACK:loopback"
+  output_stream: "DELTAS:deltas"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  node_options { [type.googleapis.com/mediapipe.LLMCalculatorOptions] { MODEL } }
+}
+node {
+  calculator: "FallbackCalculator"
+  input_stream: "DELTAS:deltas"
+  output_stream: "DELTAS:small"
+  output_stream: "REQUEST:again"
+}
+node {
+  name: "large"
+  calculator: "LLMCalculator"
+  input_stream: "REQUEST:0:long"
+  input_stream: "REQUEST:1:again"
+  input_stream: "LOOPBACK:large_loopback"
+  output_stream: "LOOPBACK:large_loopback"
+  output_stream: "DELTAS:large"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  node_options { [type.googleapis.com/mediapipe.LLMCalculatorOptions] { MODEL } }
+}
+node {
+  calculator: "FirstAnswerCalculator"
+  input_stream: "DELTAS:0:small"
+  input_stream: "DELTAS:1:large"
+  output_stream: "DELTAS:answer"
+}
+node {
+  calculator: "RedactCalculator"
+  input_stream: "DELTAS:answer"
+  output_stream: "DELTAS:clean"
+  node_options { [type.googleapis.com/graphrt.RedactOptions] { words: "secret" } }
+}
+node {
+  calculator: "GenerationResponseWriterCalculator"
+  input_stream: "DELTAS:clean"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+}
+"""
+
+
 def _graphs() -> dict[str, str]:
     """Return the nodes of the graphs by what they are called in the table."""
     return {
@@ -137,6 +203,7 @@ def _graphs() -> dict[str, str]:
         "+ `PassThroughCalculator`": _with("PassThroughCalculator", tag=""),
         "+ a class that changes nothing": _with("UnchangedByClass"),
         "+ a generator that changes nothing": _with("UnchangedByGenerator"),
+        "router, fall-back, join, redactor": _ROUTED,
     }
 
 
@@ -195,8 +262,8 @@ def _replaying() -> LlmServable:
     )
 
 
-async def _run(plan: ValidatedGraph, servable: LlmServable) -> float:
-    """Answer one request; return the seconds of CPU time per token."""
+async def _run(plan: ValidatedGraph, servable: LlmServable) -> tuple[float, float]:
+    """Answer one request; return the seconds of CPU time per token, and up to the first text."""
     body = {
         "model": "m",
         "messages": [{"role": "user", "content": "Hello"}],
@@ -204,17 +271,17 @@ async def _run(plan: ValidatedGraph, servable: LlmServable) -> float:
         "stream": True,
     }
     graph = CalculatorGraph(validated_graph=plan)
-    packets: list[str] = []
-    graph.observe_output_stream("output", lambda _, packet: packets.append(packet.value))
-    await graph.start_run_async({"llm": {"LLMExecutor": servable}})
+    times: list[float] = []
+    graph.observe_output_stream("output", lambda _, packet: times.append(process_time()))
+    await graph.start_run_async({"llm": {"LLMExecutor": servable, "large": servable}})
     begin = process_time()
     payload = HttpPayload("/v3/chat/completions", {}, b"", body, NoClient())
     graph.add_packet_to_input_stream("input", payload, 0)
     graph.close_all_input_streams()
     await graph.wait_until_done_async()
     taken = process_time() - begin
-    assert len(packets) >= TOKENS
-    return taken / TOKENS
+    assert len(times) >= TOKENS
+    return taken / TOKENS, times[0] - begin
 
 
 async def replayed(rounds: int) -> list[str]:
@@ -225,16 +292,22 @@ async def replayed(rounds: int) -> list[str]:
         name: validate_graph(parse_graph_text(_PORTS + nodes.replace("MODEL", model)))
         for name, nodes in _graphs().items()
     }
-    taken: dict[str, list[float]] = {name: [] for name in plans}
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in plans}
     for _ in range(rounds):
         for name, plan in plans.items():
             taken[name].append(await _run(plan, servable))
-    least = {name: min(each) * 1e6 for name, each in taken.items()}
-    base = least["`HttpLLMCalculator`"]
+    least = {
+        name: [min(figures) * 1e6 for figures in zip(*each, strict=True)]
+        for name, each in taken.items()
+    }
+    base = least["`HttpLLMCalculator`"][0]
     return [
-        "| graph | µs of CPU per delta | more than one node |",
-        "|---|---|---|",
-        *(f"| {name} | {each:.1f} | {each - base:+.1f} |" for name, each in least.items()),
+        "| graph | µs of CPU per delta | more than one node | µs of CPU up to the first text |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {each:.1f} | {each - base:+.1f} | {first:.0f} |"
+            for name, (each, first) in least.items()
+        ),
     ]
 
 
@@ -245,7 +318,7 @@ async def served(model: str, lengths: Lengths, rounds: int, requests: int) -> li
         servers: dict[str, ServerProcess] = {}
         try:
             for number, (name, nodes) in enumerate(_graphs().items()):
-                if "PassThrough" in name:
+                if "PassThrough" in name or "router" in name:
                     continue
                 place = Path(folder) / f"graph{number}"
                 place.mkdir()
@@ -308,13 +381,15 @@ def main() -> int:
     ]
     rounds = 2 if arguments.quick else 5
     if arguments.served:
-        lengths = Lengths(tokens_per_word=1.3)
+        lengths = Lengths(prompt=60, output=80)
         lines += ["", f"Served, the demo model, 64 streams, {rounds} turns.", ""]
-        lines += run_loop(served(str(DEMO), lengths, rounds, 128))
+        lines += run_loop(served(str(DEMO), lengths, rounds, 64 if arguments.quick else 128))
     if arguments.smollm2:
-        lengths = Lengths(tokens_per_word=1.3)
+        lengths = Lengths(prompt=60, output=80)
         lines += ["", f"Served, SmolLM2-135M (Q4_1), 64 streams, {rounds} turns.", ""]
-        lines += run_loop(served(str(get_smollm2()), lengths, rounds, 64))
+        lines += run_loop(
+            served(str(get_smollm2()), lengths, rounds, 24 if arguments.quick else 64)
+        )
     text = "\n".join(lines) + "\n"
     print(text, end="")
     if arguments.write is not None:

@@ -139,7 +139,7 @@ class LLMCalculator(Calculator):
                 return await self._go_on(request)
         except RequestError as error:
             self._release()
-            return Deltas((Failed(error, request),))
+            return Deltas((Failed(error.with_traceback(None), request),))
         except TimeoutError:
             self._release()
             late = RequestError(

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 
+#: Characters that a classifier of answers may wait for.
+MAX_WINDOW: Final = 100_000
+
 _OPTIONS: Final = "graphrt.ModerationOptions"
 # graphrt.ModerationOptions.As
 _ERROR: Final = 1
@@ -271,8 +274,8 @@ def read_policy(options: Any, *, has_classifier: bool) -> Policy:
         rules = patterns_of(tuple(options.words), tuple(options.patterns), options.ignore_case)
     elif not has_classifier:
         raise PatternError("set words, patterns or a classifier: nothing would be refused")
-    if not 1 <= options.window <= _MAX_WINDOW:
-        raise PatternError(f"window: {options.window} is not from 1 to {_MAX_WINDOW}")
+    if not 1 <= options.window <= MAX_WINDOW:
+        raise PatternError(f"window: {options.window} is not from 1 to {MAX_WINDOW}")
     return Policy(
         rules=rules,
         category=options.category or None,
@@ -281,9 +284,6 @@ def read_policy(options: Any, *, has_classifier: bool) -> Policy:
         holds=options.hold,
         is_error=getattr(options, "as") == _ERROR,
     )
-
-
-_MAX_WINDOW: Final = 100_000
 
 
 def _match_in(texts: Sequence[str], rules: Patterns) -> bool:

@@ -31,16 +31,41 @@ class ModerationResourceInitializer:
     async def make(self, node: NodePlan, settings: ResourceSettings) -> NodeResource:
         if not has_options(node.config, OPTIONS_TYPE):
             return _NoClassifier()
-        classifier: TextClassifier = await self._classifiers.make(node, settings)
-        if classifier.classes.rules:
-            return classifier
-        await classifier.close()
-        labels = ", ".join(classifier.classes.labels[:20])
-        with naming_node(node):
-            raise ResourceError(
-                "categories: none of the model's labels has the name of a category of moderations; "
-                f"say which label stands for which category. The labels: {labels}"
-            )
+        classifier = await self._classifiers.make(node, settings)
+        try:
+            return _checked(classifier, node)
+        except ResourceError:
+            await classifier.close()
+            raise
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        if has_options(node.config, OPTIONS_TYPE):
+            return self._classifiers.identity(node, settings)
+        return None
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> TextClassifier:
+        """Return the model of ``resource`` with the categories of ``node``."""
+        return _checked(await self._classifiers.adopt(resource, node, settings), node)
+
+
+def _checked(classifier: TextClassifier, node: NodePlan) -> TextClassifier:
+    """Return a classifier that has labels for categories of moderations.
+
+    Raises:
+        ResourceError: it has none.
+    """
+    if classifier.classes.rules:
+        return classifier
+    labels = ", ".join(classifier.classes.labels[:20])
+    with naming_node(node):
+        raise ResourceError(
+            "categories: none of the model's labels has the name of a category of moderations; say "
+            f"which label stands for which category. The labels: {labels}"
+        )
+    raise AssertionError
 
 
 class _NoClassifier:

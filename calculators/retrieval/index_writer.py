@@ -110,6 +110,11 @@ class IndexWriter:
             del self.kept[path]
         return len(gone)
 
+    def is_large(self) -> bool:
+        """Return whether `finish` will make a search file, which takes a while."""
+        [(count,)] = self._rows("SELECT count(*) FROM passages")
+        return count > MOST_EXACT and has_library()
+
     def finish(self) -> int:
         """Make the search file if the index is large, and put the index into its place.
 
@@ -124,7 +129,7 @@ class IndexWriter:
             if not count:
                 raise IndexFileError("there is no text in these files, so there is no index")
             self._connection.commit()
-            made = self._make_search() if count > MOST_EXACT and has_library() else None
+            made = self._make_search(count) if self.is_large() else None
             digest = "" if made is None else digest_of(made)
             with self._connection as connection:
                 connection.executemany(
@@ -139,14 +144,16 @@ class IndexWriter:
                 search_file(self._out).unlink(missing_ok=True)
         return int(count)
 
-    def _make_search(self) -> Path:
+    def _make_search(self, count: int) -> Path:
         """Write the search file beside its place."""
-        ids, vectors = [], []
-        for number, vector in self._rows("SELECT id, vector FROM passages ORDER BY id"):
-            ids.append(number)
-            vectors.append(np.frombuffer(vector, "<f4"))
+        ids = np.empty(count, np.int64)
+        vectors = np.empty((count, self._meta.dimension), np.float32)
+        rows = self._rows("SELECT id, vector FROM passages ORDER BY id")
+        for place, (number, vector) in enumerate(rows):
+            ids[place] = number
+            vectors[place] = np.frombuffer(vector, "<f4")
         made = search_file(self._part)
-        make_search(np.array(ids, np.int64), np.stack(vectors)).save(made)
+        make_search(ids, vectors).save(made)
         return made
 
     def _opened(self) -> sqlite3.Connection:

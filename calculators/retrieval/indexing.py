@@ -36,11 +36,13 @@ class Progress(NamedTuple):
     Attributes:
         files: files that are done, of `all_files`.
         passages: passages that were embedded by this run.
+        makes_search: all are embedded, and the search file is being made.
     """
 
     files: int
     all_files: int
     passages: int
+    makes_search: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ async def _fill(
             group = _Group()
         if not group.files:
             reports(Progress(done, len(documents), embedded))
+    if await asyncio.to_thread(writer.is_large):
+        reports(Progress(len(documents), len(documents), embedded, True))
     passages = await asyncio.to_thread(writer.finish)
     return Indexed(passages, changed, len(documents) - changed, removed)
 

@@ -7,9 +7,19 @@ from typing import Any
 
 from calculators.language import GenerationRequest
 from calculators.requests.request_record import set_current_record
+from calculators.retrieval.index_paths import OPTIONS_TYPE
 from calculators.retrieval.quoting import quote_passages
 from calculators.retrieval.retriever import Retriever
-from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, Out, SideIn
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    Code,
+    GraphError,
+    In,
+    Options,
+    Out,
+    SideIn,
+)
 
 
 class RetrievalCalculator(Calculator):
@@ -41,6 +51,7 @@ class RetrievalCalculator(Calculator):
     request = In[GenerationRequest]("REQUEST")
     with_passages = Out[GenerationRequest]("REQUEST")
     resources = SideIn[dict[str, Any]]("RETRIEVAL_NODE_RESOURCES")
+    options = Options(OPTIONS_TYPE)
 
     def open(self, cc: CalculatorContext) -> None:
         retriever: Retriever | None = cc.side(self.resources).get(cc.node_name)
@@ -60,7 +71,7 @@ class RetrievalCalculator(Calculator):
     async def _with_passages(self, request: GenerationRequest) -> GenerationRequest:
         # Clients take turns in the model's process; this task may be anybody's.
         set_current_record(request.record)
-        options = self._retriever.options
+        options = self._retriever.options  # of this node, checked
         found = await self._retriever.find(request.last_text())
         # Numbers go on where those of an earlier node of this kind end.
         first = max((source.mark for source in request.sources), default=0) + 1

@@ -2,8 +2,8 @@
 
 Up to `MOST_EXACT` vectors NumPy compares all of them. A larger index has a file of the library
 usearch, a graph of near neighbours (HNSW) whose numbers have 16 bits. Without the library, the
-extra ``retrieval``, large indexes are searched exactly too, which takes 20 ms among 100,000 vectors
-of 384 numbers, and 0.2 ms with it.
+extra ``retrieval``, large indexes are searched exactly too. ``bench/passage_search.py`` measures
+both.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from calculators.retrieval.index_file import Vectors
 
-#: Vectors that NumPy compares in some 4 ms.
+#: Vectors that NumPy compares in some milliseconds.
 MOST_EXACT: Final = 20_000
 #: The library's parameters: edges of a vector, and vectors that are looked at when one is added and
-#: when one is searched. With these 0.998 of the nearest ten are found among 100,000.
+#: when one is searched (docs/decisions/0055-sqlite-and-usearch.md).
 _EDGES: Final = 16
 _LOOKED_AT_ADDING: Final = 128
 _LOOKED_AT_SEARCHING: Final = 64
@@ -94,7 +94,7 @@ def digest_of(file: Path) -> str:
 
 
 def make_search(ids: NDArray[np.int64], vectors: Vectors) -> ApproximateSearch:
-    """Make the graph of near neighbours; it takes 10 s for 100,000 vectors on two processors."""
+    """Make the graph of near neighbours, on all processors; of 100,000 vectors it takes a while."""
     index = _empty(vectors.shape[1])
     index.add(ids, vectors)
     return ApproximateSearch(index)

@@ -86,10 +86,12 @@ class _Reports:
             f"indexing: {progress.files} of {progress.all_files} files, "
             f"{progress.passages} passages embedded"
         )
+        if progress.makes_search:
+            text += "; making the search file"
         if self._is_terminal:
             self._shown = True
             print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() >= self._next:
+        elif progress.makes_search or time.monotonic() >= self._next:
             self._next = time.monotonic() + _LINE_PERIOD
             print(text, file=sys.stderr, flush=True)
 

@@ -197,11 +197,11 @@ class ServedEntry:
             await self._take_over(old, new, is_same=is_same)
             return
         _log.info("%s: it has changed", self.name)
-        new.inherit(old)
         self._is_replacing = True
         try:
             if entry.residence.unloads_first:
                 await self._drop_rejected()
+                new.inherit(old)
                 self.servable = new
                 new.defer()
                 self._let_go(old)
@@ -209,6 +209,7 @@ class ServedEntry:
                 await self._load()
                 return
             self._incoming = new
+            new.inherit(old)
             await new.load()
         finally:
             self._is_replacing = False

@@ -33,6 +33,7 @@ from calculators.llm.requests.tools import (
 from calculators.media import limits as images
 from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
+from calculators.moderation import moderation_calculator
 from calculators.requests import tokenize_request
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
@@ -48,6 +49,7 @@ from calculators.speech_to_text.realtime import session
 from calculators.speech_to_text.realtime.input_buffer import MOST_SECONDS
 from calculators.text_classification import texts as classified_texts
 from calculators.text_models import batch_runner, text_model
+from calculators.text_patterns import expression
 from calculators.text_to_speech import request as speech_request
 from calculators.text_to_speech import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
@@ -241,6 +243,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
         f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
+        f"{expression.MAX_WIDTH:,} characters; {expression.SECONDS * 1000:g} ms; "
+        f"{moderation_calculator.MAX_WINDOW:,} characters",
         f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranked_documents.MAX_CHARACTERS >> 20} Mi, "
         f"{ranked_documents.MAX_ALL_CHARACTERS >> 20} Mi, "
         f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "

@@ -10,29 +10,68 @@ from typing import Any
 import pytest
 
 from tests.checkout import ROOT
-from tests.examples.text_clients import ask_with_clients
+from tests.examples.text_clients import ask_several
 from tests.servers.cli.serving import Serving
 
 FOLDER = "examples/graphs/moderation"
 NO = "I do not answer this."
 STOPPED = "I cannot help with that."
+FRANCE = "What is the capital of France?"
+ITALY = "What is the capital of Italy?"
+
+Facts = dict[tuple[str, str], Any]
 
 
-def variant() -> str:
-    """The example with an error for requests, and an answer that is judged by rules only."""
-    text = (ROOT / FOLDER / "graph.pbtxt").read_text(encoding="utf-8")
-    text = text.replace("../../models", str(ROOT / "examples" / "models"))
-    text = text.replace(f'refusal: "{NO}"', f'refusal: "{NO}" as: ERROR')
-    before, after = text.split('name: "guard_answer"')
-    after = re.sub(r"node_options \{\s*\[\S*TextClassif.*?\n  \}\n", "", after, flags=re.DOTALL)
-    return f'{before}name: "guard_answer"{after}'
+#: One guard behind the model, which judges the request while the model reads it; by rules only.
+BESIDE = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  calculator: "GenerationRequestReaderCalculator"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  output_stream: "REQUEST:request"
+}
+node {
+  name: "LLMExecutor"
+  calculator: "LLMCalculator"
+  input_stream: "REQUEST:request"
+  input_stream: "LOOPBACK:loopback"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  output_stream: "LOOPBACK:loopback"
+  output_stream: "DELTAS:raw"
+  node_options {
+    [type.googleapis.com/mediapipe.LLMCalculatorOptions] { models_path: "%s" }
+  }
+}
+node {
+  name: "guard"
+  calculator: "ModerationCalculator"
+  input_stream: "REQUEST:request"
+  input_stream: "DELTAS:raw"
+  output_stream: "DELTAS:judged"
+  node_options {
+    [type.googleapis.com/graphrt.ModerationOptions] {
+      words: "idiot"
+      words: "Paris"
+      refusal: "I do not answer this."
+      as: ERROR
+    }
+  }
+}
+node {
+  calculator: "GenerationResponseWriterCalculator"
+  input_stream: "DELTAS:judged"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+}
+"""
 
 
 @pytest.fixture(scope="module")
 def server(child_program: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folder = tmp_path_factory.mktemp("moderation")
     (folder / "strict").mkdir()
-    (folder / "strict" / "graph.pbtxt").write_text(variant(), encoding="utf-8")
+    text = BESIDE % (ROOT / "examples" / "models" / "demo")
+    (folder / "strict" / "graph.pbtxt").write_text(text, encoding="utf-8")
     graphs = [
         {"name": "moderation", "base_path": str(ROOT / FOLDER)},
         {"name": "strict", "base_path": "strict"},
@@ -43,8 +82,18 @@ def server(child_program: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield serving.wait_until_serving()
 
 
-def asked(server: Serving, text: str, model: str = "moderation") -> dict[str, Any]:
-    return ask_with_clients(f"http://127.0.0.1:{server.port}", model, text)
+@pytest.fixture(scope="module")
+def facts(server: Serving) -> Facts:
+    """What all clients saw, by model and question."""
+    questions = [
+        ("moderation", "You are an idiot"),
+        ("moderation", "Tell me about project bluebird"),
+        ("moderation", FRANCE),
+        ("moderation", ITALY),
+        ("strict", FRANCE),
+    ]
+    answers = ask_several(f"http://127.0.0.1:{server.port}", *questions)
+    return dict(zip(questions, answers, strict=True))
 
 
 def post(server: Serving, path: str, body: dict[str, Any]) -> tuple[int, str]:
@@ -63,44 +112,44 @@ def test_the_command_of_the_comment_works() -> None:
 
 
 @pytest.mark.parametrize("text", ["You are an idiot", "Tell me about project bluebird"])
-def test_a_request_is_refused_by_classifier_and_by_rule(server: Serving, text: str) -> None:
-    facts = asked(server, text)
-    assert facts["chat"] == facts["chat stream"] == ["", NO, "content_filter"]
+def test_a_request_is_refused_by_classifier_and_by_rule(facts: Facts, text: str) -> None:
+    seen = facts["moderation", text]
+    assert seen["chat"] == seen["chat stream"] == ["", NO, "content_filter"]
     response = ["", [NO], "incomplete", "content_filter"]
-    assert facts["responses"] == facts["responses stream"] == response
-    assert facts["messages"] == facts["messages stream"] == ["", "refusal", NO]
-    assert facts["completions"] == facts["completions stream"] == ["", "content_filter"]
-    assert facts["kserve"] == facts["kserve stream"] == ""
+    assert seen["responses"] == seen["responses stream"] == response
+    assert seen["messages"] == seen["messages stream"] == ["", "refusal", NO]
+    assert seen["completions"] == seen["completions stream"] == ["", "content_filter"]
+    assert seen["kserve"] == seen["kserve stream"] == ""
 
 
-def test_an_answer_with_a_word_of_the_rules_is_refused(server: Serving) -> None:
-    facts = asked(server, "What is the capital of France?")
+def test_an_answer_with_a_word_of_the_rules_is_refused(facts: Facts) -> None:
+    seen = facts["moderation", FRANCE]
     # The text before the word was still waiting for the classifier.
-    assert facts["chat"] == facts["chat stream"] == ["", STOPPED, "content_filter"]
-    assert facts["messages"] == facts["messages stream"] == ["", "refusal", STOPPED]
-    assert "Paris" not in json.dumps(facts)
+    assert seen["chat"] == seen["chat stream"] == ["", STOPPED, "content_filter"]
+    assert seen["messages"] == seen["messages stream"] == ["", "refusal", STOPPED]
+    assert "Paris" not in json.dumps(seen)
 
 
-def test_other_answers_are_whole(server: Serving) -> None:
-    facts = asked(server, "What is the capital of Italy?")
+def test_other_answers_are_whole(facts: Facts) -> None:
+    seen = facts["moderation", ITALY]
     answer = "The capital of Italy is Rome."
-    assert facts["chat"] == facts["chat stream"] == [answer, None, "stop"]
-    assert facts["responses"] == facts["responses stream"] == [answer, [], "completed", None]
-    assert facts["messages"] == facts["messages stream"] == [answer, "end_turn", None]
-    assert facts["responses pieces"] == facts["messages pieces"] == answer
+    assert seen["chat"] == seen["chat stream"] == [answer, None, "stop"]
+    assert seen["responses"] == seen["responses stream"] == [answer, [], "completed", None]
+    assert seen["messages"] == seen["messages stream"] == [answer, "end_turn", None]
+    assert seen["responses pieces"] == seen["messages pieces"] == answer
 
 
-def test_an_answer_that_is_refused_in_mid_stream_has_the_text_so_far(server: Serving) -> None:
-    facts = asked(server, "What is the capital of France?", "strict")
+def test_an_answer_that_is_refused_in_mid_stream_has_the_text_so_far(facts: Facts) -> None:
+    seen = facts["strict", FRANCE]
     shown = "The capital of France is "
     for way in ("chat", "chat stream"):
-        assert facts[way][::2] == [shown, "content_filter"]
+        assert seen[way][::2] == [shown, "content_filter"]
     for way in ("responses", "responses stream"):
-        assert facts[way][0] == shown
-        assert facts[way][2:] == ["incomplete", "content_filter"]
+        assert seen[way][0] == shown
+        assert seen[way][2:] == ["incomplete", "content_filter"]
     for way in ("messages", "messages stream"):
-        assert facts[way][:2] == [shown, "refusal"]
-    assert facts["responses pieces"] == facts["messages pieces"] == shown
+        assert seen[way][:2] == [shown, "refusal"]
+    assert seen["responses pieces"] == seen["messages pieces"] == shown
 
 
 @pytest.mark.parametrize("stream", [False, True])

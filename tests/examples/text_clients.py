@@ -1,6 +1,7 @@
-"""Unmodified clients of one question: ``python -m tests.examples.text_clients ADDRESS MODEL TEXT``.
+"""Unmodified clients: ``python -m tests.examples.text_clients ADDRESS MODEL TEXT ...``.
 
-Prints a JSON object: for each way to ask the texts that a user sees, and how the answer ended.
+Prints a JSON object for each pair of a model and a text: for each way to ask the texts that a user
+sees, and how the answer ended.
 """
 
 from __future__ import annotations
@@ -19,28 +20,30 @@ _TOKENS = 40
 def ask_with_clients(address: str, model: str, text: str) -> dict[str, Any]:
     """Run all clients in a process of their own; the facts by way, such as ``chat`` and
     ``chat stream``."""
+    (facts,) = ask_several(address, (model, text))
+    return facts
+
+
+def ask_several(address: str, *questions: tuple[str, str]) -> list[dict[str, Any]]:
+    """Do as `ask_with_clients` with pairs of a model and a text, in one process."""
+    words = [word for question in questions for word in question]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.examples.text_clients", address, model, text],
+        [sys.executable, "-m", "tests.examples.text_clients", address, *words],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    facts: dict[str, Any] = json.loads(done.stdout)
-    return facts
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def main(address: str, model: str, text: str) -> None:
-    print(
-        json.dumps(
-            {
-                **dict(_openai(address, model, text)),
-                **dict(_anthropic(address, model, text)),
-                **dict(_kserve(address, model, text)),
-            }
-        )
-    )
+def main(address: str, *words: str) -> None:
+    for model, text in zip(words[::2], words[1::2], strict=True):
+        facts: dict[str, Any] = {}
+        for ask in (_openai, _anthropic, _kserve):
+            facts.update(ask(address, model, text))
+        print(json.dumps(facts))
 
 
 def _openai(address: str, model: str, text: str) -> Iterator[tuple[str, Any]]:

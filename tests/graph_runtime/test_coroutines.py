@@ -380,6 +380,40 @@ def test_coroutines_of_two_nodes_behind_a_third_overlap(registry: Registry, driv
     assert [sink.pairs for sink in sinks] == [[(0, 8)], [(0, 8)]]
 
 
+def test_a_loop_goes_on_while_a_coroutine_behind_it_waits(registry: Registry) -> None:
+    tasks: set[Any] = set()
+    seen: list[int] = []
+    last = asyncio.Event()
+
+    class Behind(Calculator):
+        """Waits in its first call until the loop has taken its last turn."""
+
+        turn = In[Any]()
+
+        async def process(self, cc: CalculatorContext) -> None:
+            seen.append(cc.get(self.turn)[0])
+            await last.wait()
+
+    class Last(Calculator):
+        turn = In[Any]()
+
+        def process(self, cc: CalculatorContext) -> None:
+            if cc.get(self.turn)[0] == TURNS - 1:
+                last.set()
+
+    registry.register_calculator(type("Turns", (Turns,), {"tasks": tasks}))
+    registry.register_calculator(Behind)
+    registry.register_calculator(Last)
+    readers = (
+        'node { calculator: "Behind" input_stream: "out" } '
+        'node { calculator: "Last" input_stream: "out" }'
+    )
+    graph = make_graph(LOOP + readers, registry, "event loop")
+    run_graph(graph, "event loop", [("in", "begin", 0)])
+
+    assert seen == list(range(TURNS))
+
+
 class Countdown(Calculator):
     """Sends numbers in one call, each after the one before has arrived."""
 

@@ -23,9 +23,9 @@ pytest.importorskip("hatchling", reason="hatchling is not installed: make setup"
 PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers")
 #: Folders of examples/ that the wheel has, and models.
 EXAMPLES: Final = ("graphs", "projects")
-MODELS: Final = tuple(
-    f"models/{name}"
-    for name in ("demo", "demo_draft", "docs_embedder", "docs_ranker", "shapes", "shapes_vlm")
+MODELS: Final = (
+    *("models/demo", "models/demo_draft", "models/docs_embedder", "models/docs_ranker"),
+    *("models/guard", "models/shapes", "models/shapes_vlm"),
 )
 
 

@@ -242,7 +242,7 @@ class _Answer:
     def _end(self) -> list[Delta]:
         """Return the items of the end, when the function has returned, raised or been stopped."""
         self._is_done = True
-        error = self._error
+        error, self._error = self._error, None  # it leads back here
         match error:
             case None:
                 return [*self._finish(FinishReason.STOP), Ended(_UNUSED)]
@@ -253,7 +253,7 @@ class _Answer:
                     items.append(Gained(choice, (refused,)))
                 return [*items, *self._finish(FinishReason.CONTENT_FILTER), Ended(_UNUSED)]
             case RequestError():
-                return [Failed(error, self._request)]
+                return [Failed(error.with_traceback(None), self._request)]
             case _:
                 pass
         log.error('node "%s" failed', self._node, exc_info=error)

@@ -20,7 +20,6 @@ class GeneratorRun(Generic[T, U]):
 
     Attributes:
         is_done: the generator has returned or raised.
-        error: the exception that it has raised.
     """
 
     def __init__(self, function: Callable[[AsyncIterator[T]], AsyncIterator[U]]) -> None:
@@ -35,7 +34,12 @@ class GeneratorRun(Generic[T, U]):
         self._feeds: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self.is_done = False
-        self.error: Exception | None = None
+        self._error: Exception | None = None
+
+    def take_error(self) -> Exception | None:
+        """Return the exception that the generator has raised, once: it leads back here."""
+        error, self._error = self._error, None
+        return error
 
     async def feed(self, inputs: Iterable[T], *, ends: bool = False) -> list[U]:
         """Give inputs, and return what the generator yields until it asks for more.
@@ -69,7 +73,7 @@ class GeneratorRun(Generic[T, U]):
                 async for output in outputs:
                     self._outputs.append(output)
         except Exception as error:
-            self.error = error
+            self._error = error
         finally:
             self.is_done = True
             self._tell()

@@ -117,16 +117,17 @@ class DeltaGenerators(Calculator):
         run = self._run
         if run is not None:
             self._take(await run.feed(group, ends=ends), out)
-            match run.error:
+            error = run.take_error()
+            match error:
                 case None:
                     if run.is_done and not ends:
                         self._leave(out, FinishReason.STOP)
                 case Refusal():
-                    self._leave(out, FinishReason.CONTENT_FILTER, run.error)
+                    self._leave(out, FinishReason.CONTENT_FILTER, error)
                 case RequestError():
-                    self._fail(run.error, out)
+                    self._fail(error.with_traceback(None), out)
                 case _:
-                    log.error('node "%s" failed', self._node, exc_info=run.error)
+                    log.error('node "%s" failed', self._node, exc_info=error)
                     text = f'node "{self._node}" failed'
                     self._fail(RequestError(text, code=Code.INTERNAL), out)
         if self._is_left and ends and not self._has_ended:

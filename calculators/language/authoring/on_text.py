@@ -222,4 +222,4 @@ class TextGenerators(Calculator):
             # It may go on after its input has ended.
             if not run.is_done:
                 await run.close()
-        return Fed("".join(pieces), run.is_done and not feed.ends, run.error)
+        return Fed("".join(pieces), run.is_done and not feed.ends, run.take_error())

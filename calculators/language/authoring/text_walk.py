@@ -140,7 +140,8 @@ class TextWalk:
             except Refusal as refusal:
                 self._refuse(refusal, out)
             except RequestError as error:
-                self._fail(error, out)
+                # Its frames hold this list, and the list the error.
+                self._fail(error.with_traceback(None), out)
             except Exception:
                 log.exception('node "%s" failed', self._node)
                 text = f'node "{self._node}" failed'
@@ -203,6 +204,9 @@ class TextWalk:
             yield from self._end_texts(choice, events, (Channel.REASONING,))
         if isinstance(event, ToolCall):
             self._arguments[choice] = []
+        if isinstance(event, Refused):
+            # It is the last event of its choice.
+            yield from self._end_texts(choice, events, tuple(Channel))
         if isinstance(event, CallDone) and Channel.ARGUMENTS in self._channels:
             yield from self._end_texts(choice, events, (Channel.ARGUMENTS,))
             text = "".join(self._arguments.pop(choice, ()))

@@ -28,6 +28,7 @@ NEEDED: Final = (
     "protobuf",
     "python-multipart",
     "python-rapidjson",
+    "regex",
     "soundfile",
     "soxr",
     "tokenizers",

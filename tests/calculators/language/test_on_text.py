@@ -273,6 +273,14 @@ def test_a_refusal_ends_all_open_choices() -> None:
     assert stops == [1]
 
 
+@pytest.mark.parametrize("node", MASKS)
+def test_what_is_held_comes_before_a_refusal_of_another_node(node: Any) -> None:
+    refused = Gained(0, (Refused("No."),))
+    end = Deltas((refused, Finished(0, FinishReason.CONTENT_FILTER), deltas()[-1]))
+    made = changed(node, *delta_packets("a", " fo", finish=None), end)
+    assert events_of(made) == [Content("a"), Content(" "), Content("fo"), Refused("No.")]
+
+
 @options("tests.MaskOptions")
 class MaskOptions:
     """Options of a node of a test."""

@@ -30,7 +30,13 @@ from graph_runtime.testing import CalculatorRunner
 from tests.calculators.language.graphs import run_graph
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, MESSAGES, RESPONSES, LeavingClient
 from tests.calculators.llm.scripted_servable import engine_of, scripted_servable
-from tests.calculators.llm.three_nodes import ONE_NODE, THREE_NODES, answer, run_into
+from tests.calculators.llm.three_nodes import (
+    ONE_NODE,
+    THREE_NODES,
+    answer,
+    comparable,
+    run_into,
+)
 
 HELLO = [{"role": "user", "content": "Hello"}]
 MODEL = """\
@@ -248,4 +254,36 @@ def test_an_answer_without_its_end_is_an_error() -> None:
         assert told.error is not None
         assert "without its end" in str(told.error)
     told = asyncio.run(run_graph(RESPONSES, fake_model("a"), [drops_the_end], stream=True))
+    assert told.events[-1]["type"] == "response.failed"
+
+
+def test_a_graph_may_spell_out_the_loop_as_open_vino_model_server_has_it() -> None:
+    spelled = THREE_NODES.replace(
+        'input_side_packet: "LLM_NODE_RESOURCES:llm"',
+        """input_side_packet: "LLM_NODE_RESOURCES:llm"
+  input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
+  input_stream_handler {
+    input_stream_handler: "SyncSetInputStreamHandler"
+    options {
+      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
+    }
+  }""",
+    )
+    assert spelled != THREE_NODES
+    for stream in (False, True):
+        expected, told = (
+            asyncio.run(answer(graph, scripted_servable(), CHAT, chat(stream=stream)))
+            for graph in (THREE_NODES, spelled)
+        )
+        assert [comparable(each) for each in told] == [comparable(each) for each in expected]
+
+
+def test_a_failure_of_the_engine_has_its_status_behind_nodes_of_authors() -> None:
+    model = fake_model("a", "b", fails_after=0)
+    told = asyncio.run(run_graph(CHAT, model, [drops_the_end]))
+    assert isinstance(told.error, RequestError)
+    assert told.error.code is Code.UNAVAILABLE
+    model = fake_model("a", "b", fails_after=1)
+    told = asyncio.run(run_graph(RESPONSES, model, [drops_the_end], stream=True))
+    assert told.error is None
     assert told.events[-1]["type"] == "response.failed"

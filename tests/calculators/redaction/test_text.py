@@ -113,6 +113,32 @@ def test_case_is_ignored_letter_by_letter_in_every_alphabet() -> None:
     assert fed(patterns, list(text)) == "* * * *"
 
 
+@pytest.mark.parametrize(
+    ("pieces", "expression", "expected"),
+    [
+        (["ab", "cd"], "abcd|b", "*"),
+        (["ab", "ce"], "abcd|b", "a*ce"),
+        (["abc", "d"], "abcd|ab", "*"),
+        (["pass", "port"], r"\bpass\b", "passport"),
+        (["foo", "x"], r"foo\B", "*x"),
+        (["-", "foo"], r"-\bfoo", "*"),
+        (["a\n", "b"], "a$", "a\nb"),
+        (["a", "\n"], "a$", "*\n"),
+        (["a", "b"], "(?:[^a]|[^b])c?", "**"),
+        (["a", "\n", "b"], "(?ms)a.^b", "*"),
+    ],
+)
+def test_a_match_that_only_seems_decided_is_not(
+    pieces: list[str], expression: str, expected: str
+) -> None:
+    assert fed(Patterns((), (expression,)), pieces) == expected
+    assert fed(Patterns((), (expression,)), ["".join(pieces)]) == expected
+
+
+def test_two_expressions_that_negate_a_letter_both_match() -> None:
+    assert fed(Patterns((), ("[^a]x", "[^b]x")), list("axbx")) == "**"
+
+
 def test_a_large_text_with_many_matches_takes_time_in_proportion() -> None:
     patterns = Patterns(("ab",), (r"\d{3}-\d{2}",))
     assert fed(patterns, ["ab " * 50_000]) == "* " * 50_000

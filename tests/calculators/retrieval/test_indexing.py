@@ -69,8 +69,8 @@ def test_files_and_directories_are_indexed(folder: Path, model: Path) -> None:
         ("docs/dogs.txt", 1): "Dogs run.\n\nThey bark.",
         ("README.md", 1): "Hello, reader.",
     }
-    assert progress[0] == (0, 3, 0)
-    assert progress[-1] == (3, 3, 3)
+    assert progress[0] == Progress(0, 3, 0)
+    assert progress[-1] == Progress(3, 3, 3)
 
 
 def test_passages_fit_into_the_model(folder: Path, model: Path) -> None:
@@ -185,3 +185,14 @@ def test_the_prompt_of_passages_leaves_less_room(folder: Path, tmp_path: Path) -
             prompted = "a passage about things: " + passage.text
             assert len(tokens(prompted)) <= MAX_TOKENS
             np.testing.assert_allclose(vector, expected(prompted, "MEAN"), atol=1e-4)
+
+
+def test_a_large_index_reports_the_making_of_its_search(
+    folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("usearch", reason="the extra `retrieval` is not installed")
+    monkeypatch.setattr("calculators.retrieval.index_writer.MOST_EXACT", 2)
+    progress: list[Progress] = []
+    assert built(folder, model, progress=progress).passages == 3
+    assert [each.makes_search for each in progress][-2:] == [False, True]
+    assert (folder / "docs.db.usearch").is_file()

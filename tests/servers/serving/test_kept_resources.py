@@ -274,6 +274,30 @@ def test_unloading_first_keeps_what_fits_and_closes_the_rest_before(tmp_path: Pa
     reloading(tmp_path, scenario, [sharing])
 
 
+def test_a_graph_that_is_removed_while_it_unloads_first_leaves_nothing(tmp_path: Path) -> None:
+    write_graph(tmp_path, "wait", http_graph("Wait") + SECOND.replace('"second"', '"teller"'))
+    graph = tmp_path / "wait" / "graph.pbtxt"
+    (tmp_path / "wait" / "weights").write_text("1")
+    write_config(tmp_path, {"name": "wait", "reload": "after_unload"})
+    sharing = Sharing()
+
+    async def scenario(site: Site) -> None:
+        Wait.began, Wait.go_on, Wait.closed = asyncio.Event(), asyncio.Event(), 0
+        request = asyncio.create_task(site.ask("wait"))
+        await Wait.began.wait()
+        graph.write_text(graph.read_text() + "# changed")
+        await site.reloader.look()  # it waits for the request now
+        write_config(tmp_path)
+        await site.reloader.look()
+        assert sharing.closed == [0]
+        Wait.go_on.set()
+        assert await request == "ended"
+        await all_retired()
+
+    reloading(tmp_path, scenario, [sharing])
+    assert sharing.closed == [1]
+
+
 def test_a_node_with_a_new_name_has_the_metrics_of_its_resource(tmp_path: Path) -> None:
     graph, sharing = write_tell(tmp_path), Sharing()
     metrics = ServerMetrics()
