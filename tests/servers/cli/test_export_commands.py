@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from servers.hub.model_store import read_origin
-from tests.patience import PATIENCE
-from tests.servers.cli.process import COMMAND, environment
+from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.export.exporter_stub import ExporterStub, make_source, source_files
 from tests.servers.hub.loopback_hub import LoopbackHub
@@ -43,17 +42,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub
         yield started
 
 
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, words)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=PATIENCE,
-        check=False,
-    )
-
-
 def test_a_directory_of_safetensors_is_served_and_exported_once(
     stub: ExporterStub, tmp_path: Path
 ) -> None:
@@ -72,11 +60,11 @@ def test_a_directory_of_safetensors_is_served_and_exported_once(
     assert stub.calls[0]["words"][4:8] == [
         *("--weight-format", "int8", "--task", "text-generation-with-past")
     ]
-    listed = run("list").stdout
+    listed = graphrt("list").stdout
     assert "_exported/mine-int8-" in listed
     assert str(source) in listed
-    (name,) = run("--list_models").stdout.split()
-    assert run("rm", name).returncode == 0
+    (name,) = graphrt("--list_models").stdout.split()
+    assert graphrt("rm", name).returncode == 0
     assert not (tmp_path / "models" / "_exported").exists()
 
 
@@ -85,7 +73,7 @@ def test_a_model_of_safetensors_is_pulled_and_exported(
 ) -> None:
     words = ("--pull", "--source_model", NAME, "--task", "text_generation")
     asked = ("--weight-format", "int4", "--extra_quantization_params", "--sym --group-size -1")
-    done = run(*words, *asked)
+    done = graphrt(*words, *asked)
     assert done.returncode == 0, done.stderr
     assert "exported for text_generation with weights in int4 --sym --group-size -1" in done.stderr
     directory = tmp_path / "models" / NAME
@@ -97,13 +85,13 @@ def test_a_model_of_safetensors_is_pulled_and_exported(
     assert origin.weights == "int4 --sym --group-size -1"
     assert not list((tmp_path / "models" / ".downloads").glob("*/"))
 
-    assert "is here already" in run("pull", NAME).stdout
-    assert "is here already" in run(*words, *asked).stdout
-    other = run("pull", NAME, "--weight_format", "fp16")
+    assert "is here already" in graphrt("pull", NAME).stdout
+    assert "is here already" in graphrt(*words, *asked).stdout
+    other = graphrt("pull", NAME, "--weight_format", "fp16")
     assert other.returncode == 1
     assert "with weights in int4 --sym --group-size -1, not fp16" in other.stderr
     assert "--overwrite_models exports it again" in other.stderr
-    assert run("pull", NAME, "--weight_format", "fp16", "--overwrite_models").returncode == 0
+    assert graphrt("pull", NAME, "--weight_format", "fp16", "--overwrite_models").returncode == 0
     assert len(stub.calls) == 2
 
 
@@ -125,7 +113,7 @@ def test_a_failed_export_downloads_nothing_again(
     stub: ExporterStub, hub: LoopbackHub, tmp_path: Path
 ) -> None:
     stub.behave("fails")
-    failed = run("pull", NAME)
+    failed = graphrt("pull", NAME)
     assert failed.returncode == 1
     assert "KeyError: no such architecture" in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -133,13 +121,13 @@ def test_a_failed_export_downloads_nothing_again(
     assert not (tmp_path / "models" / "acme").exists()
     hub.reads.clear()
     stub.behave("exports")
-    assert run("pull", NAME).returncode == 0
+    assert graphrt("pull", NAME).returncode == 0
     assert hub.reads == []
 
 
 def test_a_chat_shows_the_whole_error_of_its_server(stub: ExporterStub, tmp_path: Path) -> None:
     stub.behave("fails")
-    done = run("chat", make_source(tmp_path / "mine"))
+    done = graphrt("chat", make_source(tmp_path / "mine"))
     assert done.returncode == 1
     assert "error: optimum-cli failed while exporting" in done.stderr
     assert "\n  KeyError: no such architecture\nhint: its whole output is in " in done.stderr
@@ -179,7 +167,7 @@ def test_an_interrupted_export_ends_the_exporter_and_leaves_no_model(
         pass
     assert not (tmp_path / "models" / "acme").exists()
     stub.behave("exports")
-    assert run("pull", NAME).returncode == 0
+    assert graphrt("pull", NAME).returncode == 0
 
 
 def _is_running(pid: int) -> bool:
@@ -202,7 +190,7 @@ def _is_running(pid: int) -> bool:
 def test_wrong_options_of_the_task_are_found_before_the_export(
     stub: ExporterStub, tmp_path: Path, words: list[str], message: str
 ) -> None:
-    done = run("serve", make_source(tmp_path / "mine"), *words)
+    done = graphrt("serve", make_source(tmp_path / "mine"), *words)
     assert done.returncode == 2
     assert message in done.stderr
     assert stub.calls == []
@@ -228,7 +216,7 @@ def test_wrong_options_of_the_task_are_found_before_the_export(
 def test_wrong_words_about_exports_are_refused_before_anything_starts(
     stub: ExporterStub, hub: LoopbackHub, command: str, words: list[str], message: str
 ) -> None:
-    done = run(command, "--source_model", NAME, *words)
+    done = graphrt(command, "--source_model", NAME, *words)
     assert done.returncode in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -239,7 +227,7 @@ def test_wrong_words_about_exports_are_refused_before_anything_starts(
 def test_a_model_that_does_not_show_its_task_is_not_exported(
     stub: ExporterStub, hub: LoopbackHub
 ) -> None:
-    done = run("pull", "acme/speech")
+    done = graphrt("pull", "acme/speech")
     assert done.returncode == 1
     assert "its config.json does not show what the model is for" in done.stderr
     assert "--task, one of text_generation, embeddings" in done.stderr
@@ -256,7 +244,7 @@ def test_without_an_exporter_the_line_that_installs_it_is_printed(
         "PATH", os.pathsep.join(each for each in places if not Path(each, "optimum-cli").exists())
     )
     for words in (["pull", NAME], ["serve", str(make_source(tmp_path / "mine"))]):
-        done = run(*words)
+        done = graphrt(*words)
         assert done.returncode == 1
         assert "holds safetensors, which must be exported to OpenVINO first" in done.stderr
         assert "hint: pip install 'graphrt[export]'" in done.stderr
@@ -267,7 +255,7 @@ def test_the_form_of_weights_has_no_effect_on_other_models(
     hub: LoopbackHub, tmp_path: Path
 ) -> None:
     hub.repositories["acme/gguf"] = {"model.gguf": b"GGUF"}
-    done = run("pull", "acme/gguf", "--weight-format", "int4")
+    done = graphrt("pull", "acme/gguf", "--weight-format", "int4")
     assert done.returncode == 0, done.stderr
     assert "--weight_format has no effect: acme/gguf is a model of GGUF" in done.stderr
 
@@ -278,7 +266,7 @@ def test_what_another_program_has_pulled_is_served_as_it_is(
     directory = tmp_path / "models" / NAME
     directory.mkdir(parents=True)
     (directory / "graph.pbtxt").write_text("# File created with: OpenVINO Model Server\n")
-    done = run("pull", NAME)
+    done = graphrt("pull", NAME)
     assert done.returncode == 0, done.stderr
     assert f"is here already, in: {directory}" in done.stdout
     assert hub.reads == []
@@ -290,18 +278,18 @@ def test_the_graph_of_a_directory_is_written_once(tmp_path: Path) -> None:
     for name in ("config.json", "openvino_model.xml"):
         (model / name).touch()
     words = ("--configure", "--model_path", model, "--task", "text_generation")
-    done = run(*words, "--tool_parser", "hermes3")
+    done = graphrt(*words, "--tool_parser", "hermes3")
     graph = model / "graph.pbtxt"
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"Graph: graph.pbtxt created in: {graph}\n"
     assert graph.read_text().startswith("# Written by graphrt configure, for text_generation\n")
     assert 'tool_parser: "hermes3"' in graph.read_text()
-    assert "is there already" in run(*words).stdout
-    again = run("configure", model, "--cache_size", "2")
+    assert "is there already" in graphrt(*words).stdout
+    again = graphrt("configure", model, "--cache_size", "2")
     assert "is written again" in again.stderr
     assert "cache_size: 2" in graph.read_text()
     graph.write_text("# by hand\n")
-    kept = run("configure", model, "--cache_size", "2")
+    kept = graphrt("configure", model, "--cache_size", "2")
     assert kept.returncode == 1
     assert "was not written by graphrt, and is kept" in kept.stderr
     assert graph.read_text() == "# by hand\n"

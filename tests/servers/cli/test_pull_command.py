@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.calculators.llm.demo_model import DEMO
-from tests.patience import PATIENCE
-from tests.servers.cli.process import COMMAND, environment
+from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.hub.loopback_hub import LoopbackHub
 
@@ -34,21 +33,10 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LoopbackHub
         yield started
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *words],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=PATIENCE,
-        check=False,
-    )
-
-
 def test_a_pulled_model_has_a_graph_and_is_listed_and_removed(
     hub: LoopbackHub, tmp_path: Path
 ) -> None:
-    done = run("pull", NAME, "--tool_parser", "hermes3")
+    done = graphrt("pull", NAME, "--tool_parser", "hermes3")
     directory = tmp_path / "models" / NAME
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
@@ -61,46 +49,46 @@ def test_a_pulled_model_has_a_graph_and_is_listed_and_removed(
     assert "enable_prefix_caching: true" in graph
     assert "cache_size: 1" in graph
 
-    again = run("pull", NAME)
+    again = graphrt("pull", NAME)
     assert "is here already" in again.stdout
     assert (directory / "graph.pbtxt").read_text() == graph
 
-    assert run("--list_models").stdout == f"{NAME}\n"
-    listed = run("list").stdout.splitlines()
+    assert graphrt("--list_models").stdout == f"{NAME}\n"
+    listed = graphrt("list").stdout.splitlines()
     assert listed[0].split() == ["NAME", "SIZE", "ORIGIN"]
     assert listed[1].split()[0] == NAME
 
-    assert run("validate", str(directory / "graph.pbtxt")).returncode == 0
+    assert graphrt("validate", str(directory / "graph.pbtxt")).returncode == 0
 
-    removed = run("rm", NAME)
+    removed = graphrt("rm", NAME)
     assert removed.stdout.startswith(f"removed {NAME}: ")
     assert not directory.parent.exists()
-    assert run("rm", NAME).returncode == 1
+    assert graphrt("rm", NAME).returncode == 1
 
 
 def test_the_spelling_of_openvino_model_server_does_the_same(
     hub: LoopbackHub, tmp_path: Path
 ) -> None:
     repository, config = tmp_path / "other", tmp_path / "config.json"
-    done = run(
+    done = graphrt(
         *("--pull", "--source_model", NAME, "--model_repository_path", str(repository)),
         *("--task", "text_generation", "--target_device", "CPU"),
     )
     assert done.returncode == 0, done.stderr
-    added = run(
+    added = graphrt(
         *("--add_to_config", "--config_path", str(config), "--model_name", NAME),
         *("--model_repository_path", str(repository)),
     )
     assert added.stdout == f"Config updated: {config}\n"
     (entry,) = json.loads(config.read_text())["model_config_list"]
     assert entry == {"config": {"name": NAME, "base_path": str(repository / NAME)}}
-    taken = run(
+    taken = graphrt(
         *("--add_to_config", "--config_path", str(config), "--model_name", NAME),
         *("--model_path", str(repository / NAME)),
     )
     assert taken.returncode == 1
     assert "is listed already" in taken.stderr
-    run("--remove_from_config", "--config_path", str(config), "--model_name", NAME)
+    graphrt("--remove_from_config", "--config_path", str(config), "--model_name", NAME)
     assert json.loads(config.read_text()) == {"model_config_list": []}
 
 
@@ -121,7 +109,7 @@ def test_a_killed_pull_leaves_no_model_and_the_next_one_goes_on(
     assert not (part / "acme").exists()
     hub.faults.stuck_at = None
     hub.reads.clear()
-    done = run("pull", NAME)
+    done = graphrt("pull", NAME)
     assert done.returncode == 0, done.stderr
     assert ("openvino_model.bin", "bytes=3000000-") in hub.reads
 
@@ -145,7 +133,7 @@ def test_a_disk_that_fills_up_is_named_and_the_next_pull_goes_on(
     assert "Traceback" not in failed.stderr
     assert not (tmp_path / "models" / "acme").exists()
     hub.reads.clear()
-    assert run("pull", NAME).returncode == 0
+    assert graphrt("pull", NAME).returncode == 0
     assert ("openvino_model.bin", f"bytes={limit}-") in hub.reads
 
 
@@ -162,7 +150,7 @@ def test_a_disk_that_fills_up_is_named_and_the_next_pull_goes_on(
     ],
 )
 def test_wrong_pulls_say_what_is_wrong(hub: LoopbackHub, words: list[str], message: str) -> None:
-    done = run(*words)
+    done = graphrt(*words)
     assert done.returncode in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -185,7 +173,7 @@ def test_a_draft_model_is_pulled_with_the_model_and_answers_with_it(
     hub.repositories["acme/draft"] = {
         path.name: path.read_bytes() for path in draft.iterdir() if path.is_file()
     }
-    done = run("pull", NAME, "--draft_source_model", "acme/draft")
+    done = graphrt("pull", NAME, "--draft_source_model", "acme/draft")
     assert done.returncode == 0, done.stderr
     graph = tmp_path / "models" / NAME / "graph.pbtxt"
     assert 'draft_models_path: "../draft"' in graph.read_text()

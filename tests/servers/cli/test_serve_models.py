@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from bench.gguf_file import write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
-from tests.patience import PATIENCE
-from tests.servers.cli.process import COMMAND, environment
+from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
 
@@ -25,14 +23,7 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def refused(*words: str | Path) -> str:
     """Return the standard error of a `graphrt serve` that does not start."""
-    done = subprocess.run(
-        [*COMMAND, "serve", "--rest_port", "auto", *map(str, words)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = graphrt("serve", "--rest_port", "auto", *words)
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
     return done.stderr
