@@ -47,7 +47,7 @@ $(SERVE_READY): requirements.lock pyproject.toml
 $(READY): requirements-dev.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install --no-deps --no-compile -r requirements-dev.lock
-	$(PIP) install --no-deps --no-build-isolation -e .
+	$(PIP) install --no-deps -e .
 	touch $(READY) $(SERVE_READY)
 
 # Tests, from the fastest (tests/tiers.py) ---------------------------------------------------------
