@@ -27,8 +27,8 @@ class RouterCalculator(Calculator):
 
     Inputs:
         REQUEST (GenerationRequest)
-        LABEL (string, optional): a class of the request, by a classifier of the graph's author;
-            with the request's timestamp.
+        LABEL (str, optional): a class of the request, from a RequestLabelCalculator or a node of
+            the author's own; with the request's timestamp.
     Outputs: REQUEST:i (GenerationRequest): one for each route, in their order.
     Input side packets: LLM_NODE_RESOURCES (optional): the models, for their queues.
     Options (graphrt.RouterOptions):

@@ -14,7 +14,11 @@ from calculators.text_models.model_options import compiled_entry
 from graph_runtime import NodePlan, NodeResource, ResourceSettings
 
 RESOURCES_TAG: Final = "TEXT_CLASSIFICATION_NODE_RESOURCES"
-_NAMES: Final = ("TextClassificationCalculatorOV", "TextClassificationCalculator")
+_NAMES: Final = (
+    "TextClassificationCalculatorOV",
+    "TextClassificationCalculator",
+    "RequestLabelCalculator",
+)
 
 
 class TextClassificationResourceInitializer:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def _register(registry: Registry) -> None:
+    from calculators.text_classification.request_label_calculator import RequestLabelCalculator
     from calculators.text_classification.resources import TextClassificationResourceInitializer
     from calculators.text_classification.text_classification_calculator import (
         TextClassificationCalculator,
@@ -28,6 +29,7 @@ def _register(registry: Registry) -> None:
 
     registry.register_calculator(TextClassificationCalculatorOV)
     registry.register_calculator(TextClassificationCalculator)
+    registry.register_calculator(RequestLabelCalculator)
     registry.register_resource_initializer(TextClassificationResourceInitializer())
 
 
