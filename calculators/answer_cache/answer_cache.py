@@ -9,6 +9,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from calculators.answer_cache.kept_answer import KeptAnswer
+from calculators.answer_cache.similar_questions import Question, SimilarQuestions
 from calculators.language import GenerationRequest
 from calculators.language.delta import ResolvedSampling
 
@@ -61,11 +62,19 @@ class AnswerCache:
 
     Attributes:
         bytes: the size of all answers, roughly.
+        similar: compares questions by meaning; None: only equal ones are known again.
     """
 
     unavailable_reason = ""
 
-    def __init__(self, max_bytes: int, max_seconds: float, *, keeps_samples: bool) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        max_seconds: float,
+        *,
+        keeps_samples: bool,
+        similar: SimilarQuestions | None = None,
+    ) -> None:
         """``max_seconds``: the age up to which an answer is given again; 0 is without end.
 
         ``keeps_samples``: keep answers that are drawn at random, too.
@@ -73,6 +82,7 @@ class AnswerCache:
         self._max_bytes = max_bytes
         self._max_seconds = max_seconds
         self._keeps_samples = keeps_samples
+        self.similar = similar
         self._lock = threading.Lock()
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._flights: dict[bytes, Flight] = {}
@@ -95,8 +105,22 @@ class AnswerCache:
             self._entries.move_to_end(key)
             return entry.answer
 
-    def keep(self, key: bytes, answer: KeptAnswer) -> None:
-        """Keep an answer; the ones that were not used for longest make room for it."""
+    def find_similar(self, question: Question) -> tuple[KeptAnswer, float] | None:
+        """Return the answer to the nearest question, and the cosine; None if none is near."""
+        assert self.similar is not None
+        with self._lock:
+            nearest = self.similar.nearest(question)
+        if nearest is None:
+            return None
+        key, score = nearest
+        answer = self.find(key)
+        return None if answer is None else (answer, score)
+
+    def keep(self, key: bytes, answer: KeptAnswer, question: Question | None = None) -> None:
+        """Keep an answer; the ones that were not used for longest make room for it.
+
+        ``question``: by which it is found for similar ones, too.
+        """
         size = answer.size
         if size > self._max_bytes:
             return
@@ -107,9 +131,13 @@ class AnswerCache:
                 self._drop(next(iter(self._entries)))
             self._entries[key] = _Entry(answer, monotonic())
             self.bytes += size
+            if self.similar is not None and question is not None:
+                self.similar.add(key, question)
 
     def _drop(self, key: bytes) -> None:
         self.bytes -= self._entries.pop(key).answer.size
+        if self.similar is not None:
+            self.similar.forget(key)
 
     def depart(self, key: bytes) -> Flight | None:
         """Begin to answer a request; returns the flight to wait for if another one does so."""
@@ -147,6 +175,8 @@ class AnswerCache:
 
     async def close(self) -> None:
         """Forget everything."""
+        if self.similar is not None:
+            await self.similar.embedder.close()
         with self._lock:
             self._entries.clear()
             self.bytes = 0

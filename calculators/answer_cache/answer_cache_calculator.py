@@ -10,6 +10,7 @@ from calculators.answer_cache.answer_cache import AnswerCache
 from calculators.answer_cache.kept_answer import AnswerRecorder
 from calculators.answer_cache.request_key import may_be_kept, request_key
 from calculators.answer_cache.resources import OPTIONS, TAG
+from calculators.answer_cache.similar_questions import Question
 from calculators.language import Api, Deltas, GenerationRequest
 from graph_runtime import (
     Calculator,
@@ -46,7 +47,9 @@ class AnswerCacheCalculator(Calculator):
         DELTAS (Deltas): the answers.
     Input side packets: ANSWER_CACHE: the cache, which all runs of the graph share. The node needs a
         name.
-    Options (graphrt.AnswerCacheOptions): max_bytes, max_seconds, samples.
+    Options:
+        graphrt.AnswerCacheOptions: max_bytes, max_seconds, samples, similarity.
+        mediapipe.EmbeddingsCalculatorOVOptions: the model that compares questions, with similarity.
 
     ::
 
@@ -91,6 +94,7 @@ class AnswerCacheCalculator(Calculator):
         self._key: bytes | None = None
         self._recorder: AnswerRecorder | None = None
         self._has_departed = False
+        self._question: Question | None = None
 
     def process(self, cc: CalculatorContext) -> Awaitable[None] | None:
         if not cc.is_empty(self.made):
@@ -103,6 +107,11 @@ class AnswerCacheCalculator(Calculator):
 
     async def _look_up(self, cc: CalculatorContext, request: GenerationRequest) -> None:
         key = await self._key_of(request) if may_be_kept(request) else None
+        self._question = None
+        if key is not None and self._cache.similar is not None and self._cache.find(key) is None:
+            self._question = await self._cache.similar.question_of(request)
+            if self._question is not None and self._answers_similar(cc, request, self._question):
+                return
         while key is not None:
             kept = self._cache.find(key)
             if kept is not None:
@@ -120,6 +129,20 @@ class AnswerCacheCalculator(Calculator):
         self._key = key
         self._recorder = AnswerRecorder(_BLANK) if key is not None else None
         self._ask(cc, request)
+
+    def _answers_similar(
+        self, cc: CalculatorContext, request: GenerationRequest, question: Question
+    ) -> bool:
+        """Give the kept answer to a similar question, if there is one."""
+        found = self._cache.find_similar(question)
+        if found is None:
+            return False
+        kept, score = found
+        if request.record is not None:
+            # Not the questions: no prompt is logged or traced.
+            request.record.note_route(cc.node_name, f"similar by {score:.3f}")
+        self._send(cc, kept.played_for(request))
+        return True
 
     async def _key_of(self, request: GenerationRequest) -> bytes | None:
         try:
@@ -147,14 +170,14 @@ class AnswerCacheCalculator(Calculator):
         if recorder.kept is not None and begun is not None and key is not None:
             sampling = begun.sampling
             if self._cache.is_repeatable(begun.request, sampling):
-                self._cache.keep(key, recorder.kept)
+                self._cache.keep(key, recorder.kept, self._question)
         self._land()
 
     def _land(self) -> None:
         if self._has_departed and self._key is not None:
             self._cache.land(self._key)
         self._has_departed = False
-        self._key = self._recorder = None
+        self._key = self._recorder = self._question = None
 
     def _send(self, cc: CalculatorContext, packet: Deltas) -> None:
         time = max(cc.time, self._next)

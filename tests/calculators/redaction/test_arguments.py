@@ -41,7 +41,13 @@ def _redacted_value(value: Any) -> Any:
 
 _TEXTS = st.text('abc "\\\n1\U0001f600é', max_size=8)
 _VALUES = st.recursive(
-    st.one_of(_TEXTS, st.integers(), st.floats(allow_nan=False), st.booleans(), st.none()),
+    st.one_of(
+        _TEXTS,
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.booleans(),
+        st.none(),
+    ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
     max_leaves=8,
 )

@@ -129,8 +129,8 @@ def test_packets_that_a_node_holds_at_the_end_are_told(place: Path) -> None:
     first, _, last = done.stderr.strip().partition("\n")
     assert 'warning: graph.pbtxt: node "loop": waits for "number" together with "again"' in first
     assert last == (
-        'warning: the run is over, and node "loop" holds "number" and waits for "again", which '
-        'node "PassThroughCalculator" has not settled'
+        'warning: the run is over, and node "loop" holds "number" at 0 and waits for "again", '
+        'which node "PassThroughCalculator" has not settled beyond Timestamp::PreStream()'
     )
 
 
