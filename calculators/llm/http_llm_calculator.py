@@ -136,7 +136,7 @@ class HttpLLMCalculator(Calculator):
     ) -> tuple[bool, Answer]:
         """Parse, render, tokenize and submit a request; the first value: is it a stream?"""
         servable = self._servable
-        # In one pass, so that of several errors the first one is told.
+        # In one pass, so that the first of several errors is reported.
         checked = endpoint.parse(payload.parsed_json, servable.limits.request, servable.defaults)
         request: GenerationRequest = neutral_request(
             checked,

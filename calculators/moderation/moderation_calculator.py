@@ -248,7 +248,7 @@ class ModerationCalculator(Calculator):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a node refuses, and how.
+    """The rules of a node, and the form of its refusals.
 
     Attributes:
         window: the characters that the classifier judges at a time; None without one.

@@ -32,7 +32,7 @@ class Channel(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What is redacted, and how.
+    """The patterns of a node, their mask and channels.
 
     Attributes:
         channels: the texts that are redacted; others are passed on.

@@ -31,7 +31,7 @@ _COUNTED: Final = 2048
 
 
 class Progress(NamedTuple):
-    """How far the making of an index is.
+    """The progress of making an index.
 
     Attributes:
         files: files that are done, of `all_files`.

@@ -141,7 +141,7 @@ class FunctionProcess:
 
 
 class PrintedText(io.TextIOBase):
-    """What a function prints: the beginning is kept for the log, and too much ends the call."""
+    """Output of a function: the beginning is kept for the log, and too much ends the call."""
 
     def __init__(self) -> None:
         self.text = ""

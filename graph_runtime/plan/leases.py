@@ -27,7 +27,7 @@ class NodeResource(Protocol):
 
 
 class Identity(NamedTuple):
-    """What a resource is made of.
+    """The parts of which a resource is made.
 
     Attributes:
         maker: the class of the initializer. A module that is imported again has another class, and

@@ -197,7 +197,7 @@ class _Check:
 
 
 def _join_hint(node: NodePlan, places: list[int]) -> str:
-    """How to join these inputs. A type of packets may name the calculator: ``joined_by``."""
+    """Advice on joining these inputs. A type of packets may name the calculator: ``joined_by``."""
     kinds = [kind for place in places for kind in node.input_types[place].root().types]
     joins = {getattr(kind, "joined_by", "") for kind in kinds}
     return f"join them by a {joins.pop()}" if len(joins) == 1 and "" not in joins else _IMMEDIATE

@@ -84,7 +84,7 @@ def server(child_program: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def facts(server: Serving) -> Facts:
-    """What all clients saw, by model and question."""
+    """Answers that all clients saw, by model and question."""
     questions = [
         ("moderation", "You are an idiot"),
         ("moderation", "Tell me about project bluebird"),

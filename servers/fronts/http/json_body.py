@@ -10,7 +10,7 @@ two off, and integers past 64 bits silently become floats.
 
 The parse holds the GIL throughout, so a thread would not free the event loop: the limits on size
 and elements do (measured: 30 us for 11 KB of chat, 35 ms for 8 MiB of text or 100,000 floats).
-rapidjson takes twice as long for ``bytes``, which is why it gets a ``str``.
+rapidjson takes twice as long for ``bytes``, so it gets a ``str``.
 """
 
 from __future__ import annotations

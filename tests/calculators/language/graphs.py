@@ -31,7 +31,7 @@ MESSAGES = "/v3/messages"
 
 @dataclass
 class Told:
-    """What a client gets: packets, and the error of the run if it failed."""
+    """The client's view: packets, and the error of the run if it failed."""
 
     packets: list[str]
     error: GraphError | None = None
