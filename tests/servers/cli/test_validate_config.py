@@ -185,7 +185,7 @@ class Needy(Calculator):
     [
         (
             loop_with('models_path: "nowhere"'),
-            'g/graph.pbtxt:3:1: error: node "LLMExecutor": models_path: "nowhere" does not exist;',
+            'g/graph.pbtxt:4:1: error: node "LLMExecutor": models_path: "nowhere" does not exist;',
         ),
         (
             loop_with('models_path: "./"'),
@@ -360,7 +360,7 @@ def test_an_llm_node_without_a_sync_set_is_refused(tmp_path: Path) -> None:
     start = graph.index("  input_stream_handler {")
     config_with(tmp_path, {"a": graph[:start] + "}\n"})
     (found,) = findings_in(tmp_path, "a/graph.pbtxt")
-    assert (found["line"], found["node"]) == (3, "LLMExecutor")
+    assert (found["line"], found["node"]) == (4, "LLMExecutor")
     assert "it would never run" in str(found["message"])
     assert 'sync_set { tag_index: "LOOPBACK:0" }' in str(found["hint"])
 
@@ -381,7 +381,7 @@ def test_options_of_nodes_are_checked_without_a_config_too(
     text = loop_with(options.replace("DEMO", str(DEMO)))
     (tmp_path / "graph.pbtxt").write_text(text)
     (found,) = findings_in(tmp_path, "graph.pbtxt")
-    assert (found["line"], found["node"]) == (3, "LLMExecutor")
+    assert (found["line"], found["node"]) == (4, "LLMExecutor")
     assert told in str(found["message"])
 
 
