@@ -1,0 +1,386 @@
+// Made by `python -m servers.page.typescript` from servers/page/events.py. Do not edit.
+
+/**
+ * Event ``hello``: the first of a stream, and again when a watched graph is loaded anew.
+ *
+ * Attributes:
+ *     v: the version of these events.
+ *     server: name and version.
+ *     now_us: the present time of the clock of all other times.
+ *     hz: the highest number of ``graph`` events per second and graph.
+ *     contents, edit, control: the server shows contents, checks and tries other graphs, and lets
+ *         clients load and unload.
+ *     graphs: the watched graphs that are loaded.
+ */
+export interface Hello {
+  v: number
+  server: string
+  now_us: number
+  hz: number
+  contents: boolean
+  edit: boolean
+  control: boolean
+  graphs: Record<string, GraphShape>
+}
+
+/**
+ * The nodes and streams of a loaded graph. `GraphCounts` names them by their index here.
+ *
+ * Attributes:
+ *     revision: changes whenever the graph is loaded again; counters then begin at 0.
+ *     nodes: names of nodes with subgraphs expanded, in the order of the plan.
+ *     streams: names of streams: those of the graph's inputs first.
+ */
+export interface GraphShape {
+  revision: string
+  nodes: string[]
+  streams: string[]
+}
+
+/**
+ * Event ``servables``: all that is configured, first and when something has changed.
+ */
+export interface Servables {
+  servables: ServableNow[]
+}
+
+/**
+ * A graph, or a version of a plain model.
+ *
+ * Attributes:
+ *     state: as in ``GET /v1/config``, and FAILED and ON_DEMAND, which it shows as others.
+ *     phase, percent: the step of loading, and how much of the expected work is done; "" and 0
+ *         unless it is loading.
+ *     reason: why it failed, or cannot answer now.
+ *     since: when it was loaded, Unix time in seconds; 0 if it never was.
+ *     place: where in its file the reason is.
+ *     in_flight, limit: requests now, and the most at a time; None if there is no limit.
+ *     memory_bytes: of its processes; None if unknown.
+ *     task: the name of its task; "" for graphs of authors of their own, and for plain models.
+ *     replaced_by_failed: why newer files could not be loaded, so that this one goes on; "" if
+ *         they could.
+ */
+export interface ServableNow {
+  name: string
+  kind: "graph" | "model"
+  version: string
+  state: "AVAILABLE" | "END" | "FAILED" | "LOADING" | "ON_DEMAND" | "START" | "UNLOADING"
+  phase: string
+  percent: number
+  reason: string
+  since: number
+  place: FilePlace | null
+  in_flight: number
+  limit: number | null
+  memory_bytes: number | null
+  task: string
+  adapters: string[]
+  replaced_by_failed: string
+}
+
+/**
+ * A place in a file, without its directory. Lines and columns begin at 1.
+ */
+export interface FilePlace {
+  file: string
+  line: number
+  column: number
+}
+
+/**
+ * Event ``graph``: the changes of a watched graph since the event before.
+ *
+ * Attributes:
+ *     g: the graph's name.
+ *     t_us: when this was counted.
+ *     runs, ended, failed: runs now, all that have ended, and those of them that failed.
+ *     throttled: streams into the graph, and nodes without inputs, that a full queue holds back.
+ *     n: changed nodes by their index in `GraphShape.nodes`.
+ *     s: changed streams by their index in `GraphShape.streams`.
+ */
+export interface GraphCounts {
+  g: string
+  t_us: number
+  runs: number
+  ended: number
+  failed: number
+  throttled: string[]
+  n: Record<string, NodeCounts>
+  s: Record<string, StreamCounts>
+}
+
+/**
+ * A node, summed over all runs of its graph, ended ones and running ones.
+ *
+ * Attributes:
+ *     c: calls of open, process and close.
+ *     b: time in calls in microseconds. Waiting of coroutines is included, and overlapping calls
+ *         count each.
+ *     f: runs in which it is being called.
+ *     q: packets that wait in its inputs.
+ *     w: runs in which it waits for more input while some is there.
+ *     e: runs that it has failed.
+ *     h: pairs of a bucket of call times and its count since somebody began to look; only buckets
+ *         that have changed. Bucket 0 ends at 1.024 us; each later one is half an octave.
+ */
+export interface NodeCounts {
+  c: number
+  b: number
+  f: number
+  q: number
+  w: number
+  e: number
+  h: [number, number][]
+}
+
+/**
+ * A stream, summed over all runs of its graph.
+ *
+ * Attributes:
+ *     p: packets.
+ *     q: the longest queue of its receivers now.
+ *     full: runs in which a queue of it is full and holds a source back.
+ */
+export interface StreamCounts {
+  p: number
+  q: number
+  full: number
+}
+
+/**
+ * Event ``engine``: the engine of a language model's node.
+ *
+ * Attributes:
+ *     running, waiting: requests in the present step, and those that are not begun.
+ *     cache: the used fraction of the cache, from 0 to 1.
+ *     cache_bytes: its size.
+ *     generated: tokens of prompts' answers since the node was loaded.
+ *     up: the process is there.
+ *     restarts: how often it was started again.
+ */
+export interface EngineNow {
+  g: string
+  node: string
+  running: number
+  waiting: number
+  cache: number
+  cache_bytes: number
+  generated: number
+  up: boolean
+  restarts: number
+}
+
+/**
+ * Event ``request``: a request has begun, has its first token, or has ended.
+ *
+ * Attributes:
+ *     id: its ``x-request-id``.
+ *     g: the model that it names; "" until that is known.
+ *     op: the method and path, ``POST /v3/chat/completions``.
+ *     began_us: when its headers were complete.
+ *     ms: the time since then.
+ *     status: as sent; 0 before the end; a word for gRPC.
+ *     wait_ms: from its arrival at the engine's queue to the first token, prompt included; None
+ *         without a language model.
+ *     ttft_ms: from the arrival at the node to the first token.
+ *     tpot_ms: the mean time between tokens after the first.
+ *     in: tokens of prompts.
+ *     out: generated tokens.
+ *     followed: ``GET /v1/requests/{id}`` has its timeline.
+ *     error: a word or sentence about its failure, which repeats nothing of the request.
+ *     skipped: how many events of other requests were left out before this one.
+ */
+export interface RequestNow {
+  id: string
+  g: string
+  op: string
+  at: "begin" | "end" | "first_token"
+  began_us: number
+  ms: number
+  status: number | string
+  wait_ms: number | null
+  ttft_ms: number | null
+  tpot_ms: number | null
+  in: number
+  out: number
+  followed: boolean
+  error: string
+  skipped: number
+}
+
+/**
+ * Event ``packets``: the last packets of a focused node, twice a second at most.
+ */
+export interface LastPackets {
+  g: string
+  node: string
+  last: PacketSeen[]
+}
+
+/**
+ * A packet that a node received or sent.
+ *
+ * Attributes:
+ *     s: the stream.
+ *     ts: the timestamp; a name for special ones.
+ *     type: the name of the value's class.
+ *     bytes: the size of a text or of an array's data; None for others.
+ *     shape, dtype: of an array.
+ *     value: the value as text, cut; None unless contents are shown.
+ */
+export interface PacketSeen {
+  s: string
+  ts: number | string
+  type: string
+  bytes: number | null
+  shape: number[] | null
+  dtype: string | null
+  value: string | null
+}
+
+/**
+ * Event ``end``: the server ends the stream.
+ */
+export interface End {
+  reason: "draining"
+}
+
+/**
+ * ``GET /v1/graphs/{name}``.
+ *
+ * Attributes:
+ *     revision: as in `GraphShape`.
+ *     file: the name of its file.
+ *     description: what ``graphrt describe --format json`` prints.
+ *     layout: places of nodes and lines.
+ *     places: where each node stands in the file, by its name.
+ *     text: the file; None unless contents are shown.
+ */
+export interface GraphView {
+  name: string
+  revision: string
+  file: string
+  description: Record<string, unknown>
+  layout: Record<string, unknown>
+  places: Record<string, FilePlace>
+  text: string | null
+}
+
+/**
+ * ``GET /v1/graphs/{name}/nodes/{node}``.
+ *
+ * Attributes:
+ *     options: in the text form of protobuf.
+ *     docs: the page of the calculator, as ``graphrt calculators NAME --format json`` prints it.
+ *     waits: the oldest running runs, 8 at most.
+ *     last: the last packets, if a live stream focuses on the node.
+ *     errors: the last runs that it has failed, 8 at most.
+ */
+export interface NodeView {
+  name: string
+  calculator: string
+  options: string
+  docs: Record<string, unknown> | null
+  waits: Waiting[]
+  last: PacketSeen[]
+  errors: NodeError[]
+}
+
+/**
+ * A run of a graph in which a node waits.
+ *
+ * Attributes:
+ *     seconds: since the run began.
+ *     state: of the node.
+ *     reasons: in words; empty if the node does not wait.
+ */
+export interface Waiting {
+  seconds: number
+  state: string
+  reasons: string[]
+}
+
+/**
+ * A run that a node has failed. ``text`` is "" unless contents are shown.
+ */
+export interface NodeError {
+  t_us: number
+  code: string
+  text: string
+}
+
+/**
+ * The body of ``POST /v1/graphs/{name}/follow``: one of the two.
+ *
+ * Attributes:
+ *     next: the number of coming requests of the graph to follow, 1 to 16.
+ *     request_id: the ``x-request-id`` of a coming request.
+ */
+export interface FollowRequest {
+  next?: number
+  request_id?: string
+}
+
+/**
+ * The answer to it: requests that are going to be followed.
+ */
+export interface Following {
+  graph: string
+  next: number
+  request_ids: string[]
+}
+
+/**
+ * ``GET /v1/requests/{id}``: a followed request. Times are since it began.
+ *
+ * Attributes:
+ *     status: 0 while it runs.
+ *     packets: stream, timestamp, when it was sent, producer ("" for the graph's inputs) and
+ *         receiver.
+ */
+export interface Timeline {
+  id: string
+  graph: string
+  began_us: number
+  ended_us: number
+  status: number | string
+  nodes: NodeCalls[]
+  packets: ([string, number | string, number, string, string])[]
+  generations: Generation[]
+}
+
+/**
+ * The calls of one node in a followed request.
+ *
+ * Attributes:
+ *     calls: begin and end in microseconds since the request began, the method, the timestamp.
+ *     cut: how many calls are left out: the earliest ones.
+ */
+export interface NodeCalls {
+  name: string
+  calls: ([number, number, string, number | string])[]
+  cut: number
+}
+
+/**
+ * A language model's part of a followed request; times in microseconds, 0: not reached.
+ */
+export interface Generation {
+  node: string
+  submitted_us: number
+  first_token_us: number
+  ended_us: number
+  in: number
+  out: number
+}
+
+/** The data of events by the name in their `event:` line. */
+export interface LiveEvents {
+  hello: Hello
+  servables: Servables
+  graph: GraphCounts
+  engine: EngineNow
+  request: RequestNow
+  packets: LastPackets
+  end: End
+}
