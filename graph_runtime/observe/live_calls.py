@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graph_runtime import timestamp as ts
 from graph_runtime.packet import EMPTY, Packet
@@ -114,11 +114,19 @@ def describe_packet(stream: str, packet: Packet, longest_value: int = 0) -> Seen
     elif isinstance(value, (bool, int, float)):
         shown = str(value)[:longest_value] if abs(value) < 1 << 64 else None
     else:
-        nbytes, dims = getattr(value, "nbytes", None), getattr(value, "shape", None)
-        if isinstance(nbytes, int) and isinstance(dims, tuple):
-            size, shape = nbytes, dims
-            dtype = str(getattr(value, "dtype", ""))
+        size, shape, dtype = _array_of(value)
     if not longest_value:
         shown = None
     time = ts.SPECIAL_NAMES.get(packet.time, packet.time)
     return SeenPacket(stream, time, type(value).__name__, size, shape, dtype, shown)
+
+
+def _array_of(value: Any) -> tuple[int | None, tuple[int, ...] | None, str | None]:
+    """Return bytes, shape and element type of an array; None for other objects."""
+    try:
+        size, shape = value.nbytes, value.shape
+        if isinstance(size, int) and isinstance(shape, tuple):
+            return size, shape, str(getattr(value, "dtype", ""))
+    except Exception:  # a property of an author's class may raise anything
+        pass
+    return None, None, None

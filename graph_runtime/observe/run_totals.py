@@ -63,6 +63,21 @@ class Failure(NamedTuple):
     text: str
 
 
+class _Begun(NamedTuple):
+    """A run that goes on.
+
+    Attributes:
+        time: of its begin, by ``time.perf_counter_ns``.
+        counters, before: the counters of its graph, and their values at the begin.
+        own: the observer of this run alone.
+    """
+
+    time: int
+    counters: Mapping[str, Counter]
+    before: Mapping[str, int]
+    own: CallObserver | None
+
+
 class GraphNow:
     """The state of all runs of a graph at one moment; see `RunTotals.look`.
 
@@ -79,7 +94,7 @@ class GraphNow:
         waiting: runs in which the node has packets and waits for others, or waits to be opened.
         packets: packets sent on the stream, in ended runs and running ones.
         queued_on: packets of the stream that wait at its receivers.
-        full: runs in which a full queue of the stream holds something back.
+        full: full queues of the stream, over all runs, that hold something back.
         throttled: names of the graph inputs, and of nodes without inputs, that are held back.
     """
 
@@ -144,10 +159,7 @@ class RunTotals:
         self.failed = 0
         self.failures: deque[Failure] = deque(maxlen=KEPT_FAILURES)
         self._observer: CallObserver | None = None
-        #: Each with the counters of its graph, their values at the start, and its own observer.
-        self._running: dict[
-            Run, tuple[Mapping[str, Counter], Mapping[str, int], CallObserver | None]
-        ] = {}
+        self._running: dict[Run, _Begun] = {}
         self._dropping = [
             place for place, node in enumerate(plan.nodes) if node.handler_class.may_drop
         ]
@@ -170,9 +182,9 @@ class RunTotals:
     @observer.setter
     def observer(self, observer: CallObserver | None) -> None:
         self._observer = observer
-        for run, (_, _, own) in tuple(self._running.items()):
+        for run, begun in tuple(self._running.items()):
             with run.driver.lock:
-                run.driver.tracer = both(own, observer)
+                run.driver.tracer = both(begun.own, observer)
 
     def begin(
         self, run: Run, counters: Mapping[str, Counter], own: CallObserver | None = None
@@ -182,7 +194,7 @@ class RunTotals:
         ``own`` is the observer of this run alone.
         """
         before = {name: each.value for name, each in counters.items()} if counters else _NONE
-        self._running[run] = (counters, before, own)
+        self._running[run] = _Begun(perf_counter_ns(), counters, before, own)
         return both(own, self._observer)
 
     def end(self, run: Run, counters: Mapping[str, Counter]) -> None:
@@ -203,7 +215,7 @@ class RunTotals:
         for place in self._dropping:
             self.nodes[place].dropped += nodes[place].handler.dropped
         if counters:
-            _add_gained(self.counters, counters, begun[1])
+            _add_gained(self.counters, counters, begun.before)
 
     def now(self) -> tuple[list[NodeTotal], dict[str, int]]:
         """`nodes` and `counters`, including the runs that are still going on.
@@ -212,7 +224,7 @@ class RunTotals:
         """
         nodes = [each.copy() for each in self.nodes]
         counters = dict(self.counters)
-        for run, (live, before, _) in tuple(self._running.items()):
+        for run, (_, live, before, _) in tuple(self._running.items()):
             for total, node in zip(nodes, run.scheduler.nodes, strict=True):
                 total.calls += node.calls
                 total.time_ns += node.time_ns
@@ -230,9 +242,9 @@ class RunTotals:
                 lengths[place] += sum(len(stream.queue) for stream in node.inputs)
         return lengths
 
-    def running(self) -> tuple[Run, ...]:
-        """The runs that go on, the oldest first."""
-        return tuple(self._running)
+    def running(self) -> list[tuple[Run, int]]:
+        """The runs that go on with the times of their begins, the oldest first."""
+        return [(run, begun.time) for run, begun in tuple(self._running.items())]
 
     def look(self) -> GraphNow:
         """Sum up all runs. Takes some microseconds per run of 20 nodes, and no lock.
@@ -241,7 +253,7 @@ class RunTotals:
         slightly different times. No counter is ever smaller than in an earlier call.
         """
         now = GraphNow(self)
-        running = self.running()
+        running = tuple(self._running)
         now.runs = len(running)
         throttled: set[int] = set()
         calls, time_ns, in_flight = now.calls, now.time_ns, now.in_flight
