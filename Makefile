@@ -26,10 +26,10 @@ COVERAGE = $(if $(FULL),--cov --cov-report=term)
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks \
-	soak fuzz hostile peers models wheel release lock clean
+	page page-check soak fuzz hostile peers models wheel release lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 serve: $(SERVE_READY) ## install what a server needs into .venv, serve CONFIG on REST_PORT
 	$(BIN)/graphrt serve $(CONFIG) --rest_port $(REST_PORT)
@@ -101,6 +101,15 @@ check: lint types imports full ## lint, types, imports and full: what CI runs
 
 hooks: $(READY) ## let git run lint and imports before each commit
 	$(BIN)/pre-commit install
+
+# Of the versions in page/package-lock.json and page/.nvmrc; nothing of packages runs at installation.
+page: ## build the page at `/` from page/ into servers/page/static, with node
+	cd page && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+
+page-check: page ## types, rules and tests of the page, and that its committed build is that of its sources
+	cd page && npm run check && npm run lint && npm test
+	git diff --exit-code -- servers/page/static page/THIRD_PARTY_NOTICES.txt
+	test -z "$$(git status --porcelain -- servers/page/static)"
 
 wheel: $(READY) ## build the wheel and try it in an empty environment, with packages of PyPI
 	$(BIN)/python -m tests.release.fresh_environment $(WORDS)
