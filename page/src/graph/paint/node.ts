@@ -425,7 +425,7 @@ function paintRing(context: CanvasRenderingContext2D, node: DrawnNode, scene: Sc
   const { palette, view } = scene
   const gap = scene.focused === node.id ? 3.5 / view.k : 1.5 / view.k
   context.strokeStyle = palette.accent
-  context.lineWidth = 2 / view.k
+  context.lineWidth = (scene.focused === node.id ? 2 : 1.5) / view.k
   context.beginPath()
   context.roundRect(
     node.x - gap,
