@@ -12,9 +12,9 @@ from graph_runtime.engine.run import Run
 from graph_runtime.language.names import canonical_names
 from graph_runtime.observe.statistics import node_statistics
 from graph_runtime.plan.plan import NodePlan
-from servers.cli.drawing.description import describe_graph
-from servers.cli.drawing.diagram import make_diagram
-from servers.cli.drawing.layout import lay_out
+from servers.drawing.description import describe_graph
+from servers.drawing.diagram import make_diagram
+from servers.drawing.layout import lay_out
 from servers.page.events import FilePlace, GraphView, NodeError, NodeView, Waiting
 from servers.page.live_graph import LiveGraph, ShownGraph
 
