@@ -196,7 +196,14 @@ function paintPort(
   )
   const here = wire && scene.now.wires.get(wire.id)
   if (here && here.queued > 0)
-    paintQueue(context, node.x + PAD + widthOf(context, label) + 7, port.y, here.queued, here.isFull, palette)
+    paintQueue(
+      context,
+      node.x + PAD + widthOf(context, label) + 7,
+      port.y,
+      here.queued,
+      here.isFull,
+      palette,
+    )
 }
 
 /** Under a port at the top or above one at the bottom, within the column of the port. */
