@@ -98,7 +98,8 @@ function wrongInSchema(schema: unknown, place: string): string {
   if (unknown !== undefined) {
     return `${place}: "type" is ${JSON.stringify(unknown)}; there are ${TYPES.join(", ")}`
   }
-  if (required !== undefined && !Array.isArray(required)) return `${place}: "required" must be a list`
+  if (required !== undefined && !Array.isArray(required))
+    return `${place}: "required" must be a list`
   if (properties !== undefined) {
     if (typeof properties !== "object" || properties === null || Array.isArray(properties)) {
       return `${place}: "properties" must be an object`
@@ -118,7 +119,8 @@ function wrongInSchema(schema: unknown, place: string): string {
  */
 export function misfits(answer: string, schema: string): string[] {
   const fault = jsonFault(answer)
-  if (fault || !answer.trim()) return [`The answer is not JSON: ${fault?.message ?? "it is empty"}.`]
+  if (fault || !answer.trim())
+    return [`The answer is not JSON: ${fault?.message ?? "it is empty"}.`]
   const validator = new Validator(JSON.parse(schema) as Schema, "2020-12", false)
   const { valid, errors } = validator.validate(JSON.parse(answer))
   if (valid) return []
@@ -130,5 +132,8 @@ export function misfits(answer: string, schema: string): string[] {
   )
   return leaves
     .slice(0, 4)
-    .map(({ instanceLocation, error }) => `${instanceLocation.replace(/^#\/?/, "") || "the answer"}: ${error}`)
+    .map(
+      ({ instanceLocation, error }) =>
+        `${instanceLocation.replace(/^#\/?/, "") || "the answer"}: ${error}`,
+    )
 }

@@ -39,7 +39,10 @@ export function blocksOf(text: string): Token[] {
  * words; it works under Trusted Types by its own policy.
  */
 export function renderedBlock(block: Token): DocumentFragment {
-  const fragment = DOMPurify.sanitize(marked.parser([block]), ALLOWED) as unknown as DocumentFragment
+  const fragment = DOMPurify.sanitize(
+    marked.parser([block]),
+    ALLOWED,
+  ) as unknown as DocumentFragment
   for (const link of fragment.querySelectorAll("a")) {
     if (link.hasAttribute("href")) {
       link.rel = "noopener noreferrer"

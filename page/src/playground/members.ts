@@ -120,7 +120,8 @@ function bound(value: number | undefined): number | undefined {
 export function boundsOf({ lowest, highest, isAbove, isBelow }: Member): string {
   const low = lowest === undefined ? "" : isAbove ? `above ${lowest}` : `${lowest}`
   const high = highest === undefined ? "" : isBelow ? `below ${highest}` : `${highest}`
-  if (low && high) return isAbove || isBelow ? `${low}, ${isBelow ? "" : "at most "}${high}` : `${low} to ${high}`
+  if (low && high)
+    return isAbove || isBelow ? `${low}, ${isBelow ? "" : "at most "}${high}` : `${low} to ${high}`
   if (low) return isAbove ? low : `${low} or more`
   return high && (isBelow ? high : `${high} or less`)
 }
@@ -140,7 +141,12 @@ export function typedValue(member: Member, text: string): Typed {
     case "text":
       return { value: text }
     case "list":
-      return { value: text.split("\n").filter((line) => line !== "").map(listItem(member)) }
+      return {
+        value: text
+          .split("\n")
+          .filter((line) => line !== "")
+          .map(listItem(member)),
+      }
     default:
       return typedNumber(member, trimmed)
   }

@@ -32,7 +32,13 @@ export function servablesFrom(listed: Listed, states: States): Servable[] {
   const names = new Set(found.map(({ name }) => name))
   for (const name of Object.keys(states)) {
     if (names.has(name)) continue
-    found.push({ name, task: "", endpoints: [], facts: {}, isReady: isReady(states, name) ?? false })
+    found.push({
+      name,
+      task: "",
+      endpoints: [],
+      facts: {},
+      isReady: isReady(states, name) ?? false,
+    })
   }
   return found
 }

@@ -72,7 +72,8 @@ function python(server: string, request: ShownRequest): string {
     const files = Object.entries(body).filter(([, value]) => isFile(value))
     const fields = Object.fromEntries(Object.entries(body).filter(([, value]) => !isFile(value)))
     const opened = files.map(
-      ([name, value]) => `${literal(name)}: open(${literal((value as { file: string }).file)}, "rb")`,
+      ([name, value]) =>
+        `${literal(name)}: open(${literal((value as { file: string }).file)}, "rb")`,
     )
     return `${head}answer = httpx.post(
     "${server}${path}",
@@ -148,7 +149,7 @@ function literal(text: string): string {
 }
 
 function javaScript(server: string, { path, body, isForm }: ShownRequest): string {
-  const key = "Authorization: `Bearer ${process.env." + KEY + '}`'
+  const key = "Authorization: `Bearer ${process.env." + KEY + "}`"
   if (isForm) {
     const lines = Object.entries(body).map(([name, value]) =>
       isFile(value)
@@ -187,7 +188,9 @@ export function shortened(value: unknown, most = 160): unknown {
   }
   if (Array.isArray(value)) return value.map((one) => shortened(one, most))
   if (typeof value === "object" && value !== null) {
-    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shortened(one, most)]))
+    return Object.fromEntries(
+      Object.entries(value).map(([name, one]) => [name, shortened(one, most)]),
+    )
   }
   return value
 }

@@ -82,9 +82,7 @@ test("tokens keep their alternatives", () => {
         {
           delta: { content: "a" },
           logprobs: {
-            content: [
-              { token: "a", logprob: -0.1, top_logprobs: [{ token: "b", logprob: -2.5 }] },
-            ],
+            content: [{ token: "a", logprob: -0.1, top_logprobs: [{ token: "b", logprob: -2.5 }] }],
           },
         },
       ],

@@ -16,7 +16,9 @@ test("a mistake in JSON has a place", () => {
 
 test("a schema names types that exist", () => {
   expect(schemaFault(SCHEMA)).toBeNull()
-  expect(schemaFault('{"properties": {"a": {"type": "text"}}}')?.message).toContain('a: "type" is "text"')
+  expect(schemaFault('{"properties": {"a": {"type": "text"}}}')?.message).toContain(
+    'a: "type" is "text"',
+  )
   expect(schemaFault("[1]")?.message).toBe("the schema must be an object")
 })
 

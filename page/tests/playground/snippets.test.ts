@@ -1,3 +1,4 @@
+/// <reference types="node" />
 import { execFileSync } from "node:child_process"
 import { expect, test } from "vitest"
 import { pythonValue, shortened, snippet } from "../../src/playground/snippets"
@@ -59,5 +60,7 @@ test("long values take a line for each of their parts", () => {
 })
 
 test("long texts are cut for showing", () => {
-  expect(shortened({ url: "d".repeat(1000) })).toEqual({ url: `${"d".repeat(40)}… (1000 characters)` })
+  expect(shortened({ url: "d".repeat(1000) })).toEqual({
+    url: `${"d".repeat(40)}… (1000 characters)`,
+  })
 })
