@@ -144,11 +144,12 @@ class CalculatorGraph(PreparedGraph):
         run = make_run(self._setup, self._lock, side_packets, headers, is_async=is_async)
         self._side_outputs = run.side_outputs
         self._run = run
+        tracer = self._tracer
         if self._totals is not None:
-            self._totals.begin(run, self._setup.counters)
-        run.driver.tracer = self._tracer
-        if self._tracer is not None:
-            self._tracer.start(run)
+            tracer = self._totals.begin(run, self._setup.counters, tracer)
+        run.driver.tracer = tracer
+        if tracer is not None:
+            tracer.start(run)
         if self._checks_invariants:
             run.driver.on_step = self._check_step
         run.scheduler.start()

@@ -27,8 +27,8 @@ from graph_runtime.language.graph_config import (
     load_graph_config,
     parse_graph_text,
 )
+from graph_runtime.observe.call_observers import CallObserver
 from graph_runtime.observe.run_totals import RunTotals
-from graph_runtime.observe.tracing import CallObserver
 from graph_runtime.packet import Packet
 from graph_runtime.plan.executor_plan import is_reserved_executor_name
 from graph_runtime.plan.plan import ValidatedGraph

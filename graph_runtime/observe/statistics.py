@@ -108,6 +108,12 @@ def take_statistics(
     )
 
 
+def node_statistics(run: Run, node_id: int) -> NodeStatistics:
+    """Take the snapshot of one node. Lock held."""
+    is_throttled = run.scheduler.throttling.is_throttled(node_id)
+    return _node(run.scheduler.nodes[node_id], is_throttled)
+
+
 def _node(node: Node, is_throttled: bool) -> NodeStatistics:
     return NodeStatistics(
         node.plan.name,

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 from graph_runtime import GraphError, ValidatedGraph, ValidationError
-from servers.cli.drawing.description import GraphDescription, describe_graph
-from servers.cli.drawing.diagram import make_diagram
-from servers.cli.drawing.dot import to_dot
-from servers.cli.drawing.mermaid import to_mermaid
-from servers.cli.drawing.plain_text import to_text
-from servers.cli.drawing.svg import to_svg
 from servers.cli.graph_registry import located, make_registry
 from servers.cli.messages import CommandFailed, print_error, print_warning
+from servers.drawing.description import GraphDescription, describe_graph
+from servers.drawing.diagram import make_diagram
+from servers.drawing.dot import to_dot
+from servers.drawing.mermaid import to_mermaid
+from servers.drawing.plain_text import to_text
+from servers.drawing.svg import to_svg
 from servers.serving.graph_source import GraphSource
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,17 @@ _REF = "#/components/schemas/"
 
 def typescript() -> str:
     """Return the text of `page/src/live_types.ts`."""
-    roots = (*EVENTS.values(), *ANSWERS)
-    _, schemas = msgspec.json.schema_components(roots, ref_template=f"{_REF}{{name}}")
-    parts = [_HEAD]
-    parts += [_interface(name, schema) for name, schema in schemas.items()]
+    parts = [_HEAD, *interfaces((*EVENTS.values(), *ANSWERS))]
     lines = "".join(f"  {event}: {kind.__name__}\n" for event, kind in EVENTS.items())
     parts.append(f"/** The data of events by the name in their `event:` line. */\n"
                  f"export interface LiveEvents {{\n{lines}}}\n")  # fmt: skip
     return "\n".join(parts)
+
+
+def interfaces(roots: Iterable[type]) -> list[str]:
+    """Return the interfaces of classes and of all that they have in them, with their docstrings."""
+    _, schemas = msgspec.json.schema_components(roots, ref_template=f"{_REF}{{name}}")
+    return [_interface(name, schema) for name, schema in schemas.items()]
 
 
 def _interface(name: str, schema: dict[str, Any]) -> str:

@@ -64,6 +64,7 @@ class GraphSource:
         self.path = path
         self.registry = Registry(registry)
         self._is_file = text is None
+        self._given = text
         self.files: list[Path] = []
         if text is None:
             self.config = load_graph_config(path, errors=errors)
@@ -154,6 +155,11 @@ class GraphSource:
                 column=match.start(1) - text.rfind("\n", 0, match.start(1)),
             )
         return int(match[1])
+
+    @property
+    def text(self) -> str:
+        """The text of the graph: its file's as it is now, or the given one; "" if it is binary."""
+        return (self._text() or "") if self._given is None else self._given
 
     def _text(self) -> str | None:
         """Return the file as text; None for a binary file, or without a file."""

@@ -78,6 +78,16 @@ class BrowserGuard:
         if origin is not None:
             self._check_origin(origin.lower(), headers.get("Host", "").lower())
 
+    def check_view(self, headers: Mapping[str, str]) -> None:
+        """Check a request for what runs, which no other site may learn or cause.
+
+        Raises:
+            HttpError: 403, a page of another site makes it, as a link or picture perhaps.
+        """
+        self.check_page(headers)
+        if headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Origin") is None:
+            raise HttpError(403, "a page of another site may not load this")
+
     def cors_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of an answer to a listed page; {} for every other client."""
         origin = headers.get("Origin")

@@ -28,12 +28,14 @@ from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.graph_request import MAX_MODEL_CHARS, GraphRequests
 from servers.fronts.http.kserve_request import KserveRequests
 from servers.fronts.http.message_stream import key_in_protocols, wants_socket
+from servers.fronts.http.page_requests import PageRequests
 from servers.fronts.http.published_document import PublishedDocument
 from servers.fronts.http.request_end import body_length, is_probe, request_end
 from servers.fronts.http.routes import (
     CONTROLS,
     POST,
     RUNS,
+    VIEWS,
     Endpoint,
     Route,
     error_form,
@@ -44,6 +46,7 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.http.warning_header import with_warnings
 from servers.fronts.kserve_rest import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
+from servers.page.views import PageViews
 
 # The supported extensions to KServe's protocol, by Triton's names.
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
@@ -67,6 +70,7 @@ class Handler:
         document: bytes = b"",
         metrics: MetricsText | None = None,
         room: BodyRoom | None = None,
+        views: PageViews | None = None,
     ) -> None:
         self._data_plane = data_plane
         self._journal = journal or RequestJournal()
@@ -75,6 +79,7 @@ class Handler:
         self._room = room or BodyRoom()
         self._kserve = KserveRequests(data_plane, settings)
         self._graphs = GraphRequests(data_plane, settings, self._guard)
+        self._page = PageRequests(views, settings, self._guard)
         self._document = PublishedDocument(document)
         self._metrics = metrics
         self.is_draining = False
@@ -158,6 +163,8 @@ class Handler:
         if route.endpoint in CONTROLS:
             access.check_control()
             self._guard.check_page(request.headers)
+        if route.endpoint in VIEWS:
+            return await self._page.answer(exchange, route)
         if route.endpoint in RUNS:
             _note_client(exchange, access)
             limit_time(exchange, self._settings.request_seconds)

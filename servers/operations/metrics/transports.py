@@ -42,7 +42,8 @@ class TransportCounts:
         if known is None:
             known = self._known[self._safe(end)] = self._series(end)
         known[0].counted += 1
-        known[1].note(seconds)
+        if not end.is_watching:
+            known[1].note(seconds)
 
     def _safe(self, end: RequestEnd) -> tuple[str, str, int | str]:
         """Return the key of the series. An HTTP method may be any word that a client sends."""

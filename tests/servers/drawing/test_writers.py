@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from servers.cli.drawing.diagram import Box, Diagram, Edge, Socket
-from servers.cli.drawing.dot import to_dot
-from servers.cli.drawing.mermaid import to_mermaid
-from servers.cli.drawing.svg import to_svg
+from servers.drawing.diagram import Box, Diagram, Edge, Socket
+from servers.drawing.dot import to_dot
+from servers.drawing.mermaid import to_mermaid
+from servers.drawing.svg import to_svg
 
 NASTY = [
     '"quoted"',

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from servers.cli.drawing.description import GraphDescription, Node, Port
+from servers.drawing.description import GraphDescription, Node, Port
 
 BoxKind = Literal["input", "output", "side_input", "calculator", "source", "subgraph", "unknown"]
 

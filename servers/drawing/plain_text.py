@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from servers.cli.drawing.description import GraphDescription, Node, Port
+from servers.drawing.description import GraphDescription, Node, Port
 
 
 def to_text(graph: GraphDescription, title: str) -> str:

@@ -1,6 +1,6 @@
 """The page ``docs/language_graphs.md``: the example graphs of language models, drawn.
 
-``python -m servers.cli.drawing.page > docs/language_graphs.md`` writes it.
+``python -m servers.cli.language_graphs > docs/language_graphs.md`` writes it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 import calculators
 from graph_runtime import REGISTRY, Registry
-from servers.cli.drawing.description import describe_graph
-from servers.cli.drawing.diagram import make_diagram
-from servers.cli.drawing.mermaid import to_mermaid
 from servers.cli.examples import examples_directory
+from servers.drawing.description import describe_graph
+from servers.drawing.diagram import make_diagram
+from servers.drawing.mermaid import to_mermaid
 from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
 
@@ -24,7 +24,7 @@ _HEAD: Final = """\
 # Graphs of language models
 
 The example graphs in which a language model is one node among others; a test serves each. Made by
-`python -m servers.cli.drawing.page`; do not edit.
+`python -m servers.cli.language_graphs`; do not edit.
 
 Ovals are the streams of the graph, boxes are nodes. An arrow has the name of its stream and the
 type of its packets; a dotted one is a back edge, a double one is a side packet, such as a loaded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from servers.cli.drawing.diagram import Box, Diagram, Edge, Socket
-from servers.cli.drawing.layout import (
+from servers.drawing.diagram import Box, Diagram, Edge, Socket
+from servers.drawing.layout import (
     NAME_SIZE,
     SUBTITLE_SIZE,
     TAG_SIZE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from servers.cli.drawing.diagram import Box, BoxKind, Diagram, Edge
+from servers.drawing.diagram import Box, BoxKind, Diagram, Edge
 
 #: Brackets around the text by kind of box: they select the shape.
 _SHAPES: dict[BoxKind, tuple[str, str]] = {

@@ -11,7 +11,7 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servers.cli.drawing.level import Cell, Link
+from servers.drawing.level import Cell, Link
 
 ORDER_SWEEPS = 12
 PLACE_SWEEPS = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from servers.cli.drawing.level import Cell, Link
+from servers.drawing.level import Cell, Link
 
 
 def split_links(cells: Sequence[Cell], links: Sequence[Link]) -> tuple[list[Link], list[Link]]:

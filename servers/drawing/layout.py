@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from servers.cli.drawing.columns import Columns, arrange
-from servers.cli.drawing.diagram import Box, Diagram, Edge, Socket
-from servers.cli.drawing.layers import assign_layers, split_links
-from servers.cli.drawing.level import Cell, Level, LevelBuilder, Link, Pin
-from servers.cli.drawing.text_size import text_width
+from servers.drawing.columns import Columns, arrange
+from servers.drawing.diagram import Box, Diagram, Edge, Socket
+from servers.drawing.layers import assign_layers, split_links
+from servers.drawing.level import Cell, Level, LevelBuilder, Link, Pin
+from servers.drawing.text_size import text_width
 
 TITLE_SIZE = 13.0
 SUBTITLE_SIZE = 11.0

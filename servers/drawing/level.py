@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from servers.cli.drawing.diagram import Diagram, Edge
+from servers.drawing.diagram import Diagram, Edge
 
 #: The layer of a cell: the first one, the last one, or any.
 Pin = Literal["top", "bottom", "free"]

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_runtime import REGISTRY, Registry, parse_graph_text
-from servers.cli.drawing.columns import keep_apart
-from servers.cli.drawing.description import describe_graph
-from servers.cli.drawing.diagram import Diagram, make_diagram
-from servers.cli.drawing.layout import Layout, PlacedBox, lay_out
+from servers.drawing.columns import keep_apart
+from servers.drawing.description import describe_graph
+from servers.drawing.diagram import Diagram, make_diagram
+from servers.drawing.layout import Layout, PlacedBox, lay_out
 
 
 def diagram_of(text: str, *, subgraphs: tuple[str, ...] = (), expand: bool = False) -> Diagram:

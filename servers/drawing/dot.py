@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from servers.cli.drawing.diagram import Box, BoxKind, Diagram, Edge
+from servers.drawing.diagram import Box, BoxKind, Diagram, Edge
 
 _STYLES: dict[BoxKind, str] = {
     "input": "shape=box, style=rounded",
