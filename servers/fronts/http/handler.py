@@ -12,7 +12,7 @@ from aiohttp import web
 
 from calculators.inference.place import quoted
 from calculators.requests.request_record import note_reason
-from calculators.tasks import ErrorForm, endpoint_at
+from calculators.tasks import ErrorForm, endpoint_at, find_task
 from servers import NAME, version
 from servers.access import Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
@@ -332,6 +332,9 @@ def _model_object(model: ModelDescription) -> dict[str, Any]:
     }
     if model.task:
         found["task"] = model.task
+        task = find_task(model.task)
+        if task is not None:
+            found["endpoints"] = list(dict.fromkeys(each.path for each in task.endpoints))
     if model.parent:
         # An adapter, as in vLLM, where the root is a path.
         found |= {"root": model.parent, "parent": model.parent}
