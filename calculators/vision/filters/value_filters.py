@@ -111,7 +111,7 @@ class RelativeVelocity:
             distance = values * factor - self._last * self._last_scale
             duration = time - self._last_time
             distances, durations = distance, duration
-            longest = (1 + len(self._window)) * _FRAME
+            longest = (1 + self._window_size) * _FRAME
             for earlier, took in self._window:
                 if durations + took > longest:
                     break
