@@ -62,12 +62,10 @@ def drawn(shown: ShownGraph, expand: Collection[str]) -> tuple[dict[str, Any], d
 
 
 def view_node(
-    graph: LiveGraph, name: str, docs: dict[str, Any] | None, *, with_text: bool
-) -> NodeView | None:
-    """Return the state of a node of a loaded graph; None if there is no such node."""
-    node = next((each for each in graph.plan.nodes if each.name == name), None)
-    if node is None:
-        return None
+    graph: LiveGraph, node: NodePlan, docs: dict[str, Any] | None, *, with_text: bool
+) -> NodeView:
+    """Return the state of a node of a loaded graph."""
+    name = node.name
     runs = graph.totals.running()[:_MOST_RUNS]
     errors = [each for each in graph.totals.failures if each.node == name]
     return NodeView(

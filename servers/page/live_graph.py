@@ -48,9 +48,9 @@ class Snapshot:
         self,
         t_us: int,
         head: tuple[int, int, int, tuple[str, ...]],
-        nodes: list[tuple[int, ...]],
-        streams: list[tuple[int, ...]],
-        buckets: list[tuple[int, ...]],
+        nodes: Sequence[tuple[int, int, int, int, int, int]],
+        streams: Sequence[tuple[int, int, int]],
+        buckets: Sequence[tuple[int, ...]],
     ) -> None:
         """
         Args:
@@ -156,7 +156,7 @@ class LiveGraph:
         taken = Snapshot(
             now.time // 1000,
             head,
-            nodes,  # type: ignore[arg-type]  # zip of six lists has no variadic type
+            nodes,
             streams,
             buckets,
         )

@@ -122,7 +122,7 @@ async def load_graph(
             cannot be made, or a side packet has no source.
     """
     registry = await registry_of(entry, registry)
-    source, plan = await in_file_thread(
+    source, plan, shown = await in_file_thread(
         f'the files of the graph "{entry.name}"', _validated, entry, registry
     )
     check_servable(plan)
@@ -161,7 +161,7 @@ async def load_graph(
     if settings.metrics is not None:
         graph.count_into(settings.metrics)
     if settings.live is not None:
-        graph.show_in(settings.live, shown_graph(entry, source, plan))
+        graph.show_in(settings.live, shown)
     return graph
 
 
@@ -171,7 +171,10 @@ def shown_graph(
     plan: ValidatedGraph | None,
     problems: tuple[str, ...] = (),
 ) -> ShownGraph:
-    """Return the files of a graph for the page. ``plan`` and ``problems``: see `ShownGraph`."""
+    """Return the files of a graph for the page, which are read. For a thread.
+
+    ``plan`` and ``problems``: see `ShownGraph`.
+    """
     return ShownGraph(
         entry.name,
         entry.graph_path.name,
@@ -184,11 +187,14 @@ def shown_graph(
     )
 
 
-def _validated(entry: GraphEntry, registry: Registry) -> tuple[GraphSource, ValidatedGraph]:
+def _validated(
+    entry: GraphEntry, registry: Registry
+) -> tuple[GraphSource, ValidatedGraph, ShownGraph]:
     """Parse and validate a graph. For a thread: a large graph takes seconds."""
     source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
     source.queue_size()
-    return source, source.validate()
+    plan = source.validate()
+    return source, plan, shown_graph(entry, source, plan)
 
 
 def check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:

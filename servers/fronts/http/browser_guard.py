@@ -84,6 +84,16 @@ class BrowserGuard:
             # An image, a script or a link of another page, which sends no Origin.
             raise HttpError(403, "only the server's own page may request this from a browser")
 
+    def check_view(self, headers: Mapping[str, str]) -> None:
+        """Check a request for what runs, which no other site may learn or cause.
+
+        Raises:
+            HttpError: 403, a page of another site makes it, as a link or picture perhaps.
+        """
+        self.check_page(headers)
+        if headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Origin") is None:
+            raise HttpError(403, "a page of another site may not load this")
+
     def cors_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of an answer to a listed page; {} for every other client."""
         origin = headers.get("Origin")

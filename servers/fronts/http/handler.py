@@ -29,6 +29,7 @@ from servers.fronts.http.graph_request import MAX_MODEL_CHARS, GraphRequests
 from servers.fronts.http.kserve_request import KserveRequests
 from servers.fronts.http.message_stream import key_in_protocols, wants_socket
 from servers.fronts.http.page_files import PageFiles
+from servers.fronts.http.page_requests import PageRequests
 from servers.fronts.http.published_document import PublishedDocument
 from servers.fronts.http.request_end import body_length, is_probe, request_end
 from servers.fronts.http.routes import (
@@ -36,6 +37,7 @@ from servers.fronts.http.routes import (
     OF_PAGE,
     POST,
     RUNS,
+    VIEWS,
     Endpoint,
     Route,
     error_form,
@@ -46,6 +48,7 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.http.warning_header import with_warnings
 from servers.fronts.kserve_rest import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
+from servers.page.views import PageViews
 
 # The supported extensions to KServe's protocol, by Triton's names.
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
@@ -69,6 +72,7 @@ class Handler:
         document: bytes = b"",
         metrics: MetricsText | None = None,
         room: BodyRoom | None = None,
+        views: PageViews | None = None,
     ) -> None:
         self._data_plane = data_plane
         self._journal = journal or RequestJournal()
@@ -77,6 +81,7 @@ class Handler:
         self._room = room or BodyRoom()
         self._kserve = KserveRequests(data_plane, settings)
         self._graphs = GraphRequests(data_plane, settings, self._guard)
+        self._page = PageRequests(views, settings, self._guard)
         self._document = PublishedDocument(document)
         self._page_files = PageFiles(settings.page.files)
         self._metrics = metrics
@@ -164,6 +169,8 @@ class Handler:
         if route.endpoint in CONTROLS:
             access.check_control()
             self._guard.check_page(request.headers)
+        if route.endpoint in VIEWS:
+            return await self._page.answer(exchange, route)
         if route.endpoint in RUNS:
             _note_client(exchange, access)
             limit_time(exchange, self._settings.request_seconds)
