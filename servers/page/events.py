@@ -111,7 +111,8 @@ class NodeCounts(Struct):
         w: runs in which it waits for more input while some is there.
         e: runs that it has failed.
         h: pairs of a bucket of call times and its count since somebody began to look; only buckets
-            that have changed. Bucket 0 ends at 1.024 us; each later one is half an octave.
+            that have changed. Bucket 0 ends at 1.024 us, bucket 1 at 1.536, bucket 2 at 2.048: two
+            for each doubling.
     """
 
     c: int
@@ -128,8 +129,8 @@ class StreamCounts(Struct):
 
     Attributes:
         p: packets.
-        q: the longest queue of its receivers now.
-        full: runs in which a queue of it is full and holds a source back.
+        q: packets that wait at its receivers.
+        full: full queues of it, over all runs, that hold something back.
     """
 
     p: int
@@ -166,8 +167,8 @@ class EngineNow(Struct):
         running, waiting: requests in the present step, and those that are not begun.
         cache: the used fraction of the cache, from 0 to 1.
         cache_bytes: its size.
-        generated: tokens of prompts' answers since the node was loaded.
-        up: the process is there.
+        generated: tokens of all answers since the server began.
+        up: it can work now.
         restarts: how often it was started again.
     """
 
@@ -188,7 +189,8 @@ class RequestNow(Struct, rename={"in_": "in"}):
     Attributes:
         id: its ``x-request-id``.
         g: the model that it names; "" until that is known.
-        op: the method and path, ``POST /v3/chat/completions``.
+        op: at the end the method and path, ``POST /v3/chat/completions``; before, the endpoint of
+            a language model, or "".
         began_us: when its headers were complete.
         ms: the time since then.
         status: as sent; 0 before the end; a word for gRPC.
@@ -259,7 +261,7 @@ class End(Struct):
 
 
 class GraphView(Struct):
-    """``GET /v1/graphs/{name}``.
+    """``GET /v1/graphs/{model}``.
 
     Attributes:
         revision: as in `GraphShape`.
@@ -302,7 +304,7 @@ class NodeError(Struct):
 
 
 class NodeView(Struct):
-    """``GET /v1/graphs/{name}/nodes/{node}``.
+    """``GET /v1/graphs/{model}/nodes/{node}``.
 
     Attributes:
         options: in the text form of protobuf.
@@ -322,7 +324,7 @@ class NodeView(Struct):
 
 
 class FollowRequest(Struct, forbid_unknown_fields=True):
-    """The body of ``POST /v1/graphs/{name}/follow``: one of the two.
+    """The body of ``POST /v1/graphs/{model}/follow``: one of the two.
 
     Attributes:
         next: the number of coming requests of the graph to follow, 1 to 16.
@@ -346,12 +348,10 @@ class NodeCalls(Struct):
 
     Attributes:
         calls: begin and end in microseconds since the request began, the method, the timestamp.
-        cut: how many calls are left out: the earliest ones.
     """
 
     name: str
     calls: list[tuple[int, int, str, int | str]]
-    cut: int
 
 
 class Generation(Struct, rename={"in_": "in"}):
@@ -370,6 +370,7 @@ class Timeline(Struct):
 
     Attributes:
         status: 0 while it runs.
+        cut: how many calls are left out: the earliest ones.
         packets: stream, timestamp, when it was sent, producer ("" for the graph's inputs) and
             receiver.
     """
@@ -380,6 +381,7 @@ class Timeline(Struct):
     ended_us: int
     status: int | str
     nodes: list[NodeCalls]
+    cut: int
     packets: list[tuple[str, int | str, int, str, str]]
     generations: list[Generation]
 

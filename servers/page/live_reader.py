@@ -1,0 +1,167 @@
+"""`LiveReader`: one live stream, with what its client has been sent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from servers import NAME, version
+from servers.page.events import (
+    EVENTS,
+    End,
+    EngineNow,
+    Hello,
+    LastPackets,
+    PacketSeen,
+    RequestNow,
+    ServableNow,
+    Servables,
+)
+from servers.page.live_graph import Snapshot
+
+if TYPE_CHECKING:
+    from servers.page.feed import LiveFeed
+
+VERSION: Final = 1
+#: The most events per second and graph.
+FASTEST_HZ: Final = 5.0
+#: Events about requests per second.
+_REQUESTS: Final = 50
+_NAMES: Final = {kind: name.encode() for name, kind in EVENTS.items()}
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def encode_event(event: msgspec.Struct) -> bytes:
+    """Return a server-sent event."""
+    return b"event: %b\ndata: %b\n\n" % (_NAMES[type(event)], _ENCODER.encode(event))
+
+
+class LiveReader:
+    """Sends the changes between what its client has and what is now, whenever the client is ready.
+
+    A client that reads slowly gets fewer events: changes are made from the newest state only, and
+    there is no queue.
+
+    Attributes:
+        graphs: names of the graphs that the client watches, loaded or not.
+        focus: graph and node of the nodes whose last packets it wants.
+    """
+
+    def __init__(
+        self,
+        feed: LiveFeed,
+        graphs: Sequence[str] = (),
+        hz: float = FASTEST_HZ,
+        focus: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.graphs = tuple(dict.fromkeys(graphs))
+        self.focus = tuple(dict.fromkeys(focus))
+        self._feed = feed
+        self._hz = hz
+        self._woken = asyncio.Event()
+        self._has_ended = False
+        #: Revisions that the last hello named.
+        self._revisions: dict[str, str] | None = None
+        self._snapshots: dict[str, Snapshot] = {}
+        self._servables: Sequence[ServableNow] | None = None
+        self._engines: dict[tuple[str, str], EngineNow] = {}
+        self._packets: dict[tuple[str, str], list[PacketSeen]] = {}
+        self._request = -1
+        self._requests_at = 0.0
+
+    def wake(self) -> None:
+        """Note that there may be something new."""
+        self._woken.set()
+
+    def end(self) -> None:
+        """End the stream: the server stops."""
+        self._has_ended = True
+        self._woken.set()
+
+    async def run(
+        self,
+        emit: Callable[[bytes], object],
+        is_writable: Callable[[], bool],
+        spent: Callable[[float], object],
+    ) -> None:
+        """Send events until `end`; see `LiveFeed.read`.
+
+        ``spent`` gets the CPU time of each turn in seconds.
+        """
+        period = 0.0 if self._hz >= FASTEST_HZ else 1 / self._hz
+        due = 0.0
+        while not self._has_ended:
+            now = time.monotonic()
+            if now >= due and is_writable():
+                due = now + period
+                began = time.thread_time()
+                data = b"".join(map(encode_event, self._changes(now)))
+                if data:
+                    emit(data)
+                spent(time.thread_time() - began)
+            await self._woken.wait()
+            self._woken.clear()
+        emit(encode_event(End("draining")))
+
+    def _changes(self, now: float) -> Iterator[msgspec.Struct]:
+        """Yield the events that lead from what the client has to what is now."""
+        feed = self._feed
+        graphs = {name: feed.graphs[name] for name in self.graphs if name in feed.graphs}
+        revisions = {name: graph.revision for name, graph in graphs.items()}
+        if revisions != self._revisions:
+            for name in self._snapshots.keys() - {
+                name for name, revision in revisions.items()
+                if self._revisions and self._revisions.get(name) == revision
+            }:  # fmt: skip
+                del self._snapshots[name]
+            self._revisions = revisions
+            yield Hello(
+                VERSION,
+                f"{NAME} {version()}",
+                time.perf_counter_ns() // 1000,
+                self._hz,
+                feed.settings.contents,
+                feed.settings.edit,
+                feed.allows_control,
+                {name: graph.shape for name, graph in graphs.items()},
+            )
+        if feed.servables_now is not self._servables:
+            self._servables = feed.servables_now
+            yield Servables(list(feed.servables_now))
+        for name, graph in graphs.items():
+            snapshot, before = graph.snapshot, self._snapshots.get(name)
+            if snapshot is not None and snapshot is not before:
+                self._snapshots[name] = snapshot
+                yield snapshot.since(name, before)
+        for key, engine in feed.engines_now.items():
+            if self._engines.get(key) is not engine:
+                self._engines[key] = engine
+                yield engine
+        yield from self._requests(now)
+        for key in self.focus:
+            last = feed.packets_now.get(key)
+            if last is not None and last is not self._packets.get(key):
+                self._packets[key] = last
+                yield LastPackets(key[0], key[1], last)
+
+    def _requests(self, now: float) -> Iterator[RequestNow]:
+        requests = self._feed.requests
+        if self._request < 0:
+            # At first the last ended requests, and those that run.
+            self._request, self._requests_at = requests.count, now
+            yield from [each for each in requests.events if each.at == "end"]
+            yield from requests.running()
+            return
+        if requests.count == self._request:
+            return
+        most = max(1, int(_REQUESTS * min(1.0, now - self._requests_at)))
+        self._requests_at = now
+        events, skipped = requests.since(self._request, most)
+        self._request = requests.count
+        for event in events:
+            yield msgspec.structs.replace(event, skipped=skipped) if skipped else event
+            skipped = 0
