@@ -12,6 +12,7 @@ from servers.operations.request_log import RequestEnd
 _MODEL = "/v2/models/{model}"
 _NAMES = {
     Endpoint.MODEL: "/v3/models/{model}",
+    Endpoint.PAGE: "/page/{file}",
     Endpoint.METADATA: _MODEL,
     Endpoint.MODEL_READY: f"{_MODEL}/ready",
     Endpoint.INFER: f"{_MODEL}/infer",
