@@ -57,6 +57,11 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "Expand": _query(
         "expand", "Paths of subgraph nodes to show open, with commas; `*`: all.", string()
     ),
+    "Direction": _query(
+        "direction",
+        "The direction of the streams: right by default; down for narrow windows.",
+        string(enum=["right", "down"]),
+    ),
     "TimelineFormat": _query(
         "format", "The form of the answer.", string(enum=["timeline", "perfetto"])
     ),
@@ -85,7 +90,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
 OF_SOME_TASKS: Final = frozenset({"Model"})
 #: Parameters of operations that exist only if the page is served.
 OF_THE_PAGE: Final = frozenset(
-    {"WatchedGraphs", "Hz", "Focus", "Expand", "TimelineFormat", "node", "request_id"}
+    {"WatchedGraphs", "Hz", "Focus", "Expand", "Direction", "TimelineFormat", "node", "request_id"}
 )
 
 HEADERS: Final[dict[str, dict[str, Any]]] = {
