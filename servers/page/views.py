@@ -8,15 +8,18 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, get_args
 
 from calculators.requests.http_payload import RequestError
-from graph_runtime import NotFoundError
+from graph_runtime import REGISTRY, NotFoundError, Registry
 from servers.drawing.drawing import Direction
 from servers.page.calculator_page import make_page
+from servers.page.calculator_views import list_calculators, view_calculator
 from servers.page.events import Following, FollowRequest, GraphView, NodeView, Timeline
 from servers.page.feed import LiveFeed, split_focus
 from servers.page.followed import MOST_AWAITED
 from servers.page.graph_view import view_graph, view_node
 from servers.page.live_graph import ShownGraph
 from servers.page.live_reader import FASTEST_HZ, LiveReader
+from servers.page.scratch import Scratch
+from servers.page.scratch_messages import Calculators, CalculatorView
 
 #: Graphs, and nodes in focus, of one live stream.
 MOST_WATCHED: Final = 64
@@ -33,6 +36,10 @@ class PageViews:
         self.feed = feed
         #: Reads the files of a graph that is not loaded, in a thread; set by the server.
         self.read_graph: Callable[[str], ShownGraph] | None = None
+        #: Returns the registry of all graphs; set by the server.
+        self.registry: Callable[[], Registry] = lambda: REGISTRY
+        #: Checks and runs drafts; None if that is not allowed.
+        self.scratch: Scratch | None = None
 
     def reader(self, graphs: str, hz: str, focus: str) -> LiveReader:
         """Return a reader for the query of ``GET /v1/live``; "" stands for a missing value.
@@ -100,10 +107,20 @@ class PageViews:
         if planned is None:
             raise NotFoundError(f'The graph "{name}" has no node "{node}"')
         # In a thread: it reads the declarations of options.
-        docs = await asyncio.to_thread(
-            make_page, planned.calculator_type, planned.calculator_class
-        )
+        docs = await asyncio.to_thread(make_page, planned.calculator_type, planned.calculator_class)
         return view_node(graph, planned, docs.to_json(), with_text=self.feed.settings.contents)
+
+    async def calculators(self) -> Calculators:
+        """Return names and summaries of all calculators that graphs of this server may have."""
+        return await asyncio.to_thread(list_calculators, self.registry())
+
+    async def calculator(self, name: str) -> CalculatorView:
+        """Return the description of one.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        return await asyncio.to_thread(view_calculator, name, self.registry())
 
     async def timeline(self, request_id: str) -> Timeline:
         """Return the timeline of a followed request.
