@@ -401,7 +401,7 @@ export interface CheckedDraft {
   content: string
   findings: DraftFinding[]
   description?: Record<string, unknown> | null
-  layout?: Record<string, unknown> | null
+  layout?: GraphDrawing | null
   places?: Record<string, DraftPlace>
 }
 
