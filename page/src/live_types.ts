@@ -121,7 +121,8 @@ export interface GraphCounts {
  *     w: runs in which it waits for more input while some is there.
  *     e: runs that it has failed.
  *     h: pairs of a bucket of call times and its count since somebody began to look; only buckets
- *         that have changed. Bucket 0 ends at 1.024 us; each later one is half an octave.
+ *         that have changed. Bucket 0 ends at 1.024 us, bucket 1 at 1.536, bucket 2 at 2.048: two
+ *         for each doubling.
  */
 export interface NodeCounts {
   c: number
@@ -138,8 +139,8 @@ export interface NodeCounts {
  *
  * Attributes:
  *     p: packets.
- *     q: the longest queue of its receivers now.
- *     full: runs in which a queue of it is full and holds a source back.
+ *     q: packets that wait at its receivers.
+ *     full: full queues of it, over all runs, that hold something back.
  */
 export interface StreamCounts {
   p: number
@@ -154,8 +155,8 @@ export interface StreamCounts {
  *     running, waiting: requests in the present step, and those that are not begun.
  *     cache: the used fraction of the cache, from 0 to 1.
  *     cache_bytes: its size.
- *     generated: tokens of prompts' answers since the node was loaded.
- *     up: the process is there.
+ *     generated: tokens of all answers since the server began.
+ *     up: it can work now.
  *     restarts: how often it was started again.
  */
 export interface EngineNow {
@@ -176,7 +177,8 @@ export interface EngineNow {
  * Attributes:
  *     id: its ``x-request-id``.
  *     g: the model that it names; "" until that is known.
- *     op: the method and path, ``POST /v3/chat/completions``.
+ *     op: at the end the method and path, ``POST /v3/chat/completions``; before, the endpoint of
+ *         a language model, or "".
  *     began_us: when its headers were complete.
  *     ms: the time since then.
  *     status: as sent; 0 before the end; a word for gRPC.
@@ -246,7 +248,7 @@ export interface End {
 }
 
 /**
- * ``GET /v1/graphs/{name}``.
+ * ``GET /v1/graphs/{model}``.
  *
  * Attributes:
  *     revision: as in `GraphShape`.
@@ -267,7 +269,7 @@ export interface GraphView {
 }
 
 /**
- * ``GET /v1/graphs/{name}/nodes/{node}``.
+ * ``GET /v1/graphs/{model}/nodes/{node}``.
  *
  * Attributes:
  *     options: in the text form of protobuf.
@@ -310,7 +312,7 @@ export interface NodeError {
 }
 
 /**
- * The body of ``POST /v1/graphs/{name}/follow``: one of the two.
+ * The body of ``POST /v1/graphs/{model}/follow``: one of the two.
  *
  * Attributes:
  *     next: the number of coming requests of the graph to follow, 1 to 16.
@@ -335,6 +337,7 @@ export interface Following {
  *
  * Attributes:
  *     status: 0 while it runs.
+ *     cut: how many calls are left out: the earliest ones.
  *     packets: stream, timestamp, when it was sent, producer ("" for the graph's inputs) and
  *         receiver.
  */
@@ -345,6 +348,7 @@ export interface Timeline {
   ended_us: number
   status: number | string
   nodes: NodeCalls[]
+  cut: number
   packets: ([string, number | string, number, string, string])[]
   generations: Generation[]
 }
@@ -354,12 +358,10 @@ export interface Timeline {
  *
  * Attributes:
  *     calls: begin and end in microseconds since the request began, the method, the timestamp.
- *     cut: how many calls are left out: the earliest ones.
  */
 export interface NodeCalls {
   name: string
   calls: ([number, number, string, number | string])[]
-  cut: number
 }
 
 /**

@@ -31,7 +31,7 @@ from servers.operations.process_state import logged_on_signal
 from servers.operations.request_log import RequestJournal
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
-from servers.page.engines import engines_in
+from servers.page.engines import engines_now
 from servers.page.feed import LiveFeed
 from servers.page.views import PageViews
 from servers.server.fronts import Fronts
@@ -129,9 +129,10 @@ class Server:
             return None
         feed = LiveFeed(http.page, allows_control=http.access.allows_control)
         if self.metrics is not None:
-            families = self.metrics.families
-            feed.engines = partial(engines_in, families)
-            readers = families.gauge("graphrt_live_readers", "Live streams that are open.")
+            feed.engines = partial(engines_now, self.metrics, feed.requests)
+            readers = self.metrics.families.gauge(
+                "graphrt_live_readers", "Live streams that are open."
+            )
             readers.of({}).follow(lambda: feed.readers)
         return PageViews(feed)
 

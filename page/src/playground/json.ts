@@ -1,4 +1,4 @@
-import { Validator, type Schema } from "@cfworker/json-schema"
+import { validate, type Schema } from "jsonschema"
 
 /** A mistake in a text, with its line and column from 1; 0 if it has no place. */
 export interface TextFault {
@@ -121,19 +121,8 @@ export function misfits(answer: string, schema: string): string[] {
   const fault = jsonFault(answer)
   if (fault || !answer.trim())
     return [`The answer is not JSON: ${fault?.message ?? "it is empty"}.`]
-  const validator = new Validator(JSON.parse(schema) as Schema, "2020-12", false)
-  const { valid, errors } = validator.validate(JSON.parse(answer))
-  if (valid) return []
-  // Errors of a parent only say that one of its parts is wrong.
-  const leaves = errors.filter(
-    ({ instanceLocation, keyword }) =>
-      !["properties", "items", "additionalProperties"].includes(keyword) ||
-      !errors.some((other) => other.instanceLocation.startsWith(`${instanceLocation}/`)),
-  )
-  return leaves
+  const { errors } = validate(JSON.parse(answer), JSON.parse(schema) as Schema)
+  return errors
     .slice(0, 4)
-    .map(
-      ({ instanceLocation, error }) =>
-        `${instanceLocation.replace(/^#\/?/, "") || "the answer"}: ${error}`,
-    )
+    .map(({ path, message }) => `${path.length ? path.join(".") : "The answer"} ${message}.`)
 }
