@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from servers.drawing.description import GraphDescription, Node, Port
-
-BoxKind = Literal["input", "output", "side_input", "calculator", "source", "subgraph", "unknown"]
+from servers.drawing.drawing import Family
+from servers.drawing.drawing import NodeKind as BoxKind
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,7 @@ class Box:
     tops: tuple[Socket, ...] = ()
     bottoms: tuple[Socket, ...] = ()
     group: tuple[str, ...] = ()
+    family: Family = "own"
 
 
 @dataclass(frozen=True)
@@ -91,33 +91,46 @@ def make_diagram(graph: GraphDescription, title: str) -> Diagram:
 
 
 def _terminal(kind: BoxKind, name: str, label: str, type_: str, *, is_top: bool) -> Box:
+    family: Family = "session" if kind == "side_input" else "io"
     socket = (Socket("", name, type_, is_side_packet=kind.startswith("side")),)
     tops, bottoms = ((), socket) if is_top else (socket, ())
-    return Box(f"{kind}:{name}", kind, name, label, tops, bottoms)
+    return Box(f"{kind}:{name}", kind, name, label, tops, bottoms, (), family)
 
 
 def _node_box(place: int, node: Node, prefixes: frozenset[str], loops: frozenset[str]) -> Box:
     """Return the box of a node. ``loops`` are the streams that are back edges of some node."""
+    own = {port.name for port in node.outputs} & {port.name for port in node.inputs}
+    kind = node.calculator.rpartition(".")[2].removesuffix("Calculator") or node.calculator
+    title = node.name
+    if title == node.calculator:
+        title, kind = kind, ""
     return Box(
         key=f"node:{place}",
         kind=node.kind,
-        title=node.name,
-        subtitle="" if node.name == node.calculator else node.calculator,
-        # Back edges enter and leave at the right.
+        title=title,
+        subtitle="" if kind == title else kind,
+        # The loop of the node itself comes first, because it goes over the top; other loops last.
         tops=tuple(
             sorted(
                 _sockets(node, node.inputs, node.input_side_packets, prefixes),
-                key=lambda socket: socket.is_back_edge,
+                key=lambda socket: _rank(socket, own, socket.is_back_edge),
             )
         ),
         bottoms=tuple(
             sorted(
                 _sockets(node, node.outputs, node.output_side_packets, prefixes),
-                key=lambda socket: socket.name in loops,
+                key=lambda socket: _rank(socket, own, socket.name in loops),
             )
         ),
         group=node.group,
+        family=node.family,
     )
+
+
+def _rank(socket: Socket, own: set[str], is_loop: bool) -> int:
+    if socket.is_side_packet:
+        return 3
+    return 0 if socket.name in own else 2 if is_loop else 1
 
 
 def _inner_name(name: str, node: Node, prefixes: frozenset[str]) -> str:

@@ -21,3 +21,9 @@ def _em(char: str) -> float:
     if char in _BROAD:
         return 0.78
     return 0.68 if char.isupper() else 0.59
+
+
+def mono_width(text: str, size: float) -> float:
+    """Return the width in pixels in a font whose letters are all 0.6 of ``size`` wide."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return (len(text) + 0.7 * wide) * 0.6 * size

@@ -261,7 +261,7 @@ class End(Struct):
 
 
 class GraphView(Struct):
-    """``GET /v1/graphs/{name}``.
+    """``GET /v1/graphs/{model}``.
 
     Attributes:
         revision: as in `GraphShape`.
@@ -304,7 +304,7 @@ class NodeError(Struct):
 
 
 class NodeView(Struct):
-    """``GET /v1/graphs/{name}/nodes/{node}``.
+    """``GET /v1/graphs/{model}/nodes/{node}``.
 
     Attributes:
         options: in the text form of protobuf.
@@ -324,7 +324,7 @@ class NodeView(Struct):
 
 
 class FollowRequest(Struct, forbid_unknown_fields=True):
-    """The body of ``POST /v1/graphs/{name}/follow``: one of the two.
+    """The body of ``POST /v1/graphs/{model}/follow``: one of the two.
 
     Attributes:
         next: the number of coming requests of the graph to follow, 1 to 16.

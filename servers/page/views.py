@@ -145,5 +145,5 @@ class PageViews:
 def _not_followed() -> NotFoundError:
     return NotFoundError(
         "There is no timeline of this request: it was not followed, or that was too long ago; POST "
-        "/v1/graphs/{name}/follow before it is sent"
+        "/v1/graphs/{model}/follow before it is sent"
     )

@@ -26,6 +26,9 @@ _USUAL_HEADERS = (
 )
 _EXPOSED_HEADERS = "x-request-id, retry-after, warning"
 _PREFLIGHT_SECONDS = "600"
+#: Browsers' words for requests of the server's own page, and of people who type an address. Other
+#: servers of the same machine are ``same-site``.
+_OWN_SITE = ("same-origin", "none")
 
 
 def is_loopback(host: str) -> bool:
@@ -77,6 +80,9 @@ class BrowserGuard:
         origin = headers.get("Origin")
         if origin is not None:
             self._check_origin(origin.lower(), headers.get("Host", "").lower())
+        elif headers.get("Sec-Fetch-Site", "none") not in _OWN_SITE:
+            # An image, a script or a link of another page, which sends no Origin.
+            raise HttpError(403, "only the server's own page may request this from a browser")
 
     def check_view(self, headers: Mapping[str, str]) -> None:
         """Check a request for what runs, which no other site may learn or cause.

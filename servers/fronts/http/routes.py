@@ -35,7 +35,8 @@ class Endpoint(Enum):
     MODELS = auto()
     MODEL = auto()
     GRAPH = auto()
-    # What the page shows:
+    # The files of the page, and what it shows:
+    PAGE = auto()
     LIVE_EVENTS = auto()
     GRAPH_VIEW = auto()
     NODE_VIEW = auto()
@@ -58,6 +59,18 @@ RUNS = frozenset({Endpoint.GRAPH, Endpoint.INFER, Endpoint.GENERATE, Endpoint.GE
 #: Endpoints that change what is served: for operators.
 CONTROLS = frozenset({Endpoint.RELOAD, Endpoint.LOAD, Endpoint.UNLOAD})
 
+#: Endpoints that are not there when the page is switched off.
+OF_PAGE = frozenset(
+    {
+        Endpoint.PAGE,
+        Endpoint.LIVE_EVENTS,
+        Endpoint.GRAPH_VIEW,
+        Endpoint.NODE_VIEW,
+        Endpoint.REQUEST_VIEW,
+        Endpoint.FOLLOW,
+    }
+)
+
 #: Endpoints that show what runs: for the page and for operators, never for pages of other sites.
 VIEWS = frozenset(
     {
@@ -75,7 +88,7 @@ class Route:
     """An endpoint with its methods, and the model's name and version when the path has them.
 
     Name and version are as the client sent them: there may be no such model. ``item`` is the name
-    of a node in that model, or the id of a request.
+    of a node in that model, the id of a request, or the name of a file.
     """
 
     endpoint: Endpoint
@@ -104,12 +117,14 @@ FIXED = {
     "/v1/config/reload": Route(Endpoint.RELOAD, POST),
     "/metrics": Route(Endpoint.METRICS, _GET),
     "/openapi.json": Route(Endpoint.OPENAPI, _GET),
+    "/": Route(Endpoint.PAGE, _GET, item="index.html"),
     "/v1/live": Route(Endpoint.LIVE_EVENTS, ("GET",)),
     **{path: Route(Endpoint.DOCS, _GET) for path in DOCS_ROUTES},
     "/v3/models": Route(Endpoint.MODELS, _GET),
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
 }
+_PAGE_PREFIX = "/page/"
 _VIEW_PREFIX = "/v1/graphs/"
 _REQUEST_PREFIX = "/v1/requests/"
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/")
@@ -183,6 +198,8 @@ def find_route(path: str) -> Route | None:
         return _kserve_route(path[len(_KSERVE_PREFIX) :])
     if path.startswith(_REPOSITORY_PREFIX):
         return _repository_route(path[len(_REPOSITORY_PREFIX) :])
+    if path.startswith(_PAGE_PREFIX):
+        return Route(Endpoint.PAGE, _GET, item=path[len(_PAGE_PREFIX) :])
     if path.startswith(_VIEW_PREFIX):
         return _view_route(path[len(_VIEW_PREFIX) :])
     if path.startswith(_REQUEST_PREFIX):

@@ -21,7 +21,13 @@ from servers.fronts.openapi.errors import error_ref
 from tests.servers.fronts.openapi.described import Described
 
 #: Values for the parameters of a path.
-_FILLED = {"model": "some-model", "version": "3", "path": "some/path"}
+_FILLED = {
+    "model": "some-model",
+    "version": "3",
+    "path": "some/path",
+    "node": "a-node",
+    "request_id": "id",
+}
 
 
 @pytest.fixture(scope="module")
