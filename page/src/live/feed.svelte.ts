@@ -37,11 +37,19 @@ class Feed {
   #wait = FIRST_WAIT
   #timer: ReturnType<typeof setTimeout> | undefined
   #isStarted = false
+  #helloAt = 0
 
   start(): void {
     this.#isStarted = true
     document.addEventListener("visibilitychange", () => this.#again())
     this.#again()
+  }
+
+  /** How long ago a time of the server's clock was. */
+  secondsSince(us: number): number {
+    if (!this.hello) return 0
+    const now = this.hello.now_us + (performance.now() - this.#helloAt) * 1000
+    return Math.max(0, (now - us) / 1e6)
   }
 
   /** Begin anew, as with another key. */
@@ -109,6 +117,7 @@ class Feed {
     const value: unknown = JSON.parse(data)
     if (event === "hello") {
       this.hello = value as Hello
+      this.#helloAt = performance.now()
       this.status = "live"
     } else if (event === "servables") this.servables = (value as Servables).servables
     else if (event === "graph") {

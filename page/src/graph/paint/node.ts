@@ -196,7 +196,14 @@ function paintPort(
   )
   const here = wire && scene.now.wires.get(wire.id)
   if (here && here.queued > 0)
-    paintQueue(context, node.x + PAD + widthOf(context, label) + 7, port.y, here.queued, here.isFull, palette)
+    paintQueue(
+      context,
+      node.x + PAD + widthOf(context, label) + 7,
+      port.y,
+      here.queued,
+      here.isFull,
+      palette,
+    )
 }
 
 /** Under a port at the top or above one at the bottom, within the column of the port. */
@@ -418,7 +425,7 @@ function paintRing(context: CanvasRenderingContext2D, node: DrawnNode, scene: Sc
   const { palette, view } = scene
   const gap = scene.focused === node.id ? 3.5 / view.k : 1.5 / view.k
   context.strokeStyle = palette.accent
-  context.lineWidth = 2 / view.k
+  context.lineWidth = (scene.focused === node.id ? 2 : 1.5) / view.k
   context.beginPath()
   context.roundRect(
     node.x - gap,

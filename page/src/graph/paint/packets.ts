@@ -6,6 +6,8 @@ interface Track {
   wire: Wire
   at: number[]
   length: number
+  /** Where the words of a loop stand, from and to, so that no dot runs over them. */
+  words: [number, number]
   /** Where the first dot is, in drawing pixels from the beginning. */
   phase: number
   left: number
@@ -20,6 +22,7 @@ const LEAST_SPACING = 26
 const WIDEST_SPACING = 460
 const QUEUE_STEP = 9
 const QUEUE_MOST = 9
+const HALF_WORDS = 62
 
 export class Packets {
   #tracks: Track[] = []
@@ -41,6 +44,7 @@ export class Packets {
           at,
           length: at.at(-1)!,
           // Wires side by side do not march in step; the golden ratio spreads them evenly.
+          words: wordsOf(wire, xs, ys, at),
           phase: ((index * 0.618034) % 1) * WIDEST_SPACING,
           left: Math.min(...xs),
           top: Math.min(...ys),
@@ -92,7 +96,9 @@ export class Packets {
     const { view } = scene
     const radius = radiusOf(view.k)
     let corner = 1
+    const [from, to] = track.words
     for (let s = track.phase; s < track.length; s += spacing) {
+      if (s > from && s < to) continue
       while (corner < track.at.length - 1 && track.at[corner]! < s) corner++
       const [ax, ay] = track.wire.points[corner - 1]!
       const [bx, by] = track.wire.points[corner]!
@@ -132,9 +138,22 @@ export class Packets {
   }
 }
 
+/** The middle of the highest piece of a loop, where its turns are written. */
+function wordsOf(wire: Wire, xs: number[], ys: number[], at: number[]): [number, number] {
+  if (!wire.is_loop) return [0, 0]
+  const top = Math.min(...ys)
+  const corner = ys.findIndex((y, i) => y === top && ys[i + 1] === top)
+  if (corner < 0) return [0, 0]
+  const middle = at[corner]! + Math.abs(xs[corner + 1]! - xs[corner]!) / 2
+  return [middle - HALF_WORDS, middle + HALF_WORDS]
+}
+
 /** Pixels of the screen between two dots: halved whenever the rate doubles twice over. */
 function spacingOf(rate: number): number {
-  return Math.max(LEAST_SPACING, Math.min(WIDEST_SPACING, WIDEST_SPACING / (1 + Math.log2(1 + rate))))
+  return Math.max(
+    LEAST_SPACING,
+    Math.min(WIDEST_SPACING, WIDEST_SPACING / (1 + Math.log2(1 + rate))),
+  )
 }
 
 function radiusOf(zoom: number): number {

@@ -41,7 +41,8 @@ export function paintStill(context: CanvasRenderingContext2D, scene: Scene): voi
   for (const wire of near) paintWire(context, wire, scene, true)
   paintJunctions(context, scene)
   for (const node of drawing.nodes) if (isSeen(node, scene)) paintNode(context, node, scene)
-  for (const wire of drawing.wires) if (wire.is_loop && view.k >= FAR) paintTurns(context, wire, scene)
+  for (const wire of drawing.wires)
+    if (wire.is_loop && view.k >= FAR) paintTurns(context, wire, scene)
   context.globalAlpha = 1
 }
 
@@ -156,7 +157,10 @@ function paintWire(
   context.stroke()
 }
 
-function paintJunctions(context: CanvasRenderingContext2D, { drawing, palette, view }: Scene): void {
+function paintJunctions(
+  context: CanvasRenderingContext2D,
+  { drawing, palette, view }: Scene,
+): void {
   if (view.k < FAR) return
   context.fillStyle = palette["wire-live"]
   context.beginPath()
