@@ -72,6 +72,10 @@ class LiveFeed:
         """The number of live streams."""
         return len(self._readers)
 
+    def all_readers(self) -> Sequence[LiveReader]:
+        """Return the readers of the open streams."""
+        return tuple(self._readers)
+
     # Called by what is served ---------------------------------------------------------------------
 
     def begin_graph(self, shown: ShownGraph, plan: ValidatedGraph, totals: RunTotals) -> LiveGraph:

@@ -49,6 +49,7 @@ class LiveReader:
     Attributes:
         graphs: names of the graphs that the client watches, loaded or not.
         focus: graph and node of the nodes whose last packets it wants.
+        is_ready: the client read fast enough at the last look.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LiveReader:
     ) -> None:
         self.graphs = tuple(dict.fromkeys(graphs))
         self.focus = tuple(dict.fromkeys(focus))
+        self.is_ready = True
         self._feed = feed
         self._hz = hz
         self._woken = asyncio.Event()
@@ -96,7 +98,8 @@ class LiveReader:
         due = 0.0
         while not self._has_ended:
             now = time.monotonic()
-            if now >= due and is_writable():
+            self.is_ready = is_writable()
+            if now >= due and self.is_ready:
                 due = now + period
                 began = time.thread_time()
                 data = b"".join(map(encode_event, self._changes(now)))

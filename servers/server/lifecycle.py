@@ -32,7 +32,7 @@ from servers.operations.request_log import RequestJournal
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
 from servers.page.calculator_views import find_page
-from servers.page.engines import engines_in
+from servers.page.engines import engines_now
 from servers.page.feed import LiveFeed
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
@@ -136,9 +136,10 @@ class Server:
             return None
         feed = LiveFeed(http.page, allows_control=http.access.allows_control)
         if self.metrics is not None:
-            families = self.metrics.families
-            feed.engines = partial(engines_in, families)
-            readers = families.gauge("graphrt_live_readers", "Live streams that are open.")
+            feed.engines = partial(engines_now, self.metrics, feed.requests)
+            readers = self.metrics.families.gauge(
+                "graphrt_live_readers", "Live streams that are open."
+            )
             readers.of({}).follow(lambda: feed.readers)
         views = PageViews(feed)
         if http.page.edit:

@@ -36,9 +36,7 @@ interface OptionField {
   name: string
   type: string
   doc: string
-  default?: string
-  enum?: string[]
-  values?: string[]
+  default?: string | null
 }
 
 const PORTS = ["input_stream", "output_stream", "input_side_packet", "output_side_packet"]
@@ -76,12 +74,16 @@ function valueOffers(
 ): Offers | null {
   const isNode = message.name === "node"
   if (statement.name === "calculator" && isNode) {
-    const calculators = known.calculators.map(
-      ({ name, summary }): Offer => ({ label: name, detail: summary, kind: "calculator" }),
-    )
-    const subgraphs = known.subgraphs.map(
-      (label): Offer => ({ label, detail: "a subgraph", kind: "calculator" }),
-    )
+    const calculators = known.calculators.map(({ name, summary }): Offer => ({
+      label: name,
+      detail: summary,
+      kind: "calculator",
+    }))
+    const subgraphs = known.subgraphs.map((label): Offer => ({
+      label,
+      detail: "a subgraph",
+      kind: "calculator",
+    }))
     return { from: statement.from, offers: [...calculators, ...subgraphs] }
   }
   if (!PORTS.includes(statement.name)) return null
@@ -98,16 +100,14 @@ function valueOffers(
   const ports = known.view(valueOf(message, "calculator"))?.ports ?? []
   const tags = ports
     .filter(({ field, tag }) => field === statement.name && tag)
-    .map(
-      ({ tag, type, doc, is_optional, name }): Offer => ({
-        label: `${tag}:`,
-        detail: is_optional ? `${type}, optional` : type,
-        ...(doc ? { info: doc } : {}),
-        // Without streams to choose from the port's own name is a beginning.
-        ...(streams.length ? {} : { apply: `${tag}:${name.toLowerCase()}` }),
-        kind: "tag",
-      }),
-    )
+    .map(({ tag, type, doc, is_optional, name }): Offer => ({
+      label: `${tag}:`,
+      detail: is_optional ? `${type}, optional` : type,
+      ...(doc ? { info: doc } : {}),
+      // Without streams to choose from the port's own name is a beginning.
+      ...(streams.length ? {} : { apply: `${tag}:${name.toLowerCase()}` }),
+      kind: "tag",
+    }))
   return { from, offers: [...tags, ...streams] }
 }
 
@@ -150,7 +150,8 @@ function optionFields(message: Message, known: Known): OptionField[] {
 function enumOffers(message: Message, ahead: string, from: number, known: Known): Offers | null {
   const field = /(\w+)\s*:$/.exec(ahead)?.[1] ?? ""
   const option = optionFields(message, known).find(({ name }) => name === field)
-  const values = option?.enum ?? option?.values ?? []
+  // Enums are described by their values: "DEFAULT | STRETCH | FIT".
+  const values = option?.type.includes(" | ") ? option.type.split(" | ") : []
   const isBool = option?.type === "bool" || field === "back_edge" || field === "report_deadlock"
   const words = isBool ? ["true", "false"] : values
   return words.length ? { from, offers: words.map((label) => ({ label, kind: "value" })) } : null
@@ -174,7 +175,11 @@ function fieldOffers(message: Message, known: Known): Offer[] {
   }
   const isGraph = message.parent === null
   const fields = FIELDS[isGraph ? "CalculatorGraphConfig" : (MESSAGES[message.name] ?? "")] ?? []
-  return fields.map((name): Offer => ({ label: name, apply: written(name, isGraph), kind: "field" }))
+  return fields.map((name): Offer => ({
+    label: name,
+    apply: written(name, isGraph),
+    kind: "field",
+  }))
 }
 
 const NUMBERS = ["max_queue_size", "num_threads", "max_in_flight", "source_layer"]
@@ -185,6 +190,7 @@ function written(name: string, isGraph: boolean): string {
   }
   if (name === "options" || name === "node_options") return `${name} {  }`
   if (name === "executor" && isGraph) return `${name} {  }`
-  if (NUMBERS.includes(name) || name === "back_edge" || name === "report_deadlock") return `${name}: `
+  if (NUMBERS.includes(name) || name === "back_edge" || name === "report_deadlock")
+    return `${name}: `
   return `${name}: ""`
 }

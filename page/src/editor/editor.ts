@@ -7,7 +7,12 @@ import {
   type CompletionResult,
 } from "@codemirror/autocomplete"
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands"
-import { bracketMatching, foldGutter, indentOnInput, syntaxHighlighting } from "@codemirror/language"
+import {
+  bracketMatching,
+  foldGutter,
+  indentOnInput,
+  syntaxHighlighting,
+} from "@codemirror/language"
 import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint"
 import { EditorState } from "@codemirror/state"
 import {
@@ -20,7 +25,7 @@ import {
 import type { DraftFinding } from "../live_types"
 import { offersAt, type Known } from "./completions"
 import { readDraft } from "./draft"
-import { colors, folding, textproto } from "./language"
+import { colors, folding, indentation, textproto } from "./language"
 import { look } from "./look"
 
 const KINDS = {
@@ -55,6 +60,7 @@ export class GraphEditor {
           highlightActiveLine(),
           textproto,
           folding,
+          indentation,
           syntaxHighlighting(colors),
           autocompletion({ override: [(context) => completed(context, known)], icons: false }),
           keymap.of([

@@ -1,4 +1,10 @@
-import { HighlightStyle, StreamLanguage, foldService, type StringStream } from "@codemirror/language"
+import {
+  HighlightStyle,
+  StreamLanguage,
+  foldService,
+  indentService,
+  type StringStream,
+} from "@codemirror/language"
 import { tags } from "@lezer/highlight"
 
 /** The colours of a graph's text. Names before a value or a message are fields. */
@@ -21,13 +27,15 @@ export const textproto = StreamLanguage.define({
     stream.next()
     return "punctuation"
   },
-  // Two spaces for each brace that is open at the beginning of the line.
-  indent(_state, after, context) {
-    const before = context.state.doc.sliceString(0, context.node.to)
-    const plain = before.replace(/#[^\n]*|"(?:[^"\\\n]|\\.)*"?/g, "")
-    const open = (plain.match(/\{/g)?.length ?? 0) - (plain.match(/\}/g)?.length ?? 0)
-    return Math.max(0, open - (after.trimStart().startsWith("}") ? 1 : 0)) * context.unit
-  },
+})
+
+/** Two spaces for each brace that is open at the beginning of the line. */
+export const indentation = indentService.of((context, offset) => {
+  const { from, text } = context.lineAt(offset)
+  const before = context.state.doc.sliceString(0, from)
+  const plain = before.replace(/#[^\n]*|"(?:[^"\\\n]|\\.)*"?/g, "")
+  const open = (plain.match(/\{/g)?.length ?? 0) - (plain.match(/\}/g)?.length ?? 0)
+  return Math.max(0, open - (text.trimStart().startsWith("}") ? 1 : 0)) * context.unit
 })
 
 /** A message with its braces on several lines folds to its first one. */
