@@ -109,13 +109,12 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     folding = command.add_mutually_exclusive_group()
     folding.add_argument(
-        "--expand",
-        metavar="PATHS",
-        nargs="?",
-        const=True,
-        default=False,
-        help="replace subgraphs by their nodes, each in its frame: all, or those of the nodes "
-        "NAME,NAME/NAME",
+        "--expand", action="store_true", help="replace subgraphs by their nodes, each in its frame"
+    )
+    folding.add_argument(
+        "--open",
+        metavar="NODE,NODE/NODE",
+        help="replace only the subgraphs of these nodes; inside a subgraph, a node is NAME/NAME",
     )
     folding.add_argument(
         "--fold",

@@ -1,13 +1,14 @@
 """Long drawings folded: bands of layers, one below the other, as lines of a text.
 
-A line that leaves its band drops from its source to a lane below the band, goes back to the beginning
-in it, and from there, in a channel, to the band where it goes on.
+A line that leaves its band drops from its source to a lane below the band, goes back to the
+beginning in it, and from there, in a channel, to the band where it goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from servers.drawing.lanes import Trunk, assign_lanes
 from servers.drawing.level import Cell, End, Level, Net, Placement, Point
@@ -28,7 +29,7 @@ _MOST_BANDS = 8
 
 
 def choose_bands(level: Level, layers: Sequence[int]) -> list[int]:
-    """Return the first layer of each band but the first; [] for a drawing that is better unfolded."""
+    """Return the first layer of each band but the first; [] if it is better unfolded."""
     count = max(layers, default=-1) + 1
     lengths = [0.0] * count
     breadths = [0.0] * count
@@ -61,7 +62,7 @@ def _cut_costs(level: Level, layers: Sequence[int], count: int) -> list[int]:
 
 def _scale(lengths: list[float], breadths: list[float], bands: list[int]) -> float:
     edges = [0, *bands, len(lengths)]
-    spans = list(zip(edges, edges[1:], strict=False))
+    spans = list(pairwise(edges))
     length = max(sum(lengths[a:b]) for a, b in spans) + (80.0 if bands else 0.0)
     breadth = sum(max(breadths[a:b]) for a, b in spans) + 70.0 * len(bands)
     return min(ROOM[0] / length, ROOM[1] / breadth)
@@ -224,7 +225,10 @@ class _Folded:
             for number in range(len(each.targets))
         }
         length = max(each.length for each in self._placed)
-        return Placement(length + self._left, self._breadth, starts, paths, junctions)
+        cells = [
+            self._placed[band].cells[self._local[cell]] for cell, band in enumerate(self._band_of)
+        ]
+        return Placement(length + self._left, self._breadth, cells, starts, paths, junctions)
 
     def _path(self, net: int, number: int) -> list[Point]:
         home = self._band_of[self._level.nets[net].source.cell]

@@ -1,7 +1,7 @@
 """The order of the vertices in their layers, for few crossings.
 
-Barycenter sweeps (Sugiyama, Tagawa, Toda 1981) and exchanges of neighbours, from several beginnings:
-the more, the smaller the graph is.
+Barycenter sweeps (Sugiyama, Tagawa, Toda 1981) and exchanges of neighbours, from several
+beginnings: the more, the smaller the graph is.
 """
 
 from __future__ import annotations
@@ -61,6 +61,18 @@ def order(web: Web) -> None:
     web.layers[:] = best
 
 
+def improve(web: Web, layers: list[list[int]]) -> None:
+    """Begin with these layers, and keep them unless others have fewer crossings."""
+    gaps = _gaps(web)
+    web.layers[:] = [list(layer) for layer in layers]
+    fewest, best = _swept(web, gaps, ahead_first=True)
+    web.layers[:] = best
+    if fewest:
+        _exchange(web, _lines(gaps))
+        if _crossings(web, gaps) > fewest:
+            web.layers[:] = best
+
+
 def _swept(web: Web, gaps: list[_Gap], *, ahead_first: bool) -> tuple[int, list[list[int]]]:
     """Sort layers by their neighbours, ahead and back, and return the best order seen."""
     fewest, best = _crossings(web, gaps), [list(layer) for layer in web.layers]
@@ -89,12 +101,17 @@ def _gaps(web: Web) -> list[_Gap]:
     for pieces in web.gaps:
         gap = _Gap()
         for piece in pieces.values():
-            before, behind = [end(each) for each in piece.before], [end(each) for each in piece.behind]
+            before, behind = (
+                [end(each) for each in piece.before],
+                [end(each) for each in piece.behind],
+            )
             if piece.has_drop:
                 gap.drops.append(before[0])
             if before:
                 gap.across += [(*before[0], *each) for each in behind]
-                gap.before += [(*before[0], *each) for each in before[1:] if each[0] != before[0][0]]
+                gap.before += [
+                    (*before[0], *each) for each in before[1:] if each[0] != before[0][0]
+                ]
             else:
                 gap.behind += [
                     (*behind[0], *each) for each in behind[1:] if each[0] != behind[0][0]
@@ -133,10 +150,7 @@ def _sort_layer(web: Web, gaps: list[_Gap], layer: int, *, ahead: bool) -> None:
 
 
 def _crossings(web: Web, gaps: list[_Gap]) -> int:
-    place = {}
-    for row in web.layers:
-        for index, vertex in enumerate(row):
-            place[vertex] = index
+    place = {vertex: index for row in web.layers for index, vertex in enumerate(row)}
     return sum(_crossings_in(gap, place) for gap in gaps)
 
 

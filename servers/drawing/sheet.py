@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from servers.drawing.lanes import Trunk, assign_lanes
 from servers.drawing.layers import assign_layers, forward_edges
 from servers.drawing.level import Level, Placement, Point
-from servers.drawing.ordering import order
+from servers.drawing.ordering import improve, order
 from servers.drawing.places import place
+from servers.drawing.port_order import order_ports
 from servers.drawing.web import Hold, Web, make_web
 
 LANE_GAP = 11.0
@@ -18,6 +19,9 @@ _CELL_LANE = 20.0
 _LAYER_GAP = 46.0
 #: The distance between a frame and the first layer in it.
 _END_GAP = 16.0
+
+#: How often the orders of ports and of nodes are fitted to each other.
+_PORT_ROUNDS = 3
 
 
 def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
@@ -30,8 +34,17 @@ def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
     edges, _ = forward_edges(level)
     if layers is None:
         layers = assign_layers(level, edges)
-    web = make_web(level, layers, back_targets(level, layers))
+    back = back_targets(level, layers)
+    web = make_web(level, layers, back)
     order(web)
+    for _ in range(_PORT_ROUNDS):
+        ordered = order_ports(web)
+        if ordered == level:
+            break
+        level, rows = ordered, web.layers
+        # The same knots in the same order, with ports at other places.
+        web = make_web(level, layers, back)
+        improve(web, rows)
     return _Sheet(web, place(web)).placement()
 
 
@@ -56,8 +69,9 @@ class _Sheet:
         )
         self._trunks: list[dict[int, Trunk]] = []
         self._begins: list[float] = []  # of layers, along
+        count = len(web.level.cells)
         self._lengths = [
-            max((web.level.cells[each].length for each in row if each < len(web.level.cells)), default=0.0)
+            max((web.level.cells[each].length for each in row if each < count), default=0.0)
             for row in web.layers
         ]
         self._first_lanes: list[float] = []  # of gaps, along
@@ -94,8 +108,12 @@ class _Sheet:
             )
             if not lanes:
                 return 0.0, 0.0
-            return (0.0, width) if is_end else (
-                (0.0, width + _CELL_LANE) if number == 0 else (_CELL_LANE, width + _CELL_LANE)
+            return (
+                (0.0, width)
+                if is_end
+                else (
+                    (0.0, width + _CELL_LANE) if number == 0 else (_CELL_LANE, width + _CELL_LANE)
+                )
             )
         sides = [
             _END_GAP / 2
@@ -111,9 +129,9 @@ class _Sheet:
         web = self._web
         starts = []
         for cell, layer in enumerate(web.layer_of[: len(web.level.cells)]):
-            each = web.level.cells[cell]
-            room = self._lengths[layer] - each.length
-            shift = {"start": 0.0, "middle": room / 2, "end": room}[each.align]
+            room = self._lengths[layer] - web.level.cells[cell].length
+            align = web.level.cells[cell].align
+            shift = {"start": 0.0, "middle": room / 2, "end": room}[align]
             starts.append((self._begins[layer] + shift, self._across[cell] + web.heads[cell]))
         paths = {}
         for net, each in enumerate(web.level.nets):
@@ -121,7 +139,9 @@ class _Sheet:
                 paths[net, number] = straightened(self._path(net, number, starts))
             if each.has_drop:
                 paths[net, len(each.targets)] = straightened(self._drop(net, starts))
-        return Placement(self._length, self._breadth, starts, paths, self._junctions())
+        return Placement(
+            self._length, self._breadth, list(web.level.cells), starts, paths, self._junctions()
+        )
 
     def _path(self, net: int, number: int, starts: list[Point]) -> list[Point]:
         web = self._web
@@ -137,7 +157,9 @@ class _Sheet:
         if (net, number) in web.loops:
             above = self._at(web.loop(net, number))
             points += self._across_gap(first + 1, net, at, above, from_before=True, to_before=True)
-            points += self._across_gap(first, net, above, end[1], from_before=False, to_before=False)
+            points += self._across_gap(
+                first, net, above, end[1], from_before=False, to_before=False
+            )
             return [*points, end]
         if last > first:
             for layer in range(first + 1, last + 1):
@@ -198,15 +220,11 @@ class _Sheet:
                         (trunk.second, [trunk.middle], list(trunk.behind)),
                     ]
                 for lane, before, behind in parts:
-                    found += [
-                        (self._lane(gap, lane), at) for at in branches(before, behind, extra)
-                    ]
+                    found += [(self._lane(gap, lane), at) for at in branches(before, behind, extra)]
         return found
 
 
-def branches(
-    before: list[float], behind: list[float], extra: Sequence[float] = ()
-) -> list[float]:
+def branches(before: list[float], behind: list[float], extra: Sequence[float] = ()) -> list[float]:
     """Return the places on a trunk where more than two of its lines meet."""
     places = sorted({*before, *behind, *extra})
     return [

@@ -27,6 +27,9 @@ def test_a_graph_has_its_description_drawing_and_places(tmp_path: Path) -> None:
         view = (await page.client.get("/v1/graphs/turns")).json()
         (node,) = view["description"]["nodes"]
         assert node["calculator"] == "Turns"
+        described = (await page.client.get("/v1/graphs/turns/nodes/turns")).json()
+        assert described["calculator"] == described["docs"]["name"] == "Turns"
+        assert "Sends an event per order" in described["docs"]["doc"]
         assert view["file"] == "graph.pbtxt"
         line = TURNS[: TURNS.index("node {")].count("\n") + 1
         assert view["places"] == {"turns": {"file": "graph.pbtxt", "line": line, "column": 1}}
