@@ -117,9 +117,7 @@ def sequences(kinds: Sequence[str]) -> dict[str, Agreement]:
         for name, (arguments, results) in case.results.items():
             agreement = found.setdefault(name, Agreement())
             with CLASSES[name](**arguments) as solution:
-                for place, (image, expected) in enumerate(
-                    zip(case.frames, results, strict=True)
-                ):
+                for place, (image, expected) in enumerate(zip(case.frames, results, strict=True)):
                     result = solution.process(image)
                     compare(agreement, f"{kind} {place}", result, expected)
         gc.collect()
@@ -152,7 +150,9 @@ def compare(agreement: Agreement, frame: str, result: Any, expected: Mapping[str
     for name, theirs in expected.items():
         mine = getattr(result, _NAMES.get(name, name))
         if (mine is None) is not (theirs is None):
-            agreement.flips.append(f"{frame}: {name} {'only here' if theirs is None else 'missing'}")
+            agreement.flips.append(
+                f"{frame}: {name} {'only here' if theirs is None else 'missing'}"
+            )
         elif theirs is None:
             continue
         elif name == "segmentation_mask":
@@ -174,7 +174,9 @@ def _add(agreement: Agreement, mine: Any, theirs: Any, is_world: bool) -> bool:
     if theirs and isinstance(theirs[0], list) and not isinstance(theirs[0][0], list):
         _add_landmarks(agreement, mine, theirs, is_world)
         return True
-    return all([_add(agreement, a, b, is_world) for a, b in zip(mine, theirs, strict=True)])
+    # Each is added, also after one that differs in number.
+    added = [_add(agreement, a, b, is_world) for a, b in zip(mine, theirs, strict=True)]
+    return all(added)
 
 
 def _add_landmarks(agreement: Agreement, mine: Any, theirs: Any, is_world: bool) -> None:
@@ -215,7 +217,7 @@ def _distances(
 
 
 def _mask_overlap(mine: npt.NDArray[np.float32], png: str) -> float:
-    theirs = cv2.imread(str(CASES / png), cv2.IMREAD_GRAYSCALE)
+    theirs: Any = cv2.imread(str(CASES / png), cv2.IMREAD_GRAYSCALE)
     a, b = mine > 0.5, theirs > 127
     union = int((a | b).sum())
     return float((a & b).sum() / union) if union else 1.0

@@ -30,15 +30,15 @@ def lines(name: str) -> Iterator[Any]:
     path = CASES / name
     if not path.exists():
         return
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as file:
-        yield from map(json.loads, file)
+    content = path.read_bytes()
+    text = gzip.decompress(content) if path.suffix == ".gz" else content
+    yield from map(json.loads, text.splitlines())
 
 
 def picture(name: str) -> npt.NDArray[np.uint8]:
     """Return a picture of the cases, (height, width, 3), RGB."""
-    found = cv2.imread(str(CASES / "pictures" / f"{name}.png"))
-    return np.ascontiguousarray(found[:, :, ::-1])
+    found: Any = cv2.imread(str(CASES / "pictures" / f"{name}.png"))
+    return np.ascontiguousarray(found[:, :, ::-1], np.uint8)
 
 
 def frame(
@@ -66,7 +66,8 @@ def frame(
 
     upper = pixels(top, left) * (1 - part_x) + pixels(top, left + 1) * part_x
     lower = pixels(top + 1, left) * (1 - part_x) + pixels(top + 1, left + 1) * part_x
-    return np.floor(upper * (1 - part_y) + lower * part_y + 0.5).astype(np.uint8)
+    mixed: npt.NDArray[np.float64] = upper * (1 - part_y) + lower * part_y
+    return np.floor(mixed + 0.5).astype(np.uint8)
 
 
 @dataclass

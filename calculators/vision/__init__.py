@@ -33,7 +33,7 @@ def register(registry: Registry) -> None:
 
 
 def __getattr__(name: str) -> object:
-    """The classes, imported when the first one is named: servers that have none do not load them."""
+    """Return a class. They are imported when the first one is named."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from calculators.vision.solutions import solutions

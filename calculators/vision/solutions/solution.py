@@ -151,8 +151,10 @@ def _checked(image: Image) -> Image:
 @cache
 def _registry() -> Registry:
     """The registry of this family and of those that its graphs need."""
-    import calculators
+    from calculators import core, image, vision  # here: vision's own module names this one
 
     found = Registry(REGISTRY)
-    calculators.register_all(found)
+    core.register(found)
+    image.register(found)
+    vision.register(found)
     return found

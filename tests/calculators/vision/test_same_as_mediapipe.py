@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from graph_runtime import GraphError
 from bench.mediapipe_oracle import difference, lines, run_unit
+from graph_runtime import GraphError
 
 UNITS = list(lines("units.jsonl"))
 
