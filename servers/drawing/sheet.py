@@ -52,6 +52,7 @@ def _ordered(
     """Return a web with its cells and ports in order, and the number of its crossings."""
     web = make_web(level, layers, back)
     order(web, attempt)
+    crossings = 0
     for _ in range(_PORT_ROUNDS):
         ordered, rows = order_ports(web), web.layers
         is_same = ordered == web.level
