@@ -180,7 +180,7 @@ class LiveReader:
         if self._request < 0:
             # At first the last ended requests, and those that run.
             self._request, self._requests_at = requests.count, now
-            yield from [each for each in requests.events if each.at == "end"]
+            yield from requests.ends()
             yield from requests.running()
             return
         if requests.count == self._request:
