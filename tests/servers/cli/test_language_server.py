@@ -40,9 +40,9 @@ class Editor(LanguageClient):
         super().__init__("an editor", "1")
         self.uri = file.as_uri()
         self.found: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
-        self.version = 1
+        self.number = 1
 
-        @self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        @self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)  # type: ignore[untyped-decorator]
         def take(params: types.PublishDiagnosticsParams) -> None:
             self.found.put_nowait(params)
 
@@ -51,14 +51,14 @@ class Editor(LanguageClient):
         return types.TextDocumentIdentifier(self.uri)
 
     def open(self, text: str) -> None:
-        item = types.TextDocumentItem(self.uri, "textproto", self.version, text)
+        item = types.TextDocumentItem(self.uri, "textproto", self.number, text)
         self.text_document_did_open(types.DidOpenTextDocumentParams(item))
 
     def change(self, text: str) -> None:
-        self.version += 1
+        self.number += 1
         self.text_document_did_change(
             types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(self.version, self.uri),
+                types.VersionedTextDocumentIdentifier(self.number, self.uri),
                 [types.TextDocumentContentChangeWholeDocument(text)],
             )
         )
@@ -67,7 +67,7 @@ class Editor(LanguageClient):
         """The diagnostics of the newest text."""
         while True:
             params = await self.found.get()
-            if params.version == self.version:
+            if params.version == self.number:
                 return list(params.diagnostics)
 
 
@@ -94,7 +94,7 @@ def edited(folder: Path, scenario: Callable[[Editor], Awaitable[None]]) -> None:
             await scenario(editor)
             await editor.shutdown_async(None)
             editor.exit(None)
-            await editor.stop()
+            await editor.stop()  # type: ignore[no-untyped-call]
 
     asyncio.run(run())
 
