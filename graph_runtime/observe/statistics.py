@@ -145,7 +145,7 @@ def _waits_for(node: Node, is_throttled: bool) -> list[str]:
             for place, side in enumerate(node.plan.side_input_plans)
             if place not in node.side_inputs and side.producer is not None
         ]
-        if node.missing_headers:
+        if node.missing > len(missing):
             missing.append("the nodes that produce its inputs to open")
         return missing
     if is_throttled:

@@ -114,10 +114,27 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
         "--expand", action="store_true", help="replace subgraphs by their nodes, each in its frame"
     )
     folding.add_argument(
+        "--open",
+        metavar="NODE,NODE/NODE",
+        help="replace only the subgraphs of these nodes; inside a subgraph, a node is NAME/NAME",
+    )
+    folding.add_argument(
         "--fold",
         dest="expand",
         action="store_false",
         help="show subgraphs as single nodes, as written (the default)",
+    )
+    command.add_argument(
+        "--direction",
+        choices=["right", "down"],
+        default="right",
+        help="of the streams in an SVG drawing",
+    )
+    command.add_argument(
+        "--theme",
+        choices=["auto", "light", "dark"],
+        default="auto",
+        help="colors of an SVG drawing; auto follows the reader's settings",
     )
     _add_sources(command)
 

@@ -1,14 +1,19 @@
 """The order of the vertices in their layers, for few crossings.
 
-Barycenter sweeps (Sugiyama, Tagawa, Toda 1981) from two beginnings, then exchanges of neighbours.
+Barycenter sweeps (Sugiyama, Tagawa, Toda 1981) and exchanges of neighbours, from several
+beginnings: the more, the smaller the graph is.
 """
 
 from __future__ import annotations
 
+import random
 from bisect import bisect_left, bisect_right, insort
 
 from servers.drawing.web import Web
 
+#: Beginnings: so many times vertices, and never more.
+_ATTEMPTS_TIMES_SIZE = 500
+_MOST_ATTEMPTS = 16
 #: Sweeps from each beginning end earlier when they find nothing better.
 _SWEEPS = 10
 _PATIENCE = 4
@@ -30,50 +35,82 @@ class _Gap:
         self.drops: list[tuple[int, float]] = []
 
 
-def order(web: Web) -> None:
-    """Order the layers of a web in place."""
+def attempts(web: Web) -> int:
+    """Return how many beginnings are worth their time."""
+    return max(2, min(_MOST_ATTEMPTS, _ATTEMPTS_TIMES_SIZE // max(len(web.breadths), 1)))
+
+
+def order(web: Web, attempt: int) -> None:
+    """Order the layers of a web in place, from one of several beginnings.
+
+    Every other one takes no notice of the order of ports that may change places.
+    """
+    if attempt > 2:
+        chance = random.Random(attempt)
+        for layer in web.layers:
+            chance.shuffle(layer)
+    _improve(web, _gaps(web, with_ports=attempt % 2 == 0), ahead_first=attempt % 4 < 2)
+
+
+def improve(web: Web, layers: list[list[int]]) -> int:
+    """Begin with these layers, and return the number of crossings."""
     gaps = _gaps(web)
-    best = [list(layer) for layer in web.layers]
-    fewest = _crossings(web, gaps)
-    for starts_ahead in (True, False):
-        web.layers[:] = [list(layer) for layer in best] if starts_ahead else _beginning(web)
-        without = 0
-        for sweep in range(_SWEEPS):
-            if not fewest or without >= _PATIENCE:
-                break
-            ahead = (sweep % 2 == 0) is starts_ahead
-            count = len(web.layers)
-            for layer in range(1, count) if ahead else range(count - 2, -1, -1):
-                _sort_layer(web, gaps, layer, ahead=ahead)
-            crossings = _crossings(web, gaps)
-            without += 1
-            if crossings < fewest:
-                fewest, best, without = crossings, [list(layer) for layer in web.layers], 0
+    web.layers[:] = [list(layer) for layer in layers]
+    _improve(web, gaps, ahead_first=True)
+    return _crossings(web, gaps)
+
+
+def _improve(web: Web, gaps: list[_Gap], *, ahead_first: bool) -> None:
+    fewest, best = _swept(web, gaps, ahead_first=ahead_first)
     web.layers[:] = best
     if fewest:
-        _exchange(web, gaps)
+        _exchange(web, _lines(gaps))
+        if _crossings(web, gaps) > fewest:
+            web.layers[:] = best
 
 
-def _beginning(web: Web) -> list[list[int]]:
-    return [sorted(layer) for layer in web.layers]
+def _swept(web: Web, gaps: list[_Gap], *, ahead_first: bool) -> tuple[int, list[list[int]]]:
+    """Sort layers by their neighbours, ahead and back, and return the best order seen."""
+    fewest, best = _crossings(web, gaps), [list(layer) for layer in web.layers]
+    without = 0
+    count = len(web.layers)
+    for sweep in range(_SWEEPS):
+        if not fewest or without >= _PATIENCE:
+            break
+        ahead = (sweep % 2 == 0) is ahead_first
+        for layer in range(1, count) if ahead else range(count - 2, -1, -1):
+            _sort_layer(web, gaps, layer, ahead=ahead)
+        crossings = _crossings(web, gaps)
+        without += 1
+        if crossings < fewest:
+            fewest, best, without = crossings, [list(layer) for layer in web.layers], 0
+    return fewest, best
 
 
-def _gaps(web: Web) -> list[_Gap]:
+def _gaps(web: Web, *, with_ports: bool = True) -> list[_Gap]:
     shares = web.breadths
+    cells = web.level.cells
 
     def end(hold: tuple[int, float]) -> tuple[int, float]:
+        if not with_ports and hold[0] < len(cells) and any(cells[hold[0]].sections):
+            return hold[0], 0.5
         return hold[0], hold[1] / max(shares[hold[0]], 1.0)
 
     gaps = []
     for pieces in web.gaps:
         gap = _Gap()
         for piece in pieces.values():
-            before, behind = [end(each) for each in piece.before], [end(each) for each in piece.behind]
+            before, behind = (
+                [end(each) for each in piece.before],
+                [end(each) for each in piece.behind],
+            )
             if piece.has_drop:
                 gap.drops.append(before[0])
             if before:
                 gap.across += [(*before[0], *each) for each in behind]
-                gap.before += [(*before[0], *each) for each in before[1:] if each[0] != before[0][0]]
+                gap.before += [
+                    (*before[0], *each) for each in before[1:] if each[0] != before[0][0]
+                ]
             else:
                 gap.behind += [
                     (*behind[0], *each) for each in behind[1:] if each[0] != behind[0][0]
@@ -112,10 +149,7 @@ def _sort_layer(web: Web, gaps: list[_Gap], layer: int, *, ahead: bool) -> None:
 
 
 def _crossings(web: Web, gaps: list[_Gap]) -> int:
-    place = {}
-    for row in web.layers:
-        for index, vertex in enumerate(row):
-            place[vertex] = index
+    place = {vertex: index for row in web.layers for index, vertex in enumerate(row)}
     return sum(_crossings_in(gap, place) for gap in gaps)
 
 
@@ -144,8 +178,8 @@ def _crossings_in(gap: _Gap, place: dict[int, int]) -> int:
     return total
 
 
-def _exchange(web: Web, gaps: list[_Gap]) -> None:
-    """Exchange neighbours in a layer as long as that removes crossings."""
+def _lines(gaps: list[_Gap]) -> dict[int, tuple[_Ends, _Ends]]:
+    """Return the ends of the lines of each vertex, in the gaps before and behind it."""
     lines: dict[int, tuple[_Ends, _Ends]] = {}
     for gap in gaps:
         for a, share_a, b, share_b in gap.across:
@@ -153,6 +187,11 @@ def _exchange(web: Web, gaps: list[_Gap]) -> None:
             lines.setdefault(b, ([], []))[0].append((a, share_a))
         for a, share_a in gap.drops:
             lines.setdefault(a, ([], []))[1].append((-1, share_a))
+    return lines
+
+
+def _exchange(web: Web, lines: dict[int, tuple[_Ends, _Ends]]) -> None:
+    """Exchange neighbours in a layer as long as that removes crossings."""
     place: dict[int, float] = {
         vertex: index for row in web.layers for index, vertex in enumerate(row)
     }

@@ -158,8 +158,6 @@ class GraphDefinition:
             self._fail(error)
             return
         except asyncio.CancelledError:
-            if self._looking is not None:
-                self._looking.cancel()
             self.reason = "its loading was interrupted"
             self._move(ServableEvent.LOAD_FAILED)
             raise
@@ -176,7 +174,11 @@ class GraphDefinition:
         """Read the names of adapters, before loading or deferring. `load` reports errors."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name=f"look at {self.name}")
-        await self.looked()
+        try:
+            await self.looked()
+        except asyncio.CancelledError:
+            self._looking.cancel()  # a replacement that is given up here belongs to nobody
+            raise
 
     async def looked(self) -> None:
         """Wait for `prepare` if it is running."""
@@ -347,7 +349,8 @@ class GraphDefinition:
         graph = self.graph
         if graph is None:
             raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
-        graph.check_version(version)
+        if version:
+            graph.check_version(version)
         return graph
 
     def idle_seconds(self) -> float:
