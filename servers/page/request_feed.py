@@ -85,11 +85,15 @@ class RequestFeed:
                 yield record.model, each.node, each.tokens_so_far
 
     def since(self, number: int, most: int) -> tuple[list[RequestNow], int]:
-        """Return the events after the first ``number``, the newest ``most``, and how many were
-        left out."""
+        """Return the events after the first ``number``, and how many were left out.
+
+        They are the newest ``most``, and all of followed requests: somebody waits for those.
+        """
         missed = self.count - number
-        taken = min(missed, most, len(self.events))
-        return (list(self.events)[-taken:] if taken else []), missed - taken
+        events = list(self.events)[-missed:] if missed else []
+        first = max(0, len(events) - most)
+        taken = [event for event in events[:first] if event.followed] + events[first:]
+        return taken, missed - len(taken)
 
     def _now(self, record: RequestRecord, at: str, now: int) -> RequestNow:
         operation = record.generations[0].operation if record.generations else ""
