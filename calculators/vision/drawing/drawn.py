@@ -17,7 +17,6 @@ from calculators.vision.drawing.landmark_annotations import (
     new_render_data,
 )
 from calculators.vision.landmarks.landmarks import Landmarks
-from calculators.vision.messages import message_type
 
 Image = npt.NDArray[np.uint8]
 
@@ -46,8 +45,8 @@ _BACKGROUND: Final = 0.35
 def drawn(image: Image, result: tuple[Any, ...]) -> Image:
     """Return a copy of an image with what a solution has found in it.
 
-    Landmarks are points and lines, detections boxes, and where there is a mask the background is
-    dark.
+    Landmarks are points and lines, faces of `FaceDetection` boxes, and where there is a mask the
+    background is dark.
 
     Args:
         image: (height, width, 3) of uint8, RGB: the one that the solution has processed.
@@ -59,13 +58,14 @@ def drawn(image: Image, result: tuple[Any, ...]) -> Image:
         weight = _BACKGROUND + (1 - _BACKGROUND) * mask[:, :, np.newaxis]
         canvas = (canvas * weight).astype(np.uint8)
     found = new_render_data()
-    for value in _parts(result):
-        if isinstance(value, Landmarks):
-            lines, style = _STYLES.get(len(value), ((), _POINTS))
-            if value.is_normalized:
-                annotate(found, value, lines, style, scale=max(image.shape[0] / 480, 1))
-        elif isinstance(value, message_type("Detection")):
-            _add_detection(found, value)
+    landmarks = [each for each in _parts(result) if isinstance(each, Landmarks)]
+    for each in landmarks:
+        lines, style = _STYLES.get(len(each), ((), _POINTS))
+        if each.is_normalized:
+            annotate(found, each, lines, style, scale=max(image.shape[0] / 480, 1))
+    if not landmarks:
+        for detection in getattr(result, "detections", None) or ():
+            _add_detection(found, detection)
     Drawing(canvas, flips_text=False).draw(found)
     return canvas
 
