@@ -10,10 +10,10 @@ CONFIG ?= examples/config.json
 REST_PORT ?= 8000
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-# Processes that tests run in. One more than there are cores, as some tests wait for processes; twice
-# as many with those that start programs (tests/distribution.py).
+# Processes that tests run in. One more than there are cores, as some tests wait for processes; three
+# times as many with those that start programs: these wait more than they compute (tests/distribution.py).
 WORKERS ?= $(shell echo $$(( $(CORES) + 1 )))
-FULL_WORKERS ?= $(shell echo $$(( 2 * $(CORES) )))
+FULL_WORKERS ?= $(shell echo $$(( 3 * $(CORES) )))
 # Where nothing keeps compiled code, every worker, server and engine compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # A file of tests shares servers and engines, so it stays with one process.
@@ -26,10 +26,10 @@ COVERAGE = $(if $(FULL),--cov --cov-report=term)
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks \
-	soak fuzz hostile peers models wheel release lock clean
+	page page-check soak fuzz hostile peers models wheel release lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 serve: $(SERVE_READY) ## install what a server needs into .venv, serve CONFIG on REST_PORT
 	$(BIN)/graphrt serve $(CONFIG) --rest_port $(REST_PORT)
@@ -101,6 +101,15 @@ check: lint types imports full ## lint, types, imports and full: what CI runs
 
 hooks: $(READY) ## let git run lint and imports before each commit
 	$(BIN)/pre-commit install
+
+# Of the versions in page/package-lock.json and page/.nvmrc; nothing of packages runs at installation.
+page: ## build the page at `/` from page/ into servers/page/static, with node
+	cd page && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+
+page-check: page ## types, rules and tests of the page, and that its committed build is that of its sources
+	cd page && npm run check && npm run lint && npm test
+	git diff --exit-code -- servers/page/static page/THIRD_PARTY_NOTICES.txt
+	test -z "$$(git status --porcelain -- servers/page/static)"
 
 wheel: $(READY) ## build the wheel and try it in an empty environment, with packages of PyPI
 	$(BIN)/python -m tests.release.fresh_environment $(WORDS)

@@ -94,47 +94,51 @@ node {
   }
 }
 """
-_THREE: Final = """\
+_READER: Final = """\
 node {
   calculator: "GenerationRequestReaderCalculator"
   input_stream: "HTTP_REQUEST_PAYLOAD:input"
   output_stream: "REQUEST:request"
 }
+"""
+_LLM: Final = """\
 node {
   name: "LLMExecutor"
   calculator: "LLMCalculator"
-  input_stream: "REQUEST:request"
+  input_stream: "REQUEST:REQUESTS"
   input_stream: "LOOPBACK:loopback"
   output_stream: "LOOPBACK:loopback"
   output_stream: "DELTAS:deltas"
   input_side_packet: "LLM_NODE_RESOURCES:llm"
   node_options { [type.googleapis.com/mediapipe.LLMCalculatorOptions] { MODEL } }
 }
+"""
+_WRITER: Final = """\
 node {
   calculator: "GenerationResponseWriterCalculator"
-  input_stream: "DELTAS:deltas"
+  input_stream: "DELTAS:ANSWER"
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 }
 """
 
 
-def _with(calculator: str, options: str = "", tag: str = "DELTAS:") -> str:
+def _answered(requests: str, *nodes: str, answer: str = "deltas") -> str:
+    """Return a reader, nodes, the model with these requests, and a writer of these deltas."""
+    *before, after = nodes or ("",)
+    model = _LLM.replace("REQUESTS", requests)
+    return "".join([_READER, *before, model, after, _WRITER.replace("ANSWER", answer)])
+
+
+def _with(calculator: str, tag: str = "DELTAS:") -> str:
     """Return the three nodes with one more before the writer."""
     node = (
         f'node {{ calculator: "{calculator}" input_stream: "{tag}deltas" '
-        f'output_stream: "{tag}changed" {options} }}\n'
+        f'output_stream: "{tag}changed" }}\n'
     )
-    first, model, writer = _THREE.split("node {\n")[1:]
-    writer = writer.replace("DELTAS:deltas", "DELTAS:changed")
-    return "".join(("node {\n", first, "node {\n", model, node, "node {\n", writer))
+    return _answered("request", node, answer="changed")
 
 
-_ROUTED: Final = """\
-node {
-  calculator: "GenerationRequestReaderCalculator"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  output_stream: "REQUEST:request"
-}
+_ROUTE: Final = """\
 node {
   calculator: "RouterCalculator"
   input_stream: "REQUEST:request"
@@ -148,16 +152,8 @@ node {
     }
   }
 }
-node {
-  name: "LLMExecutor"
-  calculator: "LLMCalculator"
-  input_stream: "REQUEST:short"
-  input_stream: "LOOPBACK:loopback"
-  output_stream: "LOOPBACK:loopback"
-  output_stream: "DELTAS:deltas"
-  input_side_packet: "LLM_NODE_RESOURCES:llm"
-  node_options { [type.googleapis.com/mediapipe.LLMCalculatorOptions] { MODEL } }
-}
+"""
+_BEHIND: Final = """\
 node {
   calculator: "FallbackCalculator"
   input_stream: "DELTAS:deltas"
@@ -187,11 +183,6 @@ node {
   output_stream: "DELTAS:clean"
   node_options { [type.googleapis.com/graphrt.RedactOptions] { words: "secret" } }
 }
-node {
-  calculator: "GenerationResponseWriterCalculator"
-  input_stream: "DELTAS:clean"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-}
 """
 
 
@@ -199,11 +190,11 @@ def _graphs() -> dict[str, str]:
     """Return the nodes of the graphs by what they are called in the table."""
     return {
         "`HttpLLMCalculator`": _ONE,
-        "three nodes": _THREE,
+        "three nodes": _answered("request"),
         "+ `PassThroughCalculator`": _with("PassThroughCalculator", tag=""),
         "+ a class that changes nothing": _with("UnchangedByClass"),
         "+ a generator that changes nothing": _with("UnchangedByGenerator"),
-        "router, fall-back, join, redactor": _ROUTED,
+        "router, fall-back, join, redactor": _answered("short", _ROUTE, _BEHIND, answer="clean"),
     }
 
 

@@ -67,9 +67,10 @@ from graph_runtime.language.graph_config import (
     parse_graph_text,
 )
 from graph_runtime.language.tag_map import TagMap, parse_tag_index
-from graph_runtime.observe.run_totals import NodeTotal, RunTotals
+from graph_runtime.observe.call_observers import CallObserver
+from graph_runtime.observe.run_totals import GraphNow, NodeTotal, RunTotals
 from graph_runtime.observe.statistics import GraphStatistics, NodeStatistics, StreamStatistics
-from graph_runtime.observe.tracing import CallObserver, Tracer
+from graph_runtime.observe.tracing import Tracer
 from graph_runtime.options.options import find_options, has_options, merge_options, options
 from graph_runtime.packet import EMPTY, Packet
 from graph_runtime.plan.identity import identity_of
@@ -111,6 +112,7 @@ __all__ = [
     "GraphError",
     "GraphInputStreamAddMode",
     "GraphMetrics",
+    "GraphNow",
     "GraphResources",
     "GraphService",
     "GraphStatistics",

@@ -126,9 +126,11 @@ class CalculatorGraph(PreparedGraph):
             run = self._begin(side_packets, {}, is_async=True)
             while packets:
                 stream, value = packets.pop(0)
-                place = self._find_graph_input(stream, "run_once_async")
+                place = self._plan.input_places.get(stream)
+                if place is None:
+                    place = self._find_graph_input(stream, "run_once_async")
                 run.send(place, packet_at(value, time))
-            run.scheduler.close_graph_inputs(run.graph_inputs)
+            run.scheduler.close_all_graph_inputs()
         return run
 
     def _start(self, side_packets: SidePackets, headers: SidePackets, *, is_async: bool) -> None:
@@ -144,11 +146,12 @@ class CalculatorGraph(PreparedGraph):
         run = make_run(self._setup, self._lock, side_packets, headers, is_async=is_async)
         self._side_outputs = run.side_outputs
         self._run = run
+        tracer = self._tracer
         if self._totals is not None:
-            self._totals.begin(run, self._setup.counters)
-        run.driver.tracer = self._tracer
-        if self._tracer is not None:
-            self._tracer.start(run)
+            tracer = self._totals.begin(run, self._setup.counters, tracer)
+        run.driver.tracer = tracer
+        if tracer is not None:
+            tracer.start(run)
         if self._checks_invariants:
             run.driver.on_step = self._check_step
         run.scheduler.start()
@@ -233,7 +236,7 @@ class CalculatorGraph(PreparedGraph):
     def close_all_input_streams(self) -> None:
         """End every graph input; sources go on."""
         run = self._running("close_all_input_streams")
-        run.close_inputs(run.graph_inputs)
+        run.close_all_inputs()
 
     def close_all_packet_sources(self) -> None:
         """End every graph input, and close each source at its next turn."""

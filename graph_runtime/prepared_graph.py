@@ -27,8 +27,8 @@ from graph_runtime.language.graph_config import (
     load_graph_config,
     parse_graph_text,
 )
+from graph_runtime.observe.call_observers import CallObserver
 from graph_runtime.observe.run_totals import RunTotals
-from graph_runtime.observe.tracing import CallObserver
 from graph_runtime.packet import Packet
 from graph_runtime.plan.executor_plan import is_reserved_executor_name
 from graph_runtime.plan.plan import ValidatedGraph
@@ -76,35 +76,29 @@ class PreparedGraph:
             GraphSyntaxError: the text does not parse.
             ValidationError: the graph cannot run.
         """
-        given = [
-            value
-            for value in (
-                graph_config,
-                text_config,
-                graph_path,
-                binary_graph_path,
-                validated_graph,
-            )
-            if value is not None
-        ]
-        if len(given) != 1:
+        path = graph_path if graph_path is not None else binary_graph_path
+        given = (graph_config, text_config, graph_path, binary_graph_path, validated_graph)
+        if given.count(None) != len(given) - 1:
             raise GraphConfigError(
                 "CalculatorGraph needs exactly one of graph_config, text_config, graph_path, "
-                f"binary_graph_path and validated_graph, not {len(given)} of them"
+                f"binary_graph_path and validated_graph, not {len(given) - given.count(None)} of "
+                "them"
             )
-        config = given[0]
-        provided = {service.key: value for service, value in (services or {}).items()}
-        if isinstance(config, ValidatedGraph):
-            self._plan = config
-        else:
-            path = graph_path if graph_path is not None else binary_graph_path
+        provided: dict[str, Any] = {}
+        for service, value in (services or {}).items():
+            provided[service.key] = value
+        if isinstance(graph_config, ValidatedGraph):
+            validated_graph = graph_config
+        if validated_graph is None:
+            config = graph_config if text_config is None else text_config
             if path is not None:
                 config = load_graph_config(path)
             elif isinstance(config, str):
                 config = parse_graph_text(config)
-            self._plan = validate_graph(
+            validated_graph = validate_graph(
                 config, registry=registry, executors=executors or {}, services=provided
             )
+        self._plan = validated_graph
         self._setup = RunSetup(self._plan, registry or REGISTRY, dict(executors or {}), provided)
         self._add_mode = GraphInputStreamAddMode.WAIT_TILL_NOT_FULL
         self._tracer: CallObserver | None = None
@@ -156,8 +150,7 @@ class PreparedGraph:
             NotFoundError: no such stream.
             StateError: the graph is running.
         """
-        self._check_stream(stream_name)
-        self._check_not_running("observe_output_stream")
+        self._check_attachable(stream_name, "observe_output_stream")
         observer = StreamObserver(stream_name, callback, observe_timestamp_bounds)
         self._setup.observers.append(observer)
 
@@ -170,8 +163,7 @@ class PreparedGraph:
             NotFoundError: no such stream.
             StateError: the graph is running.
         """
-        self._check_stream(stream_name)
-        self._check_not_running("add_output_stream_poller")
+        self._check_attachable(stream_name, "add_output_stream_poller")
         poller = OutputStreamPoller(stream_name, observe_timestamp_bounds)
         self._setup.pollers.append((stream_name, poller))
         return poller
@@ -229,7 +221,9 @@ class PreparedGraph:
         if self._run is not None:
             raise StateError(f"{call}() can only be called while no run is going on")
 
-    def _check_stream(self, name: str) -> None:
+    def _check_attachable(self, name: str, call: str) -> None:
+        if self._run is not None:
+            self._check_not_running(call)
         if name not in self._plan.producers:
             raise NotFoundError(
                 f'Unable to attach observer to output stream "{name}" because it doesn\'t exist.'

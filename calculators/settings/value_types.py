@@ -37,6 +37,15 @@ def switch(text: str) -> bool:
     return text.lower() == "true"
 
 
+def switch_or_auto(text: str) -> bool | None:
+    """Read ``true`` or ``false``, or ``auto``, which is None."""
+    if text.lower() == "auto":
+        return None
+    if not is_truth_value(text):
+        raise argparse.ArgumentTypeError(f"true, false or auto is needed, not {text!r}")
+    return switch(text)
+
+
 def port(text: str) -> int:
     """Read a port's number, 0 included."""
     if not text.isdecimal() or len(text) > 9 or int(text) > 65535:

@@ -28,6 +28,7 @@ from graph_runtime.timestamp import Timestamp
 
 if TYPE_CHECKING:
     from graph_runtime.engine.node import Node
+    from graph_runtime.streams.input_stream import InputStream
     from graph_runtime.streams.output_stream import OutputStream
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class PortMap(dict[PortKey, P], Generic[P]):
         self.kind = kind
         self.places = names.places
         self.in_order = items
-        for key, place in names.aliases:
+        for key, place in names.ids.items():
             self[key] = items[place]
 
     def __missing__(self, key: PortKey) -> P:
@@ -88,10 +89,10 @@ class InputStreamShard:
 
     __slots__ = ("header", "is_done", "name", "packet")
 
-    def __init__(self, name: str, header: Packet) -> None:
-        self.name = name
+    def __init__(self, stream: InputStream) -> None:
+        self.name = stream.name
         self.packet: Packet = NO_PACKET
-        self.header = header
+        self.header = stream.header
         self.is_done = False
 
     @property
@@ -120,19 +121,18 @@ class OutputStreamShard:
     so fails the call.
     """
 
-    __slots__ = ("bound", "closed", "packets", "stream", "updated_bound")
+    __slots__ = ("closed", "packets", "stream", "updated_bound")
 
     def __init__(self, stream: OutputStream) -> None:
         self.stream = stream
         self.packets: list[Packet] = []
-        self.bound = ts.PRESTREAM
+        #: The bound that this call has set, UNSET until it does.
         self.updated_bound = ts.UNSET
         self.closed = False
 
     def reset(self) -> None:
         """Make ready for a call."""
         self.packets = []
-        self.bound = self.stream.bound
         self.updated_bound = ts.UNSET
         self.closed = self.stream.closed
 
@@ -173,7 +173,7 @@ class OutputStreamShard:
         ):
             self._refuse(checker, payload)
         self.packets.append(packet)
-        self.bound = self.updated_bound = bound
+        self.updated_bound = bound
 
     def _refuse(self, checker: PacketType, payload: Any) -> None:
         try:
@@ -201,17 +201,18 @@ class OutputStreamShard:
                 f'In stream "{self.stream.name}", timestamp bound set to illegal value: '
                 f"{ts.debug_string(value)}"
             )
-        self.bound = self.updated_bound = value
+        self.updated_bound = value
 
     @property
     def next_timestamp_bound(self) -> Timestamp:
         """The smallest timestamp that may still be sent."""
-        return Timestamp.of(self.bound)
+        updated = self.updated_bound
+        return Timestamp.of(self.stream.bound if updated == ts.UNSET else updated)
 
     def close(self) -> None:
         """Close the stream. Takes effect when the call returns."""
         self.closed = True
-        self.bound = self.updated_bound = ts.DONE
+        self.updated_bound = ts.DONE
 
     @property
     def is_closed(self) -> bool:
@@ -331,10 +332,8 @@ class CalculatorContext:
         "call",
         "graph_status",
         "input_list",
-        "input_side_packets",
         "inputs",
         "output_list",
-        "output_side_packets",
         "outputs",
         "time",
     )
@@ -344,16 +343,12 @@ class CalculatorContext:
         node: Node,
         inputs: PortMap[InputStreamShard],
         outputs: PortMap[OutputStreamShard],
-        input_side_packets: PortMap[Packet],
-        output_side_packets: PortMap[OutputSidePacket],
     ) -> None:
         self._node = node
         self.inputs = inputs
         self.outputs = outputs
         self.input_list = inputs.in_order
         self.output_list = outputs.in_order
-        self.input_side_packets = input_side_packets
-        self.output_side_packets = output_side_packets
         #: The input timestamp as plain int.
         self.time = ts.UNSTARTED
         #: In ``close``: the error that ended the run, or None.
@@ -382,6 +377,18 @@ class CalculatorContext:
     def calculator_type(self) -> str:
         """The calculator's name as the graph writes it."""
         return self._node.plan.calculator_type
+
+    @property
+    def input_side_packets(self) -> PortMap[Packet]:
+        """The input side packets that are connected; optional ones may be missing."""
+        return self._node.side_packets()
+
+    @property
+    def output_side_packets(self) -> PortMap[OutputSidePacket]:
+        """The side packets that the node makes."""
+        node = self._node
+        names = node.plan.output_side_packets.port_names
+        return PortMap("output side packet", names, node.side_outputs)
 
     @overload
     def options(self, options_type: type[T]) -> T: ...
@@ -514,8 +521,12 @@ class CalculatorContext:
     def side(self, port: SideIn[T], default: D) -> T | D: ...
     def side(self, port: SideIn[Any], default: Any = _RAISE) -> Any:
         """The value of an input side packet."""
-        packet = self.input_side_packets.get(port.key)
-        if packet is None and default is not _RAISE:
+        node = self._node
+        place = node.plan.input_side_packets.port_names.ids.get(port.key)
+        packet = None if place is None else node.side_inputs.get(place)
+        if packet is not None:
+            return packet.value
+        if default is not _RAISE:
             return default
         return self.input_side_packets[port.key].value
 

@@ -61,7 +61,7 @@ def make_run(
     services = _complete_services(plan, setup.services, setup.allows_default_services)
 
     driver, queues, pools = _make_queues(setup, lock, is_async)
-    streams = _make_streams(plan)
+    streams, graph_inputs, outputs = _make_streams(plan)
     side_outputs: dict[str, OutputSidePacket] = {}
     consumers: dict[str, list[tuple[Node, int]]] = {}
 
@@ -72,7 +72,7 @@ def make_run(
                 scheduler.output_side_packet_set(side, waiting)
 
     nodes: list[Node] = []
-    for node_plan in plan.nodes:
+    for node_plan, outputs_of_node in zip(plan.nodes, outputs, strict=True):
         sides = []
         if node_plan.side_output_checkers:
             sides = _make_side_outputs(node_plan, on_side_packet)
@@ -80,9 +80,8 @@ def make_run(
                 side_outputs[side.name] = side
         queue = queues[node_plan.executor]
         inputs = _make_inputs(node_plan, streams, setup.stream_limits, plan.max_queue_size)
-        outputs = [streams[output.stream] for output in node_plan.output_plans]
         try:
-            node = Node(node_plan, inputs, outputs, sides, queue, services, setup.counters)
+            node = Node(node_plan, inputs, outputs_of_node, sides, queue, services, setup.counters)
         except Exception as error:
             failure = CalculatorError(node_plan.name, "__init__", reason_of(error))
             raise RunError([failure]) from error
@@ -99,20 +98,19 @@ def make_run(
         if name in streams:
             streams[name].header = header if isinstance(header, Packet) else Packet(header)
 
-    graph_inputs = [streams[graph_input.name] for graph_input in plan.graph_inputs]
     # The driver's own queue is always there, also when every node is in a pool.
-    all_queues = [driver.queue, *[queue for queue, _ in pools.values()]]
+    all_queues = [driver.queue]
+    for queue, _ in pools.values():
+        all_queues.append(queue)
     scheduler = Scheduler(plan, nodes, all_queues, graph_inputs, setup.constants, setup.on_error)
     for node in nodes:
-        if not node.missing_side_packets:
-            continue
         for place, side_plan in enumerate(node.plan.side_input_plans):
             if side_plan.producer is not None:
                 consumers.setdefault(side_plan.name, []).append((node, place))
             elif side_plan.name in given:
                 scheduler.side_packet_arrived(node, place, given[side_plan.name])
             else:
-                node.missing_side_packets -= 1  # optional and left out
+                node.missing -= 1  # optional and left out
     driver.attach(scheduler, pools)
     run = Run(
         plan,
@@ -134,17 +132,25 @@ def make_run(
     return run
 
 
-def _make_streams(plan: ValidatedGraph) -> dict[str, OutputStream]:
-    """All streams by name: the graph's inputs, then the outputs of its nodes."""
+def _make_streams(
+    plan: ValidatedGraph,
+) -> tuple[dict[str, OutputStream], list[OutputStream], list[list[OutputStream]]]:
+    """All streams by name, then the graph's inputs and each node's outputs in order."""
     streams = {}
+    graph_inputs = []
     for graph_input in plan.graph_inputs:
-        streams[graph_input.name] = OutputStream(graph_input.name, graph_input.checker, None)
+        stream = OutputStream(graph_input.name, graph_input.checker, None)
+        streams[graph_input.name] = stream
+        graph_inputs.append(stream)
+    outputs = []
     for node in plan.nodes:
+        outputs_of_node = []
         for output in node.output_plans:
-            streams[output.stream] = OutputStream(
-                output.stream, output.checker, node.timestamp_offset
-            )
-    return streams
+            stream = OutputStream(output.stream, output.checker, node.timestamp_offset)
+            streams[output.stream] = stream
+            outputs_of_node.append(stream)
+        outputs.append(outputs_of_node)
+    return streams, graph_inputs, outputs
 
 
 def _make_inputs(
@@ -191,11 +197,10 @@ def _throttles_of(plan: ValidatedGraph, producer: int) -> tuple[int, ...]:
 
 def _check_side_packets(plan: ValidatedGraph, given: Mapping[str, Packet]) -> None:
     errors: list[GraphError] = []
-    missing = [
-        f'Side packet "{name}" is required but was not provided.'
-        for name, (_, optional) in plan.side_packet_types.items()
-        if not optional and name not in given
-    ]
+    missing = []
+    for name, (_, optional) in plan.side_packet_types.items():
+        if not optional and name not in given:
+            missing.append(f'Side packet "{name}" is required but was not provided.')
     if missing:
         errors.append(
             GraphError(
@@ -270,7 +275,9 @@ def _make_queues(
     is_eager = True
     planned, given = setup.plan.executors, setup.executors
     for name in {**planned, **given}:
-        executor = given.get(name) or _make_executor(setup, planned[name])
+        executor = given.get(name)
+        if executor is None and planned[name].type:
+            executor = _make_executor(setup, planned[name])
         if executor is None:
             queues[name] = own
         elif isinstance(executor, ApplicationThreadExecutor):
@@ -284,7 +291,8 @@ def _make_queues(
     return driver, queues, pools
 
 
-def _make_executor(setup: RunSetup, executor: ExecutorPlan) -> Executor | None:
+def _make_executor(setup: RunSetup, executor: ExecutorPlan) -> Executor:
+    """The executor of a type; one without a type is the driver's own."""
     if executor.type == APPLICATION_THREAD:
         return ApplicationThreadExecutor()
     if executor.type == THREAD_POOL:
@@ -292,8 +300,6 @@ def _make_executor(setup: RunSetup, executor: ExecutorPlan) -> Executor | None:
         if threads < 1:
             threads = automatic_num_threads(len(setup.plan.nodes))
         return ThreadPoolExecutor(threads, executor.thread_name_prefix)
-    if executor.type:
-        factory = setup.registry.find_executor(executor.type, setup.plan.config.package)
-        assert factory is not None, "checked at validation"
-        return factory(executor.options)
-    return None
+    factory = setup.registry.find_executor(executor.type, setup.plan.config.package)
+    assert factory is not None, "checked at validation"
+    return factory(executor.options)

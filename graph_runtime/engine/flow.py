@@ -182,14 +182,13 @@ class Flow:
         shard.updated_bound = ts.UNSET
         if packets or bound != ts.UNSET:
             self.propagate(stream, packets, bound)
-        shard.bound = stream.bound
         if closed:
             self.close_stream(stream)
 
     def propagate_one(self, stream: OutputStream, packet: Packet) -> None:
         """Send one packet whose timestamp alone determines the new bound. The hot path."""
         time = packet.time
-        stream.bound = stream.shard.bound = time + 1
+        stream.bound = time + 1
         stream.num_packets += 1
         for mirror in stream.mirrors:
             node = mirror.direct
@@ -212,7 +211,7 @@ class Flow:
     def propagate(self, stream: OutputStream, packets: list[Packet], bound: int) -> None:
         """Send packets, then a bound (UNSET: none) if it exceeds the one the packets imply."""
         if bound != ts.UNSET:
-            stream.bound = stream.shard.bound = bound
+            stream.bound = bound
         stream.num_packets += len(packets)
         moves_bound = bound != ts.UNSET and (
             not packets or ts.next_allowed_in_stream(packets[-1].time) != bound
@@ -345,7 +344,7 @@ class Flow:
             new = ts.clamp(bound + stream.offset)
             if new <= stream.bound:
                 continue
-            stream.bound = stream.shard.bound = new
+            stream.bound = new
             for mirror in stream.mirrors:
                 if self._set_bound(mirror, new) and mirror.node is not None:
                     yield mirror.node

@@ -19,9 +19,9 @@ class IdleCalls:
     A node that has been called is called again only after a further ``process``, so the run ends.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        """``nodes``: those whose class has an ``on_idle``, in the order of the graph."""
-        self._nodes = nodes
+    def __init__(self, nodes: Sequence[Node], idle_nodes: Sequence[int]) -> None:
+        """``idle_nodes``: ids of the nodes with an ``on_idle``, in the order of the graph."""
+        self._nodes = [nodes[node_id] for node_id in idle_nodes]
         #: Per node id, the number of its calls after its last call of ``on_idle``.
         self._counts: dict[int, int] = {}
 

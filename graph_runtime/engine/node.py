@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from graph_runtime.plan.plan import NodePlan
 
 
-_NO_SIDE_PACKETS: PortMap[Packet] = PortMap("input side packet", PortNames(()), [])
-_NO_SIDE_OUTPUTS: PortMap[OutputSidePacket] = PortMap("output side packet", PortNames(()), [])
-
-
 class Node:
     """A node while its graph runs. Belongs to the scheduler; guarded by the graph's lock.
 
@@ -48,6 +44,7 @@ class Node:
             ``is_fast``.
         is_fast: opened, not closing, and every packet of ``sole_input`` is an input set: its calls
             end in `Flow.finished_simple`.
+        missing: number of headers and side packets that its ``open`` waits for.
         watches_queues: its handler wants to know when packets have been queued.
         context: the context of a serial node's calls; parallel nodes have one context per call.
         active: contexts of parallel calls, in the order in which their outputs are released.
@@ -75,8 +72,7 @@ class Node:
         "is_simple",
         "is_source",
         "key",
-        "missing_headers",
-        "missing_side_packets",
+        "missing",
         "outputs",
         "plan",
         "queue",
@@ -142,53 +138,33 @@ class Node:
         self.watches_queues = (
             plan.handler_class.packets_added is not InputStreamHandler.packets_added
         )
-        self.missing_headers = 0
+        self.missing = len(plan.side_input_plans)
         for stream in inputs:
             if not stream.is_back_edge:
-                self.missing_headers += 1
+                self.missing += 1
             stream.node = self
             stream.is_timed = self.handler.is_timed
             if self.is_simple and queue.is_pumped and stream.checker is None:
                 stream.direct = self
-        self.missing_side_packets = len(plan.side_input_plans)
         self.calculator: Calculator = plan.calculator_class()
         for descriptor, value in plan.options:
             descriptor.bind(self.calculator, value)
         self.context: CalculatorContext = _NO_CONTEXT
-
-    @property
-    def is_ready_for_open(self) -> bool:
-        """True if the node waits for no header and no side packet."""
-        return not self.missing_headers and not self.missing_side_packets
 
     def move(self, event: NodeEvent) -> None:
         """Take a transition of the table."""
         self.state = NODE_TRANSITIONS[self.state, event]
 
     def make_context(self) -> CalculatorContext:
-        """A context with input shards of its own; output shards too, for a parallel node."""
-        plan = self.plan
-        if self.is_parallel:
-            outputs = [OutputStreamShard(stream) for stream in self.outputs]
-        else:
-            outputs = [stream.shard for stream in self.outputs]
-        side_outputs = _NO_SIDE_OUTPUTS
-        if self.side_outputs:
-            names = plan.output_side_packets.port_names
-            side_outputs = PortMap("output side packet", names, self.side_outputs)
+        """A context with shards of its own."""
+        inputs, outputs = map(InputStreamShard, self.inputs), map(OutputStreamShard, self.outputs)
         return CalculatorContext(
             self,
-            PortMap(
-                "input stream",
-                plan.inputs.port_names,
-                [InputStreamShard(stream.name, stream.header) for stream in self.inputs],
-            ),
-            PortMap("output stream", plan.outputs.port_names, outputs),
-            self._side_packets() if self.side_inputs else _NO_SIDE_PACKETS,
-            side_outputs,
+            PortMap("input stream", self.plan.inputs.port_names, list(inputs)),
+            PortMap("output stream", self.plan.outputs.port_names, list(outputs)),
         )
 
-    def _side_packets(self) -> PortMap[Packet]:
+    def side_packets(self) -> PortMap[Packet]:
         """The input side packets that are connected; optional ones may be missing."""
         given, names = self.side_inputs, self.plan.input_side_packets.port_names
         there = sorted(given)

@@ -177,6 +177,12 @@ class Run:
             self.scheduler.close_graph_inputs(streams)
             self.driver.events_added()
 
+    def close_all_inputs(self) -> None:
+        """End every graph input."""
+        with self.lock:
+            self.scheduler.close_all_graph_inputs()
+            self.driver.events_added()
+
     # Waiting --------------------------------------------------------------------------------------
 
     def is_over(self) -> bool:

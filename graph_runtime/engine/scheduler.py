@@ -85,7 +85,7 @@ class Scheduler:
         self._waiting_sources: list[Node] = []
         self._active_sources: list[Node] = []
         self._constants = constants
-        self._idle_calls = IdleCalls([nodes[number] for number in plan.idle_nodes])
+        self._idle_calls = IdleCalls(nodes, plan.idle_nodes) if plan.idle_nodes else None
 
     # Events from the application ----------------------------------------------------------------
 
@@ -96,12 +96,13 @@ class Scheduler:
             if node.is_source:
                 self._unopened_sources[node.plan.node_id] = node
         for node in self.nodes:
-            if node.is_ready_for_open:
+            if not node.missing:
                 self._schedule_open(node)
         for stream in self.graph_inputs:
             stream.is_locked = True
             self._propagate_header(stream)
-        self.handle_idle()
+        if self.is_idle:
+            self.handle_idle()
 
     def close_graph_inputs(self, streams: Iterable[OutputStream]) -> None:
         """End graph inputs."""
@@ -109,11 +110,15 @@ class Scheduler:
             self.flow.close_stream(stream)
         self.inputs_closed = all(stream.closed for stream in self.graph_inputs)
 
-    def close_all_sources(self) -> None:
-        """End all graph inputs, and close each source at its next turn."""
+    def close_all_graph_inputs(self) -> None:
+        """End every graph input."""
         for stream in self.graph_inputs:
             self.flow.close_stream(stream)
         self.inputs_closed = True
+
+    def close_all_sources(self) -> None:
+        """End all graph inputs, and close each source at its next turn."""
+        self.close_all_graph_inputs()
         self.stopping = True
 
     def pause(self) -> None:
@@ -243,8 +248,8 @@ class Scheduler:
                 )
                 return
         node.side_inputs[place] = packet
-        node.missing_side_packets -= 1
-        if self.state is not RunState.NOT_STARTED and node.is_ready_for_open:
+        node.missing -= 1
+        if self.state is not RunState.NOT_STARTED and not node.missing:
             self._schedule_open(node)
 
     def output_side_packet_set(
@@ -276,8 +281,8 @@ class Scheduler:
             mirror.header = stream.header
             node = mirror.node
             if node is not None and not mirror.is_back_edge:
-                node.missing_headers -= 1
-                if node.is_ready_for_open:
+                node.missing -= 1
+                if not node.missing:
                     self._schedule_open(node)
 
     def _finished_open(self, node: Node, error: BaseException | None) -> None:
@@ -353,7 +358,8 @@ class Scheduler:
                 self._active_sources.pop()
             no_sources = not self._active_sources and not self._waiting_sources
             if self.errors or (no_sources and self.inputs_closed):
-                if not self.errors and self._idle_calls.push_next(self.flow):
+                calls = self._idle_calls
+                if calls is not None and not self.errors and calls.push_next(self.flow):
                     return
                 self.move(RunEvent.QUIT)
                 return

@@ -27,9 +27,9 @@ class Throttling:
     """
 
     def __init__(self, plan: ValidatedGraph, nodes: list[Node], log: ErrorLog) -> None:
-        self.full_streams: list[dict[InputStream, None]] = [
-            {} for _ in range(len(nodes) + len(plan.graph_inputs))
-        ]
+        self.full_streams: list[dict[InputStream, None]] = []
+        for _ in range(len(nodes) + len(plan.graph_inputs)):
+            self.full_streams.append({})
         self.throttled_inputs = 0
         self.has_released_input = False
         self._nodes = nodes

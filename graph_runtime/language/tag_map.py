@@ -92,22 +92,21 @@ class PortNames:
 
     Attributes:
         places: (tag, index) of each port, by id.
-        aliases: every key with the id of its port: (tag, index), the tag alone for index 0, and the
+        ids: every key with the id of its port: (tag, index), the tag alone for index 0, and the
             index alone without a tag.
     """
 
-    __slots__ = ("aliases", "places")
+    __slots__ = ("ids", "places")
 
     def __init__(self, places: tuple[tuple[str, int], ...]) -> None:
         self.places = places
-        aliases: list[tuple[str | int | tuple[str, int], int]] = []
+        self.ids: dict[str | int | tuple[str, int], int] = {}
         for place, (tag, index) in enumerate(places):
-            aliases.append(((tag, index), place))
+            self.ids[tag, index] = place
             if not tag:
-                aliases.append((index, place))
+                self.ids[index] = place
             elif index == 0:
-                aliases.append((tag, place))
-        self.aliases = tuple(aliases)
+                self.ids[tag] = place
 
 
 class TagMap:

@@ -108,6 +108,12 @@ def take_statistics(
     )
 
 
+def node_statistics(run: Run, node_id: int) -> NodeStatistics:
+    """Take the snapshot of one node. Lock held."""
+    is_throttled = run.scheduler.throttling.is_throttled(node_id)
+    return _node(run.scheduler.nodes[node_id], is_throttled)
+
+
 def _node(node: Node, is_throttled: bool) -> NodeStatistics:
     return NodeStatistics(
         node.plan.name,
@@ -139,7 +145,7 @@ def _waits_for(node: Node, is_throttled: bool) -> list[str]:
             for place, side in enumerate(node.plan.side_input_plans)
             if place not in node.side_inputs and side.producer is not None
         ]
-        if node.missing_headers:
+        if node.missing > len(missing):
             missing.append("the nodes that produce its inputs to open")
         return missing
     if is_throttled:

@@ -12,10 +12,9 @@ import threading
 from collections import deque
 from pathlib import Path
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graph_runtime import timestamp as ts
-from graph_runtime.engine.drivers.driver import CallRecorder
 from graph_runtime.packet import EMPTY
 
 if TYPE_CHECKING:
@@ -25,14 +24,26 @@ if TYPE_CHECKING:
 DEFAULT_CAPACITY = 100_000
 
 
-class CallObserver(CallRecorder, Protocol):
-    """Observer of a graph's runs: ``start`` opens each run, ``record_call`` follows for each call.
+class TracedCall(NamedTuple):
+    """One call of a node.
 
-    Both methods are called with the graph's lock held, so they must be quick.
+    Attributes:
+        node: the node's id.
+        phase: "open", "process" or "close".
+        time: the input timestamp.
+        started, ended: nanoseconds of ``time.perf_counter_ns``.
+        thread: the identity of the thread that reported it.
+        received, sent: packets, by stream and timestamp.
     """
 
-    def start(self, run: Run) -> None:
-        """Begin a run."""
+    node: int
+    phase: str
+    time: int
+    started: int
+    ended: int
+    thread: int
+    received: list[tuple[str, int]]
+    sent: list[tuple[str, int]]
 
 
 class Tracer:
@@ -47,14 +58,26 @@ class Tracer:
     """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
-        #: (node id, phase, input time, start ns, end ns, thread, received, sent); the last two are
-        #: (stream, time) pairs.
-        self._calls: deque[
-            tuple[int, str, int, int, int, int, list[tuple[str, int]], list[tuple[str, int]]]
-        ] = deque(maxlen=capacity)
+        self._calls: deque[TracedCall] = deque(maxlen=capacity)
+        self._recorded = 0
         self._names: list[tuple[str, str]] = []
         self._inputs: list[str] = []
         self._started = perf_counter_ns()
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of the nodes by their ids; empty before the first run."""
+        return [name for name, _ in self._names]
+
+    @property
+    def calls(self) -> list[TracedCall]:
+        """The kept calls, in the order in which they were reported."""
+        return list(self._calls)
+
+    @property
+    def dropped(self) -> int:
+        """The number of calls that were dropped for newer ones."""
+        return self._recorded - len(self._calls)
 
     def start(self, run: Run) -> None:
         """Begin a run. Lock held."""
@@ -66,8 +89,9 @@ class Tracer:
     def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
         """Record a call that has returned and is not reported yet. Lock held."""
         node = context._node
+        self._recorded += 1
         self._calls.append(
-            (
+            TracedCall(
                 node.plan.node_id,
                 _phase(context),
                 context.time,
@@ -98,7 +122,7 @@ class Tracer:
         sent_at: dict[tuple[str, int], tuple[int, float]] = {}
         flows = 0
         for node_id, phase, time, started, ended, thread, received, sent in sorted(
-            self._calls, key=lambda call: call[3]
+            self._calls, key=lambda call: call.started
         ):
             begin, end = (started - self._started) / 1000, (ended - self._started) / 1000
             lane = lanes.take(node_id, begin, end)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graph_runtime import timestamp as ts
-from graph_runtime.authoring.context import NO_PACKET, OutputStreamShard
+from graph_runtime.authoring.context import NO_PACKET
 from graph_runtime.packet import EMPTY, Packet, packet_at
 
 if TYPE_CHECKING:
+    from graph_runtime.authoring.context import OutputStreamShard
     from graph_runtime.authoring.packet_type import PacketType
     from graph_runtime.streams.input_stream import InputStream
 
@@ -37,7 +38,6 @@ class OutputStream:
         "num_packets",
         "observers",
         "offset",
-        "shard",
     )
 
     def __init__(self, name: str, checker: PacketType | None, offset: int | None) -> None:
@@ -51,14 +51,11 @@ class OutputStream:
         self.mirrors: list[InputStream] = []
         self.observers: list[StreamObserver] = []
         self.num_packets = 0
-        #: The shard of a producer that runs one call at a time; a parallel one has one per call.
-        self.shard = OutputStreamShard(self)
 
     def release_cycles(self) -> None:
         """Drop the references that lead back here. Called after the run."""
         self.mirrors = []
         self.observers = []
-        self.shard = _NO_SHARD
 
     def bound_after_call(self, shard: OutputStreamShard, time: int) -> int:
         """The bound that a call at input timestamp ``time`` leads to; UNSET for no change.
@@ -80,15 +77,11 @@ class OutputStream:
                 settled = ts.ONE_OVER_POSTSTREAM
             else:
                 settled = ts.clamp(ts.next_allowed_in_stream(time) + offset)
-            if settled > shard.bound and settled > new:
+            if settled > self.bound and settled > new:
                 new = settled
         if shard.packets:
             new = max(new, ts.next_allowed_in_stream(shard.packets[-1].time))
         return new
-
-
-_NO_STREAM: Any = None
-_NO_SHARD = OutputStreamShard(_NO_STREAM)
 
 
 class StreamObserver:

@@ -13,6 +13,7 @@ from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.serve_options import ServeOptions
 from servers.fronts.http.browser_guard import is_loopback
 from servers.options.server_options import ServerOptions
+from servers.page.settings import PageSettings
 
 _log: Final = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def access_of(options: ServeOptions) -> FrontAccess:
         )
     keys = _keys(options.server)
     tls = _tls(options.server)
-    knows_clients = keys is not None or (tls is not None and tls.client_ca is not None)
+    knows_clients = _knows_clients(keys, tls)
 
     def of(hosts: Sequence[str]) -> Access:
         is_local = all(map(is_loopback, hosts))
@@ -47,6 +48,23 @@ def access_of(options: ServeOptions) -> FrontAccess:
         return Access(keys, options.server.open_routes, allows_control)
 
     return FrontAccess(of(options.http.hosts), of(options.grpc.hosts), tls)
+
+
+def page_settings(options: ServeOptions, access: FrontAccess) -> PageSettings:
+    """Return the permissions of the page.
+
+    By default it is served where everybody who can reach the server may see it: on this machine
+    only, or to clients that the server knows. Trying graphs, which runs calculators with options
+    of the client's choice, is by default for this machine's users without keys.
+    """
+    is_local = all(map(is_loopback, options.http.hosts))
+    knows_clients = _knows_clients(access.http.keys, access.tls)
+    page, edit = options.page.page, options.page.page_edit
+    return PageSettings(
+        page=is_local or knows_clients if page is None else page,
+        contents=options.page.page_contents,
+        edit=is_local and not knows_clients if edit is None else edit,
+    )
 
 
 def allowed_origins(options: ServeOptions) -> tuple[str, ...]:
@@ -78,6 +96,7 @@ def warn_of_access(options: ServeOptions, access: FrontAccess) -> None:
             "set API keys, or name the origins: --allowed_origins https://console.example",
         )
     _warn_of_reach(options, access)
+    _warn_of_page(options, access)
 
 
 def _warn_of_reach(options: ServeOptions, access: FrontAccess) -> None:
@@ -103,6 +122,34 @@ def _warn_of_reach(options: ServeOptions, access: FrontAccess) -> None:
             f"{', '.join(wide)}: API keys cross the network as plain text",
             "--tls_certificate and --tls_key, or a proxy that speaks TLS in front of the server",
         )
+
+
+def _warn_of_page(options: ServeOptions, access: FrontAccess) -> None:
+    is_local = all(map(is_loopback, options.http.hosts))
+    if options.server.rest_port == 0:
+        return
+    page = page_settings(options, access)
+    if options.page.page is False and (page.contents or options.page.page_edit):
+        flag = "page_contents" if page.contents else "page_edit"
+        print_warning(f"--{flag} has no effect: --page=false switches off the page and its data")
+    if not page.page or is_local or _knows_clients(access.http.keys, access.tls):
+        return
+    shown = [f"--{name}" for name, is_on in (("page_contents", page.contents),) if is_on]
+    print_warning(
+        f"{' '.join(['--page=true', *shown])}: everybody who can reach this machine sees the "
+        f"page: what is served, how it runs{' and what is asked' if shown else ''}",
+        "--api_key_file FILE, or --page=auto",
+    )
+    if page.edit:
+        print_warning(
+            "--page_edit=true: everybody who can reach this machine can run graphs here, with all "
+            "calculators that are installed",
+            "--api_key_file FILE, or --page_edit=false",
+        )
+
+
+def _knows_clients(keys: ApiKeys | None, tls: TlsFiles | None) -> bool:
+    return keys is not None or (tls is not None and tls.client_ca is not None)
 
 
 def _keys(options: ServerOptions) -> ApiKeys | None:

@@ -7,7 +7,9 @@ import json
 
 from graph_runtime import REGISTRY, Registry
 from graph_runtime.errors import did_you_mean
-from servers.cli.calculator_page import (
+from servers.cli.graph_registry import make_registry
+from servers.cli.messages import CommandFailed, print_warning
+from servers.page.calculator_page import (
     CalculatorPage,
     OptionsTable,
     PortRow,
@@ -15,8 +17,6 @@ from servers.cli.calculator_page import (
     make_subgraph_page,
     summary_of,
 )
-from servers.cli.graph_registry import make_registry
-from servers.cli.messages import CommandFailed, print_warning
 
 _TITLES = {
     "input_stream": "Input streams",

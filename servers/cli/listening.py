@@ -7,7 +7,7 @@ from errno import EADDRINUSE
 from typing import Final
 
 from calculators.settings.declaration import values_of
-from servers.cli.access import FrontAccess, allowed_origins
+from servers.cli.access import FrontAccess, allowed_origins, page_settings
 from servers.cli.messages import CommandFailed
 from servers.cli.serve_options import ServeOptions
 from servers.fronts.http import HttpSettings
@@ -44,6 +44,7 @@ def http_settings(options: ServeOptions, access: FrontAccess) -> HttpSettings | 
         port=_number(server.rest_port),
         access=access.http,
         tls=access.tls,
+        page=page_settings(options, access),
     )
     if server.max_body_size is None:
         return settings

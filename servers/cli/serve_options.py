@@ -13,6 +13,7 @@ from graph_runtime import FamilySettings
 from servers.cli.messages import CommandFailed
 from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.model_options import ModelOptions, task_options
+from servers.options.page_options import PageOptions
 from servers.options.repository_options import ExportOptions, RepositoryOptions, SourceOptions
 from servers.options.server_options import GraphOptions, LifecycleOptions, ServerOptions
 
@@ -33,6 +34,7 @@ class ServeOptions:
     server: ServerOptions
     http: HttpOptions
     grpc: GrpcOptions
+    page: PageOptions
     source: SourceOptions
     repository: RepositoryOptions
     export: ExportOptions
@@ -69,6 +71,7 @@ def serve_options(args: argparse.Namespace) -> ServeOptions:
             server=read(ServerOptions, values),
             http=read(HttpOptions, values),
             grpc=read(GrpcOptions, values),
+            page=read(PageOptions, values),
             source=read(SourceOptions, values),
             repository=read(RepositoryOptions, values),
             export=read(ExportOptions, values),

@@ -24,7 +24,8 @@ HTTP: Final = Group("HTTP")
 GRPC: Final = Group("gRPC")
 KEYS: Final = Group("API keys and rights")
 TLS: Final = Group("TLS for HTTP and gRPC")
-PAGES: Final = Group("web pages (CORS)")
+PAGE: Final = Group("the page at /")
+PAGES: Final = Group("web pages of others (CORS)")
 LIMITS: Final = Group("limits")
 TELEMETRY: Final = Group("log, traces and metrics")
 
@@ -39,6 +40,7 @@ ORDER: Final = (
     GRPC,
     KEYS,
     TLS,
+    PAGE,
     PAGES,
     LIMITS,
     MEDIA,

@@ -17,6 +17,7 @@ from calculators.settings.groups import RUNNING
 from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.groups import GRPC, HTTP, KEYS, ORDER, SERVED, TELEMETRY, TLS
 from servers.options.model_options import ModelOptions, task_choice, task_options
+from servers.options.page_options import PageOptions
 from servers.options.repository_options import source_options
 
 LOG_FORMATS: Final = ("text", "json")
@@ -214,6 +215,7 @@ def declared_options() -> tuple[Option, ...]:
         ModelOptions,
         HttpOptions,
         GrpcOptions,
+        PageOptions,
         LifecycleOptions,
         GraphOptions,
         *settings_of_families(),

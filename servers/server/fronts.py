@@ -20,6 +20,7 @@ from servers.operations.metrics.graph_requests import REST
 from servers.operations.metrics.observed_data_plane import ObservedDataPlane
 from servers.operations.metrics.server_metrics import ServerMetrics
 from servers.operations.request_log import RequestJournal
+from servers.page.views import PageViews
 
 HTTP: Final = "http"
 GRPC: Final = "grpc"
@@ -85,8 +86,11 @@ class Fronts:
         http: HttpSettings | None,
         grpc: GrpcSettings | None,
         document: bytes = b"",
+        views: PageViews | None = None,
     ) -> None:
-        """Start the fronts whose settings are given. ``document`` is published over HTTP.
+        """Start the fronts whose settings are given.
+
+        ``document`` is published over HTTP, and ``views`` are for the page.
 
         Raises:
             ListenError: an address is taken or invalid; no front listens then.
@@ -104,6 +108,7 @@ class Fronts:
                     document=document,
                     metrics=None if self._metrics is None else self._metrics.text_in_turns,
                     room=room,
+                    views=views,
                 )
                 plane = self._observed(data_plane, REST)
                 self._fronts[HTTP] = await _start(start, plane, http, HTTP)

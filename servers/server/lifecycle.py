@@ -31,11 +31,16 @@ from servers.operations.process_state import logged_on_signal
 from servers.operations.request_log import RequestJournal
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
+from servers.page.engines import engines_now
+from servers.page.feed import LiveFeed
+from servers.page.scratch import AuthorModules, Scratch
+from servers.page.views import PageViews
 from servers.server.fronts import Fronts
 from servers.server.loading_report import Show, draw_loading, log_loading
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import Holding, ModelRepository
+from servers.serving.page_sources import servables_now, shown_graph_of
 from servers.serving.reloader import Reloader
 from servers.serving.shared_modules import SharedModules
 from servers.serving.stall_reporter import StallReporter
@@ -67,6 +72,7 @@ class ServerSettings(LifecycleOptions):
         graph_settings: settings of all graphs.
         python_path: modules that register further calculators for all graphs.
         calculators: files of such modules besides, whatever a changed configuration says.
+        calculator_modules: names of modules that ``registry`` has the calculators of.
         reread: reads the entries to serve again; None: nothing is reloaded.
         journal: records every request.
         metrics: the metrics to publish.
@@ -80,6 +86,7 @@ class ServerSettings(LifecycleOptions):
     grpc: GrpcSettings | None = None
     python_path: tuple[Path, ...] = ()
     calculators: tuple[Path, ...] = ()
+    calculator_modules: tuple[str, ...] = ()
     reread: Callable[[], ServerConfig] | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
@@ -93,8 +100,11 @@ class Server:
         self.settings = settings
         self._show_loading = show_loading
         self.metrics = ServerMetrics(settings.metrics) if settings.metrics.enable else None
-        graph_settings = replace(settings.graph_settings, metrics=self.metrics)
+        self.views = self._page_views()
+        live = None if self.views is None else self.views.feed
+        graph_settings = replace(settings.graph_settings, metrics=self.metrics, live=live)
         shared = SharedModules(settings.registry, settings.python_path, settings.calculators)
+        self._shared = shared
         self.repository = ModelRepository(
             settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
         )
@@ -102,6 +112,11 @@ class Server:
             self.metrics.served = self._served
             settings.journal.counts = self.metrics.end_request
             settings.journal.forgets = self.metrics.forget_generation
+        if self.views is not None:
+            self.views.registry = lambda: self.repository.registry
+            self.views.read_graph = partial(shown_graph_of, self.repository)
+            self.views.feed.servables = partial(servables_now, self.repository)
+            settings.journal.watcher = self.views.feed
         self._reloader: Reloader | None = None
         if settings.reread is not None:
             config = ServerConfig(
@@ -111,6 +126,27 @@ class Server:
         self._reloading: asyncio.Task[None] | None = None
         self._watching: list[asyncio.Task[None]] = []
         self._fronts = Fronts(settings.journal, self.metrics)
+
+    def _page_views(self) -> PageViews | None:
+        """Return the answers for the page; None if it is not served."""
+        http = self.settings.http
+        if http is None or not http.page.page:
+            return None
+        feed = LiveFeed(http.page, allows_control=http.access.allows_control)
+        if self.metrics is not None:
+            feed.engines = partial(engines_now, self.metrics, feed.requests)
+            readers = self.metrics.families.gauge(
+                "graphrt_live_readers", "Live streams that are open."
+            )
+            readers.of({}).follow(lambda: feed.readers)
+        views = PageViews(feed)
+        if http.page.edit:
+            views.scratch = Scratch(self._author_modules)
+        return views
+
+    def _author_modules(self) -> AuthorModules:
+        shared = self._shared
+        return AuthorModules(self.settings.calculator_modules, shared.paths, shared.digest)
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -126,7 +162,7 @@ class Server:
         http = self.settings.http
         document = b"" if http is None else openapi_document(http, self._example_model())
         grpc = self.settings.grpc
-        await self._fronts.start(self.repository, http, grpc, document)
+        await self._fronts.start(self.repository, http, grpc, document, self.views)
         fronts = [front for front in (http, grpc) if front is not None]
         files: set[Followed | None] = {front.access.keys for front in fronts}
         files |= {front.tls for front in fronts}
@@ -209,6 +245,8 @@ class Server:
     async def stop(self, hurry: asyncio.Event | None = None) -> None:
         """Stop being ready, wait for requests in flight or ``hurry``, then close everything."""
         self.repository.begin_draining()
+        if self.views is not None:
+            self.views.feed.drain()
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
@@ -227,6 +265,8 @@ class Server:
             if cut_off:
                 _log.warning("%d requests were cut off", cut_off)
             await self._fronts.close()
+        if self.views is not None and self.views.scratch is not None:
+            await self.views.scratch.close()
         await self.repository.close()
 
 

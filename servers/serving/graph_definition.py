@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from calculators.file_threads import in_file_thread
 from graph_runtime import (
+    Code,
     GraphError,
     KeptResources,
     NodePlan,
@@ -25,9 +26,10 @@ from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import GraphEntry
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
+from servers.page.live_graph import ShownGraph
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.graph_source import GraphSource
-from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
+from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph, shown_graph
 from servers.serving.loading import Loading
 from servers.serving.models.graph_models import GraphModels
 from servers.serving.servable import HttpRole, Servable
@@ -156,8 +158,6 @@ class GraphDefinition:
             self._fail(error)
             return
         except asyncio.CancelledError:
-            if self._looking is not None:
-                self._looking.cancel()
             self.reason = "its loading was interrupted"
             self._move(ServableEvent.LOAD_FAILED)
             raise
@@ -174,7 +174,11 @@ class GraphDefinition:
         """Read the names of adapters, before loading or deferring. `load` reports errors."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name=f"look at {self.name}")
-        await self.looked()
+        try:
+            await self.looked()
+        except asyncio.CancelledError:
+            self._looking.cancel()  # a replacement that is given up here belongs to nobody
+            raise
 
     async def looked(self) -> None:
         """Wait for `prepare` if it is running."""
@@ -223,6 +227,24 @@ class GraphDefinition:
             raise
         except GraphError:  # `load` reports it
             return (), None
+
+    def read_shown(self) -> ShownGraph:
+        """Read the files of the graph for its drawing, whether it can run or not. For a thread.
+
+        Raises:
+            GraphError: the file cannot be read or does not parse (FAILED_PRECONDITION).
+        """
+        path, directory = str(self.entry.graph_path), str(self.entry.directory)
+        try:
+            source = GraphSource(path, self._registry, text=self.entry.graph_text)
+        except GraphError as error:
+            text = without_directories(_text_of(error), directory)
+            raise GraphError(text, code=Code.FAILED_PRECONDITION) from error
+        try:
+            return shown_graph(self.entry, source, source.validate())
+        except ValidationError as error:
+            found = tuple(without_directories(str(each), directory) for each in error.findings)
+            return shown_graph(self.entry, source, None, found)
 
     async def _check_names(self) -> None:
         """Check that no other servable has one of the names.
@@ -327,7 +349,8 @@ class GraphDefinition:
         graph = self.graph
         if graph is None:
             raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
-        graph.check_version(version)
+        if version:
+            graph.check_version(version)
         return graph
 
     def idle_seconds(self) -> float:

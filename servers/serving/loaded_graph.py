@@ -39,13 +39,17 @@ from graph_runtime import (
     Registry,
     ResourceError,
     ResourceSettings,
+    RunTotals,
     ValidatedGraph,
     make_resources,
 )
+from graph_runtime.observe.call_observers import both
 from graph_runtime.plan.stall_check import has_path
 from servers.config import GraphEntry
 from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
+from servers.page.feed import LiveFeed
+from servers.page.live_graph import LiveGraph, ShownGraph
 from servers.serving.author_code import registry_of
 from servers.serving.graph_inference import (
     GIVE_UP_SECONDS,
@@ -90,10 +94,12 @@ class GraphSettings(GraphOptions):
     Attributes:
         families: the settings of each family of calculators.
         metrics: counts runs; None: nothing is counted.
+        live: shows runs to the page; None: nothing is shown.
     """
 
     families: FamilySettings = field(default_factory=FamilySettings)
     metrics: ServerMetrics | None = None
+    live: LiveFeed | None = None
 
 
 async def load_graph(
@@ -116,7 +122,7 @@ async def load_graph(
             cannot be made, or a side packet has no source.
     """
     registry = await registry_of(entry, registry)
-    source, plan = await in_file_thread(
+    source, plan, shown = await in_file_thread(
         f'the files of the graph "{entry.name}"', _validated, entry, registry
     )
     check_servable(plan)
@@ -154,14 +160,41 @@ async def load_graph(
     )
     if settings.metrics is not None:
         graph.count_into(settings.metrics)
+    if settings.live is not None:
+        graph.show_in(settings.live, shown)
     return graph
 
 
-def _validated(entry: GraphEntry, registry: Registry) -> tuple[GraphSource, ValidatedGraph]:
+def shown_graph(
+    entry: GraphEntry,
+    source: GraphSource,
+    plan: ValidatedGraph | None,
+    problems: tuple[str, ...] = (),
+) -> ShownGraph:
+    """Return the files of a graph for the page, which are read. For a thread.
+
+    ``plan`` and ``problems``: see `ShownGraph`.
+    """
+    return ShownGraph(
+        entry.name,
+        entry.graph_path.name,
+        source.text,
+        source.config,
+        source.node_places() or (),
+        source.registry,
+        plan,
+        problems,
+    )
+
+
+def _validated(
+    entry: GraphEntry, registry: Registry
+) -> tuple[GraphSource, ValidatedGraph, ShownGraph]:
     """Parse and validate a graph. For a thread: a large graph takes seconds."""
     source = GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
     source.queue_size()
-    return source, source.validate()
+    plan = source.validate()
+    return source, plan, shown_graph(entry, source, plan)
 
 
 def check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:
@@ -228,12 +261,20 @@ class LoadedGraph:
         )
         self._metrics: ServerMetrics | None = None
         self._runs: GraphRuns | None = None
+        self._live: LiveFeed | None = None
+        self._shown: LiveGraph | None = None
 
     def count_into(self, metrics: ServerMetrics) -> None:
         """Count runs into these metrics until `close`."""
         self._metrics = metrics
         self._runs = metrics.begin_graph(self._name, self.plan)
         self._services[METRICS] = self._runs.service
+
+    def show_in(self, live: LiveFeed, shown: ShownGraph) -> None:
+        """Show runs there until `close`."""
+        totals = RunTotals(self.plan) if self._runs is None else self._runs.totals
+        self._live = live
+        self._shown = live.begin_graph(shown, self.plan, totals)
 
     @property
     def unavailable_reason(self) -> str:
@@ -290,7 +331,8 @@ class LoadedGraph:
                 flight (RESOURCE_EXHAUSTED).
             RunError: the graph failed.
         """
-        self._check_answers_http()
+        if self._refusal:
+            raise self._no_http()
         with self.users:
             graph = self._new_graph(payload.record)
             packets = [(self.request_stream, payload)]
@@ -344,7 +386,8 @@ class LoadedGraph:
             RunError: the graph failed.
         """
         if self._text_model is not None:
-            self._check_answers_http()
+            if self._refusal:
+                raise self._no_http()
             return await self._text_model.infer(request, client)
         with self.users:
             graph = self._new_graph(current_record())
@@ -368,7 +411,8 @@ class LoadedGraph:
             RunError: the run cannot begin.
         """
         if self._text_model is not None:
-            self._check_answers_http()
+            if self._refusal:
+                raise self._no_http()
             with self.users.stream():
                 async with self._text_model.open_stream(first, client, emit) as texts:
                     yield texts
@@ -397,9 +441,8 @@ class LoadedGraph:
                 f'The model "{self._name}" has no version {quoted(version)}; it has version 1'
             )
 
-    def _check_answers_http(self) -> None:
-        if self._refusal:
-            raise RequestError(self._refusal, param="model")
+    def _no_http(self) -> RequestError:
+        return RequestError(self._refusal, param="model")
 
     def _side_packets_of(self, request: InferRequest) -> dict[str, Packet]:
         return {**self._side_packets, **self._parameters.packets_of(request.parameters)}
@@ -435,15 +478,22 @@ class LoadedGraph:
         )
         if self._runs is not None:
             graph.count_into(self._runs.totals)
+        elif self._shown is not None:
+            graph.count_into(self._shown.totals)
         if record is not None:
             record.waits_for = partial(_nodes_in_flight, weakref.ref(graph))
-            if record.trace is not None:
-                graph.trace(record.begin_run(self._name))
+            spans = record.begin_run(self._name) if record.trace is not None else None
+            calls = self._live.begin_run(self._name, record) if self._live is not None else None
+            if (observer := both(spans, calls)) is not None:
+                graph.trace(observer)
         return graph
 
     async def close(self) -> None:
         """Wait for the last request, then close the resources."""
         await self.users.close()
+        if self._live is not None and self._shown is not None:
+            self._live.end_graph(self._shown)
+            self._shown = None
         if self._metrics is not None and self._runs is not None:
             self._metrics.end_graph(self._runs)
             self._runs = None

@@ -19,6 +19,7 @@ class UseCount:
 
     Attributes:
         requests: the number of requests in flight, abandoned runs included.
+        limit: the most of them.
     """
 
     def __init__(self, name: str, limit: int) -> None:
@@ -30,7 +31,7 @@ class UseCount:
         self.requests = 0
         self._streams = 0
         self._name = name
-        self._limit = limit
+        self.limit = limit
         self._idle_since = time.monotonic()
         self._none_left: asyncio.Future[None] | None = None
         self._is_closed = False
@@ -41,7 +42,7 @@ class UseCount:
             RequestError: the limit is reached (RESOURCE_EXHAUSTED).
             UnavailableError: `close` has returned.
         """
-        if self.requests >= self._limit:
+        if self.requests >= self.limit:
             raise RequestError(
                 f'The model "{self._name}" has {self.requests} requests in flight, as many as it '
                 f"takes; try again later",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from servers.cli.drawing.page import language_graphs, page
+from servers.cli.language_graphs import language_graphs, page
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 
@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "language_graphs.md"
 
 def test_the_page_is_what_describe_draws() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), (
-        f"`python -m servers.cli.drawing.page > {PAGE.relative_to(ROOT)}` writes it again"
+        f"`python -m servers.cli.language_graphs > {PAGE.relative_to(ROOT)}` writes it again"
     )
 
 

@@ -234,7 +234,7 @@ class TestBoundsToPackets(Declared):
     def process(self, cc: CalculatorContext) -> None:
         for shard, output in zip(cc.input_list, cc.output_list, strict=True):
             time = shard.packet.time
-            if time == cc.time and time >= output.bound:
+            if time == cc.time and time >= output.next_timestamp_bound:
                 output.add("bound" if shard.is_empty() else "packet", Timestamp.of(time))
 
 
@@ -248,7 +248,7 @@ class TestImmediatePassthrough(Declared):
                 output.add_packet(shard.packet)
             else:
                 bound = ts.next_allowed_in_stream(shard.packet.time)
-                if bound > output.bound:
+                if bound > output.next_timestamp_bound:
                     output.set_next_timestamp_bound(Timestamp.of(bound))
 
 

@@ -229,7 +229,8 @@ class Driver(ABC):
                     return False
                 context = scheduler.take(queue, sources=sources)
                 if context is None:
-                    scheduler.handle_idle()
+                    if not scheduler.running:
+                        scheduler.handle_idle()
                     if queue.has_work(sources=sources):
                         continue
                     if (flow.deliveries or flow.woken) and self._after_step():
@@ -250,7 +251,7 @@ class Driver(ABC):
                     node = context._node
                     node.time_ns += ended - started
                     if result is not None:
-                        if inspect.isawaitable(result):
+                        if type(result) is CoroutineType or inspect.isawaitable(result):
                             scheduler.running += 1
                             self.await_call(context, result)
                             break

@@ -79,9 +79,10 @@ class SyncSetInputStreamHandler(InputStreamHandler):
         self, streams: Sequence[InputStream], settings: list[list[int]], process_bounds: bool
     ) -> None:
         super().__init__(streams, settings, process_bounds)
-        self.sync_sets = [
-            SyncSet([streams[place] for place in group], process_bounds) for group in settings
-        ]
+        self.sync_sets: list[SyncSet] = []
+        for group in settings:
+            members = map(streams.__getitem__, group)
+            self.sync_sets.append(SyncSet(list(members), process_bounds))
         self._ready: SyncSet | None = None
         self._ready_time = ts.DONE
         self._count = len(self.sync_sets)

@@ -13,8 +13,10 @@ from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.connections import Connections
 from servers.fronts.http.handler import Handler, MetricsText
+from servers.fronts.http.request import HttpRequest
 from servers.fronts.http.settings import HttpSettings
 from servers.operations.request_log import RequestJournal
+from servers.page.views import PageViews
 
 _log = logging.getLogger(__name__)
 
@@ -100,6 +102,7 @@ async def start_front(
     document: bytes = b"",
     metrics: MetricsText | None = None,
     room: BodyRoom | None = None,
+    views: PageViews | None = None,
 ) -> HttpFront:
     """Listen on every host of ``settings`` and answer from ``data_plane``.
 
@@ -108,13 +111,14 @@ async def start_front(
         document: the body of ``/openapi.json``.
         metrics: makes the body of ``/metrics``.
         room: the memory for bodies; None: a room of this front's own.
+        views: answers about what runs; None: there are no such paths.
 
     Raises:
         OSError: an address cannot be bound; none is then.
     """
     loop = asyncio.get_running_loop()
-    handler = Handler(data_plane, settings, journal, document, metrics, room)
-    manager = web.Server(handler.handle, handler_cancellation=True)
+    handler = Handler(data_plane, settings, journal, document, metrics, room, views)
+    manager = web.Server(handler.handle, request_factory=HttpRequest, handler_cancellation=True)
     connections = Connections(manager, settings, loop)
     listeners: list[asyncio.Server] = []
     port = settings.port

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from calculators.inference.place import quoted
 from calculators.requests.request_record import note_reason
-from calculators.tasks import ErrorForm, endpoint_at
+from calculators.tasks import ErrorForm, endpoint_at, find_task
 from servers import NAME, version
 from servers.access import Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
@@ -28,12 +28,16 @@ from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.graph_request import MAX_MODEL_CHARS, GraphRequests
 from servers.fronts.http.kserve_request import KserveRequests
 from servers.fronts.http.message_stream import key_in_protocols, wants_socket
+from servers.fronts.http.page_files import PageFiles
+from servers.fronts.http.page_requests import PageRequests
 from servers.fronts.http.published_document import PublishedDocument
 from servers.fronts.http.request_end import body_length, is_probe, request_end
 from servers.fronts.http.routes import (
     CONTROLS,
+    OF_PAGE,
     POST,
     RUNS,
+    VIEWS,
     Endpoint,
     Route,
     error_form,
@@ -44,6 +48,7 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.http.warning_header import with_warnings
 from servers.fronts.kserve_rest import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
+from servers.page.views import PageViews
 
 # The supported extensions to KServe's protocol, by Triton's names.
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
@@ -67,6 +72,7 @@ class Handler:
         document: bytes = b"",
         metrics: MetricsText | None = None,
         room: BodyRoom | None = None,
+        views: PageViews | None = None,
     ) -> None:
         self._data_plane = data_plane
         self._journal = journal or RequestJournal()
@@ -75,7 +81,9 @@ class Handler:
         self._room = room or BodyRoom()
         self._kserve = KserveRequests(data_plane, settings)
         self._graphs = GraphRequests(data_plane, settings, self._guard)
+        self._page = PageRequests(views, settings, self._guard)
         self._document = PublishedDocument(document)
+        self._page_files = PageFiles(settings.page.files)
         self._metrics = metrics
         self.is_draining = False
 
@@ -88,9 +96,10 @@ class Handler:
         request_id = request_id_of(request.headers.get("X-Request-Id"))
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
-        form = error_form(path)
+        endpoint = endpoint_at(path)
+        form = error_form(path) if endpoint is None else endpoint.error_form
         hold = self._room.hold(request.content_length)
-        exchange = Exchange(request, connection, record, task, hold, form)
+        exchange = Exchange(request, connection, record, task, hold, endpoint, form)
         if form is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
         sent = -connection.sent_bytes
@@ -139,13 +148,16 @@ class Handler:
         # Browsers send preflight requests without a key.
         if access.keys is not None and request.method != "OPTIONS":
             access.check(path, _authorization(request), request.headers.get("X-Api-Key"))
-        route = exchange.route = find_route(path)
+        route = find_route(path)
+        if route is not None and route.endpoint in OF_PAGE and not self._settings.page.page:
+            route = None
+        exchange.route = route
         if route is None:
             raise HttpError(404, nothing_at(path))
         if request.method == "OPTIONS":
             return self._options(exchange, route)
         if request.method not in route.methods:
-            if route.endpoint is Endpoint.GRAPH and endpoint_at(path) is None:
+            if route.endpoint is Endpoint.GRAPH and exchange.endpoint is None:
                 raise HttpError(404, nothing_at(path))
             raise HttpError(
                 405,
@@ -158,6 +170,8 @@ class Handler:
         if route.endpoint in CONTROLS:
             access.check_control()
             self._guard.check_page(request.headers)
+        if route.endpoint in VIEWS:
+            return await self._page.answer(exchange, route)
         if route.endpoint in RUNS:
             _note_client(exchange, access)
             limit_time(exchange, self._settings.request_seconds)
@@ -210,6 +224,8 @@ class Handler:
                 return _json(exchange, {"status": "ok"})
             case Endpoint.VERSION:
                 return _json(exchange, {"version": version()})
+            case Endpoint.PAGE:
+                return self._page_files.answer(exchange, route.item)
             case Endpoint.DOCS:
                 return docs_answer(exchange, exchange.request.path)
             case Endpoint.SERVER:
@@ -317,6 +333,9 @@ def _model_object(model: ModelDescription) -> dict[str, Any]:
     }
     if model.task:
         found["task"] = model.task
+        task = find_task(model.task)
+        if task is not None:
+            found["endpoints"] = list(dict.fromkeys(each.path for each in task.endpoints))
     if model.parent:
         # An adapter, as in vLLM, where the root is a path.
         found |= {"root": model.parent, "parent": model.parent}

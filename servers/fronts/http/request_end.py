@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from calculators.tasks import endpoint_at
+from calculators.tasks import TaskEndpoint
 from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.routes import Endpoint, Route
+from servers.fronts.http.routes import VIEWS, Endpoint, Route
 from servers.operations.request_log import RequestEnd
 
 _MODEL = "/v2/models/{model}"
 _NAMES = {
     Endpoint.MODEL: "/v3/models/{model}",
+    Endpoint.PAGE: "/page/{file}",
     Endpoint.METADATA: _MODEL,
     Endpoint.MODEL_READY: f"{_MODEL}/ready",
     Endpoint.INFER: f"{_MODEL}/infer",
@@ -19,8 +20,15 @@ _NAMES = {
     Endpoint.GENERATE_STREAM: f"{_MODEL}/generate_stream",
     Endpoint.LOAD: "/v2/repository/models/{model}/load",
     Endpoint.UNLOAD: "/v2/repository/models/{model}/unload",
+    Endpoint.GRAPH_VIEW: "/v1/graphs/{model}",
+    Endpoint.NODE_VIEW: "/v1/graphs/{model}/nodes/{node}",
+    Endpoint.REQUEST_VIEW: "/v1/requests/{id}",
+    Endpoint.FOLLOW: "/v1/graphs/{model}/follow",
 }
 _PROBED = frozenset({"/metrics", "/livez", "/readyz", "/health", "/ping"})
+_LIVE = "/v1/live"
+#: Statuses of views that are not worth a line: 499 is a client that has looked enough.
+_FINE = (200, 202, 499)
 # A line in the log would cost as much as a small inference.
 _QUIET = "/v2/models/"
 
@@ -33,14 +41,17 @@ def request_end(
     The fields for traces only are left out without a trace: they cost more than the rest.
     """
     request = exchange.request
+    route = exchange.route
+    is_view = route is not None and route.endpoint in VIEWS and status in _FINE
     return RequestEnd(
         protocol="http",
         method=request.method,
         path=path,
-        route=route_name(path, exchange.route),
+        route=route_name(path, route, exchange.endpoint),
         status=status,
         is_failure=status >= 500,
-        is_quiet=is_probe(path) or (status == 200 and path.startswith(_QUIET)),
+        is_quiet=is_view or is_probe(path) or (status == 200 and path.startswith(_QUIET)),
+        is_watching=path == _LIVE,
         scheme=request.scheme if is_traced else "",
         request_bytes=request.content.total_bytes,
         response_bytes=response_bytes,
@@ -52,12 +63,12 @@ def is_probe(path: str) -> bool:
     return path.startswith("/v2/health/") or path in _PROBED
 
 
-def route_name(path: str, route: Route | None) -> str:
+def route_name(path: str, route: Route | None, endpoint: TaskEndpoint | None) -> str:
     """Return the path with placeholders for names that clients choose; "" if nothing is served."""
     if route is None:
         return ""
     if route.endpoint is Endpoint.GRAPH:
-        return path if endpoint_at(path) is not None else f"{path[:3]}/{{path}}"
+        return path if endpoint is not None else f"{path[:3]}/{{path}}"
     return _NAMES.get(route.endpoint, path)
 
 

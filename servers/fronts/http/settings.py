@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from servers.access import Access, TlsFiles
 from servers.options.front_options import HttpOptions
+from servers.page.settings import PageSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class HttpSettings(HttpOptions):
             ``writable`` reaches it.
         access: API keys, and the routes that need none.
         tls: certificate and key; None: plain HTTP.
+        page: whether the page is served, and how much it may show and do.
     """
 
     port: int = 8000
@@ -68,6 +70,7 @@ class HttpSettings(HttpOptions):
     max_unsent_bytes: int = 4 * 1024 * 1024
     access: Access = field(default_factory=Access)
     tls: TlsFiles | None = None
+    page: PageSettings = field(default_factory=PageSettings)
 
     @property
     def watch_seconds(self) -> float:

@@ -42,6 +42,16 @@ class Traces(Protocol):
         """End a traced request. ``ended``: the time, by ``time.perf_counter_ns``."""
 
 
+class RequestWatcher(Protocol):
+    """Receives every request of all fronts. Both methods are called on the event loop."""
+
+    def begin_request(self, record: RequestRecord) -> None:
+        """Begin a request, whose headers are complete."""
+
+    def end_request(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
+        """End a request. ``ended``: the time, by ``time.perf_counter_ns``."""
+
+
 class RequestJournal:
     """The requests of all fronts: `begin`, then `end`, in the request's own task."""
 
@@ -60,6 +70,8 @@ class RequestJournal:
         self._traces = traces
         #: Called at each end like `Traces.end`, for metrics.
         self.counts: Callable[[RequestRecord, RequestEnd, int], None] | None = None
+        #: Sees requests from their begins on, for the page.
+        self.watcher: RequestWatcher | None = None
         #: See `RequestRecord.forgets`.
         self.forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None
         self._keeps_texts = keeps_texts
@@ -81,6 +93,8 @@ class RequestJournal:
         )
         if self._traces is not None and not is_probe:
             self._traces.begin(record, header)
+        if self.watcher is not None and not is_probe:
+            self.watcher.begin_request(record)
         set_current_record(record)
         return record
 
@@ -102,6 +116,8 @@ class RequestJournal:
             self._traces.end(record, end, ended)
         if self.counts is not None:
             self.counts(record, end, ended)
+        if self.watcher is not None:
+            self.watcher.end_request(record, end, ended)
 
     def _log_warnings(self, record: RequestRecord) -> None:
         """Log each warning once, up to a number of different ones."""

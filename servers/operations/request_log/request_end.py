@@ -18,6 +18,7 @@ class RequestEnd:
         status: 200, 499 for a client that left before its answer; OK, NOT_FOUND.
         is_failure: the server failed.
         is_quiet: the request is frequent: health, metrics, a small inference that succeeded.
+        is_watching: it was a stream of what runs, which lasts as long as its client looks.
         scheme: http or https; "" for gRPC, and without a trace.
         request_bytes, response_bytes: sizes of bodies; None if they are not known.
     """
@@ -29,6 +30,7 @@ class RequestEnd:
     status: int | str
     is_failure: bool
     is_quiet: bool = False
+    is_watching: bool = False
     scheme: str = ""
     request_bytes: int | None = None
     response_bytes: int | None = None

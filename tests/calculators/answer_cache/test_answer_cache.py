@@ -16,7 +16,6 @@ from calculators.language import (
     FinishReason,
     GenerationRequest,
     ImageReference,
-    OrderCheck,
     Refused,
     ToolCall,
     Usage,
@@ -27,6 +26,7 @@ from calculators.language import (
 )
 from calculators.language.testing import events_of, items_of
 from calculators.requests.request_record import RequestRecord
+from tests.calculators.language.nodes import in_order
 from tests.calculators.language.scripted_graphs import model_node, run_requests
 
 CACHED = """
@@ -46,10 +46,7 @@ def cache_of(max_bytes: int = 1 << 20, seconds: float = 0, *, samples: bool = Fa
 async def ask(cache: AnswerCache, model: Any, request: GenerationRequest) -> list[Deltas]:
     sides = {"cache": {"cache": cache}}
     packets = await run_requests(CACHED, {"llm_node": model}, request, sides=sides)
-    check = OrderCheck()
-    check.feed(items_of(packets))
-    check.finish()
-    return packets
+    return in_order(packets)
 
 
 def asked(text: str = "Hello", **fields: Any) -> GenerationRequest:

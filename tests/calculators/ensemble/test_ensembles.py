@@ -14,7 +14,6 @@ from calculators.language import (
     Failed,
     Finished,
     FinishReason,
-    OrderCheck,
     Reasoning,
     Refused,
     RequestError,
@@ -30,6 +29,7 @@ from calculators.language.testing import events_of, items_of
 from calculators.requests.request_record import RequestRecord
 from graph_runtime import ValidationError
 from graph_runtime.testing import CalculatorRunner
+from tests.calculators.language.nodes import in_order
 from tests.calculators.language.scripted_graphs import model_node, run_requests
 
 JUDGED = (
@@ -49,10 +49,7 @@ JUDGED = (
 def judged(one: Any, two: Any, judge: Any, **fields: Any) -> list[Deltas]:
     models = {"one": one, "two": two, "judge": judge}
     packets = asyncio.run(run_requests(JUDGED, models, request_for("Why?", **fields)))
-    check = OrderCheck()
-    check.feed(items_of(packets))
-    check.finish()
-    return packets
+    return in_order(packets)
 
 
 def test_the_judge_sees_question_and_answers_and_its_choice_is_sent_whole() -> None:
@@ -120,9 +117,7 @@ def common(*answers: list[Deltas]) -> list[Deltas]:
                 time += 1
     runner.run()
     packets = runner.outputs["DELTAS"].values
-    check = OrderCheck()
-    check.feed(items_of(packets))
-    return packets
+    return in_order(packets, is_complete=False)
 
 
 def packets_of(

@@ -21,7 +21,6 @@ from calculators.language import (
     FinishReason,
     Gained,
     GenerationRequest,
-    OrderCheck,
     Reasoning,
     Refusal,
     RequestError,
@@ -40,19 +39,12 @@ from calculators.language.testing import items_of
 from graph_runtime import Code, RunError, options
 from graph_runtime.testing import CalculatorRunner
 from tests.calculators.language.graphs import CHAT, COMPLETIONS, MESSAGES, RESPONSES, run_graph
+from tests.calculators.language.nodes import run_node
 
 
 def run(node: Any, *packets: Any, tag: str = "DELTAS", options: Any = ()) -> list[Deltas]:
     """Return the packets that a node makes of packets, in the order that answers have."""
-    runner = CalculatorRunner(node, options=options)
-    for packet in packets:
-        runner.push(tag, packet)
-    runner.run()
-    made: list[Deltas] = runner.outputs["DELTAS"].values
-    check = OrderCheck("node")
-    for packet in made:
-        check.feed(packet)
-    return made
+    return run_node(node, packets, tag=tag, options=options)
 
 
 @on_deltas

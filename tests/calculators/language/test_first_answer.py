@@ -19,8 +19,7 @@ from calculators.language import (
     text_of,
 )
 from calculators.language.first_answer import FirstAnswer
-from calculators.language.order import OrderCheck
-from calculators.language.testing import items_of
+from tests.calculators.language.nodes import in_order
 
 REQUEST = request_for("Hello")
 
@@ -46,9 +45,7 @@ def test_the_first_that_begins_goes_on_and_the_others_are_stopped_and_dropped() 
     seen.append(first.feed(2, deltas("ther", begins=False)))
     assert stops == ["a", "a", "c"]
     assert text_of(seen) == "Hello"
-    check = OrderCheck()
-    check.feed(items_of(seen))
-    check.finish()
+    in_order(seen)
     assert first.on_idle() == ()
 
 

@@ -17,7 +17,6 @@ from calculators.language import (
     Finished,
     FinishReason,
     Gained,
-    OrderCheck,
     Reasoning,
     Refusal,
     Refused,
@@ -37,19 +36,12 @@ from calculators.language.testing import events_of, items_of
 from graph_runtime import Code, options
 from graph_runtime.testing import CalculatorRunner
 from tests.calculators.language.graphs import CHAT, run_graph
+from tests.calculators.language.nodes import run_node
 
 
 def changed(node: Any, *packets: Deltas, options: Any = ()) -> list[Deltas]:
     """Return the packets that a node makes of packets, in the order that answers have."""
-    runner = CalculatorRunner(node, options=options)
-    for packet in packets:
-        runner.push("DELTAS", packet)
-    runner.run()
-    made: list[Deltas] = runner.outputs["DELTAS"].values
-    check = OrderCheck("node")
-    for packet in made:
-        check.feed(packet)
-    return made
+    return run_node(node, packets, options=options)
 
 
 @on_text

@@ -50,8 +50,16 @@ node: {
 }
 """
 
+
+def loop_with(options: str, output: str = "output") -> str:
+    """Return a graph of one model with these options, whose answers are the stream ``output``."""
+    stream = '  output_stream: "HTTP_RESPONSE_PAYLOAD:{}"'.format
+    text = QUICKSTART.replace(stream("output"), stream(output))
+    return text.replace('models_path: "./"', options)
+
+
 #: From its demos, with a comma after an option.
-DEMO_GRAPH = QUICKSTART.replace('models_path: "./"', 'models_path: "./",\n          cache_size: 1')
+DEMO_GRAPH = loop_with('models_path: "./",\n          cache_size: 1')
 
 #: Written by its ``--pull``.
 PULLED = """\

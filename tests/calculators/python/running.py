@@ -46,6 +46,22 @@ node {
     + "}"
 )
 
+#: A handler of HTTP requests in ``model.py``.
+HTTP_HANDLER = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  name: "handler"
+  calculator: "PythonExecutorCalculator"
+  input_side_packet: "PYTHON_NODE_RESOURCES:py"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+  node_options: {
+    [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { handler_path: "model.py" }
+  }
+}
+"""
+
 #: The loop that a node needs for a generator.
 LOOP = """
   input_stream: "LOOPBACK:loopback"

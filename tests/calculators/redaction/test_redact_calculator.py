@@ -22,7 +22,6 @@ from calculators.language import (
     Finished,
     FinishReason,
     Gained,
-    OrderCheck,
     Reasoning,
     Refused,
     RequestError,
@@ -41,8 +40,8 @@ from calculators.language import (
 from calculators.language.testing import events_of, items_of
 from calculators.redaction.redact_calculator import RedactCalculator
 from graph_runtime import GraphConfigError
-from graph_runtime.testing import CalculatorRunner
 from protos.pool import message_class
+from tests.calculators.language.nodes import run_node
 from tests.calculators.redaction.cases import redacted_whole
 
 _Options: Any = message_class("graphrt.RedactOptions")
@@ -53,15 +52,7 @@ _SLOW = "(?:pq|qr|rs|st|ab|a|b){1,30}!"
 
 def redact(packets: Sequence[Deltas], options: Any = _PASSWORD) -> list[Deltas]:
     """The packets of a node that gets these, with their order checked."""
-    runner = CalculatorRunner(RedactCalculator, options=options)
-    for time, packet in enumerate(packets):
-        runner.push("DELTAS", packet, at=time)
-    runner.run()
-    made: list[Deltas] = runner.outputs["DELTAS"].values
-    order = OrderCheck("redact")
-    for packet in made:
-        order.feed(packet)
-    return made
+    return run_node(RedactCalculator, packets, options=options)
 
 
 def begun(choices: int = 1, **fields: Any) -> Begun:

@@ -12,7 +12,6 @@ from calculators.language import (
     Deltas,
     Ended,
     Failed,
-    OrderCheck,
     RequestError,
     Usage,
     fake_model,
@@ -22,6 +21,7 @@ from calculators.language import (
 from calculators.language.testing import items_of
 from calculators.requests.request_record import RequestRecord
 from graph_runtime import Code
+from tests.calculators.language.nodes import in_order
 from tests.calculators.language.scripted_graphs import model_node, run_requests
 
 ROUTED = (
@@ -61,10 +61,7 @@ RACE = (
 
 def answered(text: str, models: dict[str, Any], *requests: Any) -> list[Deltas]:
     packets = asyncio.run(run_requests(text, models, *requests))
-    check = OrderCheck()
-    check.feed(items_of(packets))
-    check.finish()
-    return packets
+    return in_order(packets)
 
 
 def begun_in(packets: list[Deltas]) -> Begun:

@@ -10,7 +10,7 @@ import pytest
 import calculators
 from graph_runtime import REGISTRY, Registry, parse_graph_text, validate_graph
 from graph_runtime.plan.subgraph import Subgraph
-from servers.cli.calculator_page import make_page, make_subgraph_page
+from servers.page.calculator_page import make_page, make_subgraph_page
 from tests.servers.cli.process import graphrt
 
 AUTHOR = '''\

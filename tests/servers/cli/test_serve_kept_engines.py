@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.calculators.llm.graph_texts import loop_with
 from tests.checkout import ROOT
 from tests.process.processes import children_of, module_of
 from tests.servers.cli.serving import Serving
@@ -39,32 +40,12 @@ class Mark(Calculator):
     def process(self, cc: CalculatorContext) -> None:
         cc.emit(self.marked, cc.get(self.events) + {word!r})
 """
-GRAPH = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-node {
-  name: "LLMExecutor"
-  calculator: "HttpLLMCalculator"
-  input_stream: "LOOPBACK:loopback"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  input_side_packet: "LLM_NODE_RESOURCES:llm"
-  output_stream: "LOOPBACK:loopback"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:events"
-  input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
-  node_options: {
-    [type.googleapis.com/mediapipe.LLMCalculatorOptions]: {
-      models_path: "../model" plugin_config: '{ "PERFORMANCE_HINT": "LATENCY" }'
-    }
-  }
-  input_stream_handler {
-    input_stream_handler: "SyncSetInputStreamHandler"
-    options {
-      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
-    }
-  }
-}
-node { calculator: "Mark" input_stream: "EVENTS:events" output_stream: "EVENTS:output" }
-"""
+GRAPH = (
+    loop_with(
+        'models_path: "../model" plugin_config: \'{ "PERFORMANCE_HINT": "LATENCY" }\'', "events"
+    )
+    + 'node { calculator: "Mark" input_stream: "EVENTS:events" output_stream: "EVENTS:output" }\n'
+)
 
 
 class Site:

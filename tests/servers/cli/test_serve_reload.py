@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.calculators.python.running import HTTP_HANDLER
 from tests.checkout import ROOT
 from tests.process.processes import children_of
 from tests.servers.cli.serving import ECHO, Serving, make_site
@@ -22,20 +23,6 @@ HANDLER = """\
 class OvmsPythonModel:
     def execute(self, inputs):
         return "{word}"
-"""
-PYTHON_GRAPH = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-node {
-  name: "handler"
-  calculator: "PythonExecutorCalculator"
-  input_side_packet: "PYTHON_NODE_RESOURCES:py"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-  node_options: {
-    [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { handler_path: "model.py" }
-  }
-}
 """
 
 
@@ -56,7 +43,7 @@ def post(server: Serving, path: str, body: Any) -> tuple[int, str]:
 
 def test_changed_files_are_served_by_themselves(site: Path) -> None:
     (site / "own").mkdir()
-    (site / "own" / "graph.pbtxt").write_text(PYTHON_GRAPH)
+    (site / "own" / "graph.pbtxt").write_text(HTTP_HANDLER)
     (site / "own" / "model.py").write_text(HANDLER.format(word="old"))
     words = ["config.json", "--file_system_poll_wait_seconds", "0.05"]
     with Serving(site, *words).wait_until_serving() as server:
@@ -144,7 +131,7 @@ def test_a_stream_ends_on_the_old_engine_while_the_new_one_answers(site: Path) -
 
 def test_a_terminal_that_is_closed_ends_neither_the_server_nor_its_children(site: Path) -> None:
     (site / "own").mkdir()
-    (site / "own" / "graph.pbtxt").write_text(PYTHON_GRAPH)
+    (site / "own" / "graph.pbtxt").write_text(HTTP_HANDLER)
     (site / "own" / "model.py").write_text(HANDLER.format(word="old"))
     write_config(site, {"name": "own"})
     words = ["config.json", "--file_system_poll_wait_seconds", "0"]

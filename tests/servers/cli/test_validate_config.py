@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from servers.serving.graph_source import GraphSource
+from tests.calculators.llm.graph_texts import loop_with
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import make_site
@@ -32,7 +33,7 @@ def test_errors_in_the_graphs_are_errors_of_the_config(site: Path) -> None:
     (site / "stream" / "graph.pbtxt").unlink()
     done = graphrt(*VALIDATE, "config.json", cwd=site)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "echo/graph.pbtxt:2:1: error: " in done.stderr
+    assert "echo/graph.pbtxt:2:20: error: " in done.stderr
     assert "stream/graph.pbtxt: error: no such file" in done.stderr
 
 
@@ -126,27 +127,6 @@ def test_a_python_path_is_one_path_or_several(tmp_path: Path) -> None:
 
 # What serving would stumble over, without loading anything ----------------------------------------
 
-LLM = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-node {
-  name: "LLMExecutor"
-  calculator: "HttpLLMCalculator"
-  input_stream: "LOOPBACK:loopback"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  input_side_packet: "LLM_NODE_RESOURCES:llm"
-  output_stream: "LOOPBACK:loopback"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-  input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
-  input_stream_handler {
-    input_stream_handler: "SyncSetInputStreamHandler"
-    options {
-      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
-    }
-  }
-  node_options { [type.googleapis.com/mediapipe.LLMCalculatorOptions] { OPTIONS } }
-}
-"""
 HANDLER = """\
 input_stream: "input"
 output_stream: "output"
@@ -204,11 +184,11 @@ class Needy(Calculator):
     ("graph", "finding"),
     [
         (
-            LLM.replace("OPTIONS", 'models_path: "nowhere"'),
-            'g/graph.pbtxt:3:1: error: node "LLMExecutor": models_path: "nowhere" does not exist;',
+            loop_with('models_path: "nowhere"'),
+            'g/graph.pbtxt:4:1: error: node "LLMExecutor": models_path: "nowhere" does not exist;',
         ),
         (
-            LLM.replace("OPTIONS", 'models_path: "./"'),
+            loop_with('models_path: "./"'),
             'error: node "LLMExecutor": models_path: "./" has no openvino_model.xml (the model); ',
         ),
         (HANDLER, 'g/graph.pbtxt:3:1: error: node "handler": handler_path "model.py": no such'),
@@ -371,15 +351,16 @@ node { calculator: "PassThroughCalculator" input_stream: "inn" output_stream: "o
 node { calculator: "GateCalculator" options { [acme.Gate.ext] {} } }
 """)
     found = findings_in(tmp_path, "graph.pbtxt")
-    assert [(each["line"], each["column"]) for each in found] == [(2, 42), (3, 1), (4, 48)]
+    assert [(each["line"], each["column"]) for each in found] == [(2, 42), (3, 58), (4, 48)]
     assert 'Input Stream "inn"' in str(found[1]["message"])
 
 
 def test_an_llm_node_without_a_sync_set_is_refused(tmp_path: Path) -> None:
-    start, end = LLM.index("  input_stream_handler {"), LLM.index("  node_options")
-    config_with(tmp_path, {"a": LLM[:start] + LLM[end:].replace("OPTIONS", 'models_path: "./"')})
+    graph = loop_with('models_path: "./"')
+    start = graph.index("  input_stream_handler {")
+    config_with(tmp_path, {"a": graph[:start] + "}\n"})
     (found,) = findings_in(tmp_path, "a/graph.pbtxt")
-    assert (found["line"], found["node"]) == (3, "LLMExecutor")
+    assert (found["line"], found["node"]) == (4, "LLMExecutor")
     assert "it would never run" in str(found["message"])
     assert 'sync_set { tag_index: "LOOPBACK:0" }' in str(found["hint"])
 
@@ -397,10 +378,10 @@ def test_an_llm_node_without_a_sync_set_is_refused(tmp_path: Path) -> None:
 def test_options_of_nodes_are_checked_without_a_config_too(
     tmp_path: Path, options: str, told: str
 ) -> None:
-    text = LLM.replace("OPTIONS", options.replace("DEMO", str(DEMO)))
+    text = loop_with(options.replace("DEMO", str(DEMO)))
     (tmp_path / "graph.pbtxt").write_text(text)
     (found,) = findings_in(tmp_path, "graph.pbtxt")
-    assert (found["line"], found["node"]) == (3, "LLMExecutor")
+    assert (found["line"], found["node"]) == (4, "LLMExecutor")
     assert told in str(found["message"])
 
 

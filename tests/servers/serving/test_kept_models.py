@@ -32,6 +32,7 @@ from tests.calculators.image_generation import image_models
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.openvino.graphs import session_and_inference
 from tests.calculators.openvino.tiny_models import matmul_model, save
+from tests.calculators.python.running import HTTP_HANDLER
 from tests.calculators.rerank import tiny_rerankers
 from tests.calculators.speech_to_text import counter
 from tests.calculators.text_classification import tiny_classifier
@@ -49,20 +50,6 @@ from beside import word
 class OvmsPythonModel:
     def execute(self, inputs):
         return f"{os.getpid()} {word}"
-"""
-PYTHON = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-node {
-  name: "handler"
-  calculator: "PythonExecutorCalculator"
-  input_side_packet: "PYTHON_NODE_RESOURCES:py"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-  node_options: {
-    [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { handler_path: "model.py" }
-  }
-}
 """
 
 
@@ -238,7 +225,7 @@ def test_options_of_requests_are_applied_to_the_same_process(tmp_path: Path, nam
 def test_a_handler_is_loaded_again_when_its_code_or_what_is_beside_it_changes(
     tmp_path: Path, isolation: str
 ) -> None:
-    text = PYTHON.replace('"model.py"', f'"model.py" isolation: {isolation}')
+    text = HTTP_HANDLER.replace('"model.py"', f'"model.py" isolation: {isolation}')
     (tmp_path / "graph.pbtxt").write_text(text)
     (tmp_path / "model.py").write_text(HANDLER)
     (tmp_path / "beside.py").write_text('word = "one"\n')

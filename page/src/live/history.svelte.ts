@@ -1,0 +1,118 @@
+import type { EngineNow, RequestNow } from "../live_types"
+import { feed } from "./feed.svelte"
+
+/** Some seconds of the server, as this page saw them. Null: nothing was seen. */
+export interface Moment {
+  /** Unix time in seconds, of the end. */
+  at: number
+  tokensPerSecond: number | null
+  /** Milliseconds: medians over the requests that ended. */
+  ttft: number | null
+  tpot: number | null
+  running: number | null
+  waiting: number | null
+  /** The used share of the fullest cache, 0 to 1. */
+  cache: number | null
+  requests: number | null
+  errors: number | null
+}
+
+const EVERY = 5
+const KEPT = 3600 / EVERY
+
+/**
+ * The last hour, kept by the page and not by the server: a server that nobody looks at does nothing.
+ * It begins when the page is opened. Counters are totals, so a time when the page was hidden has its
+ * mean of tokens; of requests in that time nothing is known.
+ */
+class History {
+  moments = $state.raw<Moment[]>([])
+  #generated = new Map<string, number>()
+  #tokens = 0
+  #hasEngine = false
+  #since = 0
+  #ttft: number[] = []
+  #tpot: number[] = []
+  #requests = 0
+  #errors = 0
+  #isStarted = false
+
+  start(): void {
+    if (this.#isStarted) return
+    this.#isStarted = true
+    this.#since = Date.now() / 1000
+    feed.onEngine((engine) => this.#engine(engine))
+    feed.onRequest((request) => this.#request(request))
+    setInterval(() => this.#close(), EVERY * 1000)
+  }
+
+  #engine(engine: EngineNow): void {
+    const name = `${engine.g}/${engine.node}`
+    const before = this.#generated.get(name)
+    this.#hasEngine = true
+    // A loaded engine begins again at 0.
+    if (before !== undefined) this.#tokens += Math.max(0, engine.generated - before)
+    this.#generated.set(name, engine.generated)
+  }
+
+  #request(request: RequestNow): void {
+    if (request.at !== "end") return
+    this.#requests += 1
+    if (request.error !== "" || (typeof request.status === "number" && request.status >= 400))
+      this.#errors += 1
+    if (request.ttft_ms !== null) this.#ttft.push(request.ttft_ms)
+    if (request.tpot_ms !== null) this.#tpot.push(request.tpot_ms)
+  }
+
+  #close(): void {
+    if (feed.status !== "live" || document.visibilityState === "hidden") return
+    const at = Date.now() / 1000
+    const engines = [...feed.engines.values()]
+    const seconds = Math.max(1, at - this.#since)
+    const moment: Moment = {
+      at,
+      tokensPerSecond: this.#hasEngine ? this.#tokens / seconds : null,
+      ttft: median(this.#ttft),
+      tpot: median(this.#tpot),
+      running: engines.length ? sum(engines.map((engine) => engine.running)) : null,
+      waiting: engines.length ? sum(engines.map((engine) => engine.waiting)) : null,
+      cache: engines.length ? Math.max(...engines.map((engine) => engine.cache)) : null,
+      requests: this.#requests / seconds,
+      errors: this.#errors,
+    }
+    // Lines do not go over a time that was not seen.
+    const gap = this.moments.length && seconds > 3 * EVERY ? [unseen(at - EVERY)] : []
+    this.moments = [...this.moments, ...gap, moment].slice(-KEPT)
+    this.#since = at
+    this.#tokens = this.#requests = this.#errors = 0
+    this.#ttft = []
+    this.#tpot = []
+  }
+}
+
+function unseen(at: number): Moment {
+  return {
+    at,
+    tokensPerSecond: null,
+    ttft: null,
+    tpot: null,
+    running: null,
+    waiting: null,
+    cache: null,
+    requests: null,
+    errors: null,
+  }
+}
+
+function sum(values: number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}
+
+export function median(values: number[]): number | null {
+  if (!values.length) return null
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+export const history = new History()

@@ -1,0 +1,175 @@
+"""Boxes and edges: the part of a graph that is drawn, for all writers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from servers.drawing.description import GraphDescription, Node, Port
+from servers.drawing.drawing import Family, NodeKind
+
+
+@dataclass(frozen=True)
+class Socket:
+    """The end of an edge at a box.
+
+    Attributes:
+        label: the port's tag.
+        name: the stream's name.
+        shown: the stream's name without the prefix of the subgraph.
+        section: of the ports of a side: 0 for the loop of the node itself, which goes over the top,
+            1 for streams, 2 for other loops, 3 for side packets.
+    """
+
+    label: str
+    name: str
+    type: str = ""
+    is_side_packet: bool = False
+    is_back_edge: bool = False
+    shown: str = ""
+    section: int = 1
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node, or a graph's input or output. ``key`` is unique; ``group`` as in the description."""
+
+    key: str
+    kind: NodeKind
+    title: str
+    subtitle: str = ""
+    tops: tuple[Socket, ...] = ()
+    bottoms: tuple[Socket, ...] = ()
+    group: tuple[str, ...] = ()
+    family: Family = "own"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From a bottom socket of one box to a top socket of another, by key and place."""
+
+    source: str
+    source_place: int
+    target: str
+    target_place: int
+    name: str
+    type: str = ""
+    is_side_packet: bool = False
+    is_back_edge: bool = False
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """The boxes and edges of a graph. ``groups`` has types of subgraphs by the path of nodes."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    edges: tuple[Edge, ...]
+    groups: Mapping[tuple[str, ...], str]
+
+
+def make_diagram(graph: GraphDescription, title: str) -> Diagram:
+    """Return the boxes and edges of a graph. Streams without producer or consumer have no edge."""
+    boxes = [
+        _terminal("input", port.name, port.label, port.type, is_top=True) for port in graph.inputs
+    ]
+    boxes += [
+        _terminal("side_input", side.name, "side packet", side.type, is_top=True)
+        for side in graph.input_side_packets
+    ]
+    prefixes = frozenset(node.prefix for node in graph.nodes)
+    loops = frozenset(
+        port.name for node in graph.nodes for port in node.inputs if port.is_back_edge
+    )
+    boxes += [_node_box(place, node, prefixes, loops) for place, node in enumerate(graph.nodes)]
+    produced = {stream.name for stream in graph.streams if stream.producer is not None}
+    produced |= {port.name for port in graph.inputs}
+    boxes += [
+        _terminal("output", port.name, port.label, port.type, is_top=False)
+        for port in graph.outputs
+        if port.name in produced
+    ]
+    return Diagram(title, tuple(boxes), tuple(_edges(boxes)), graph.groups)
+
+
+def _terminal(kind: NodeKind, name: str, label: str, type_: str, *, is_top: bool) -> Box:
+    family: Family = "session" if kind == "side_input" else "io"
+    socket = (Socket("", name, type_, is_side_packet=kind.startswith("side")),)
+    tops, bottoms = ((), socket) if is_top else (socket, ())
+    return Box(f"{kind}:{name}", kind, name, label, tops, bottoms, (), family)
+
+
+def _node_box(place: int, node: Node, prefixes: frozenset[str], loops: frozenset[str]) -> Box:
+    """Return the box of a node. ``loops`` are the streams that are back edges of some node."""
+    own = {port.name for port in node.outputs} & {port.name for port in node.inputs}
+    inputs = _sockets(node, node.inputs, node.input_side_packets, prefixes)
+    outputs = _sockets(node, node.outputs, node.output_side_packets, prefixes)
+    return Box(
+        key=f"node:{place}",
+        kind=node.kind,
+        title=node.name,
+        subtitle="" if node.name == node.calculator else node.calculator,
+        tops=_sorted(inputs, own, None),
+        bottoms=_sorted(outputs, own, loops),
+        group=node.group,
+        family=node.family,
+    )
+
+
+def _sorted(
+    sockets: tuple[Socket, ...], own: set[str], loops: frozenset[str] | None
+) -> tuple[Socket, ...]:
+    """Return the ports of a side in their sections; ``loops`` are the streams that run back."""
+    found = []
+    for each in sockets:
+        is_loop = each.is_back_edge if loops is None else each.name in loops
+        section = 3 if each.is_side_packet else 0 if each.name in own else 2 if is_loop else 1
+        found.append(replace(each, section=section))
+    return tuple(sorted(found, key=lambda socket: socket.section))
+
+
+def _inner_name(name: str, node: Node, prefixes: frozenset[str]) -> str:
+    """Return a stream's name without the prefix of the subgraph around the node."""
+    known = [each for each in prefixes if node.prefix.startswith(each) and name.startswith(each)]
+    return name.removeprefix(max(known, key=len, default=""))
+
+
+def _sockets(
+    node: Node, streams: tuple[Port, ...], sides: tuple[Port, ...], prefixes: frozenset[str]
+) -> tuple[Socket, ...]:
+    return tuple(
+        Socket(
+            port.label,
+            port.name,
+            port.type,
+            is_side_packet=is_side,
+            is_back_edge=port.is_back_edge,
+            shown=_inner_name(port.name, node, prefixes),
+        )
+        for ports, is_side in ((streams, False), (sides, True))
+        for port in ports
+    )
+
+
+def _edges(boxes: list[Box]) -> list[Edge]:
+    producers: dict[tuple[str, bool], tuple[str, int]] = {}
+    for box in boxes:
+        for place, socket in enumerate(box.bottoms):
+            producers.setdefault((socket.name, socket.is_side_packet), (box.key, place))
+    edges = []
+    for box in boxes:
+        for place, socket in enumerate(box.tops):
+            producer = producers.get((socket.name, socket.is_side_packet))
+            if producer is not None:
+                edges.append(
+                    Edge(
+                        *producer,
+                        box.key,
+                        place,
+                        socket.name,
+                        socket.type,
+                        socket.is_side_packet,
+                        socket.is_back_edge,
+                    )
+                )
+    return edges
