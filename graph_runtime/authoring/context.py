@@ -451,10 +451,13 @@ class CalculatorContext:
         Raises:
             StateError: there is no packet at this timestamp.
         """
-        value = self.get(port)
         shard = self.inputs[port.key]
-        shard.packet = packet_at(EMPTY, shard.packet.time)
-        return value
+        packet = shard.packet
+        if packet.payload is EMPTY:
+            return self.get(port)  # raises
+        shard.packet = packet_at(EMPTY, packet.time)
+        taken: T = packet.payload
+        return taken
 
     def packet(self, port: In[Any]) -> Packet:
         """The packet at the input timestamp; an empty one carries the settled timestamp."""
