@@ -23,7 +23,6 @@ MOST_WARNINGS: Final = 8
 KEPT: Final = 64
 
 
-<<<<<<< HEAD
 class TokenCount(Protocol):
     """A choice of an answer that is being generated."""
 
@@ -32,11 +31,7 @@ class TokenCount(Protocol):
         """The number of its tokens so far."""
 
 
-@dataclass(slots=True)
-class GenerationRecord:
-=======
 class GenerationRecord(Struct):
->>>>>>> h/paths
     """One generation of a language model: a node may make several for one stream of requests.
 
     Attributes:
@@ -65,19 +60,14 @@ class GenerationRecord(Struct):
     finish_reasons: list[str] = []
     max_tokens: int | None = None
     keeps_texts: bool = False
-<<<<<<< HEAD
-    prompts: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
+    prompts: list[str] = []
+    answers: list[str] = []
     choices: Sequence[TokenCount] = ()
 
     @property
     def tokens_so_far(self) -> int:
         """The number of generated tokens; of choices that are generated once, each counts once."""
         return self.completion_tokens or sum(each.completion_tokens for each in self.choices)
-=======
-    prompts: list[str] = []
-    answers: list[str] = []
->>>>>>> h/paths
 
 
 class ToolCallRecord(Struct):
