@@ -90,7 +90,7 @@ export interface Servables {
  *     since: when it was loaded, Unix time in seconds; 0 if it never was.
  *     place: where in its file the reason is.
  *     in_flight, limit: requests now, and the most at a time; None if there is no limit.
- *     memory_bytes: of its processes; None if unknown.
+ *     memory_bytes: of its engines' processes, in steps of MiB; None without one.
  *     task: the name of its task; "" for graphs of authors of their own, and for plain models.
  *     replaced_by_failed: why newer files could not be loaded, so that this one goes on; "" if
  *         they could.
