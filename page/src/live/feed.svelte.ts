@@ -130,6 +130,9 @@ class Feed {
       for (const listener of this.#engineListeners) listener(engine)
     } else if (event === "request") {
       const now = value as RequestNow
+      const before = this.requests.find((request) => request.id === now.id)
+      // A new stream begins with the requests that have ended lately.
+      if (before?.at === "end") return
       const others = this.requests.filter((request) => request.id !== now.id)
       this.requests = [now, ...others].slice(0, KEPT_REQUESTS)
       for (const listener of this.#requestListeners) listener(now)

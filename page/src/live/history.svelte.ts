@@ -57,6 +57,9 @@ class History {
 
   #request(request: RequestNow): void {
     if (request.at !== "end") return
+    // A stream begins with the requests that have ended lately; those are of no moment now.
+    const ended = Date.now() / 1000 - feed.secondsSince(request.began_us) + request.ms / 1000
+    if (ended < this.#since - 1) return
     this.#requests += 1
     if (request.error !== "" || (typeof request.status === "number" && request.status >= 400))
       this.#errors += 1
