@@ -81,7 +81,8 @@ class Visit:
     def _console(self, message: ConsoleMessage) -> None:
         known = any(words in message.text for words in self._expected)
         if message.type in ("error", "warning") and not known:
-            self._problems.append(f"{message.type} on the console: {message.text}")
+            place = message.location.get("url", "")
+            self._problems.append(f"{message.type} on the console: {message.text} {place}")
 
     def _request(self, request: Request) -> None:
         if not request.url.startswith((self._address, "blob:", "data:")):
@@ -121,9 +122,8 @@ class Visit:
     def check(self) -> None:
         """Assert that nothing was refused, written to the console or sent elsewhere, and that axe
         finds nothing in the view as it is now."""
-        assert not self._problems
-        if AXE.exists():
-            assert not self.findings()
+        problems = [*self._problems, *(self.findings() if AXE.exists() else [])]
+        assert not problems, "\n".join(problems)
 
 
 @contextmanager

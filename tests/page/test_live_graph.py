@@ -169,7 +169,8 @@ def moving_pixels(visited: Visit) -> int:
     found = visited.evaluate(
         """(() => {
             const canvas = document.querySelectorAll(".host canvas")[1];
-            const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+            const { width, height } = canvas;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
             let count = 0;
             for (let i = 3; i < data.length; i += 4) count += data[i] > 0;
             return count;
