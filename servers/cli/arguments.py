@@ -109,13 +109,31 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     folding = command.add_mutually_exclusive_group()
     folding.add_argument(
-        "--expand", action="store_true", help="replace subgraphs by their nodes, each in its frame"
+        "--expand",
+        metavar="PATHS",
+        nargs="?",
+        const=True,
+        default=False,
+        help="replace subgraphs by their nodes, each in its frame: all, or those of the nodes "
+        "NAME,NAME/NAME",
     )
     folding.add_argument(
         "--fold",
         dest="expand",
         action="store_false",
         help="show subgraphs as single nodes, as written (the default)",
+    )
+    command.add_argument(
+        "--direction",
+        choices=["right", "down"],
+        default="right",
+        help="of the streams in an SVG drawing",
+    )
+    command.add_argument(
+        "--theme",
+        choices=["auto", "light", "dark"],
+        default="auto",
+        help="colors of an SVG drawing; auto follows the reader's settings",
     )
     _add_sources(command)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from servers.drawing.description import GraphDescription, Node
@@ -65,6 +65,7 @@ class _Group:
         origin: where the placement begins in the frame.
         ends: net and target in the placement by producer and target: a box's input, an open
             subgraph, or None for the way out.
+        backs: nets and targets that close a loop.
     """
 
     path: Path
@@ -75,6 +76,7 @@ class _Group:
     origin: Point
     size: Point
     ends: dict[tuple[Producer, tuple[str, int] | Path | None], tuple[int, int]]
+    backs: set[tuple[int, int]]
 
     def cell(self) -> Cell:
         """Return the subgraph as a cell of the level around it."""
@@ -169,11 +171,12 @@ class _Layout:
         cells += [Cell(0.0, 0.0, (0.0,), (), "last") for _ in outlets]
         nets, ends = self._nets(path, contents, first, inlets, outlets)
         level = Level(tuple(cells), tuple(nets))
-        layers = assign_layers(level, forward_edges(level)[0])
+        edges, backs = forward_edges(level)
+        layers = assign_layers(level, edges)
         bands = choose_bands(level, layers) if not path and self._direction == "right" else []
         placement = fold(level, layers, bands) if bands else lay_out_level(level, layers)
         origin, size = self._room(path, placement, bool(inlets), bool(outlets))
-        group = _Group(path, contents, placement, inlets, outlets, origin, size, ends)
+        group = _Group(path, contents, placement, inlets, outlets, origin, size, ends, backs)
         self._groups[path] = group
         return group
 
@@ -304,35 +307,39 @@ class _Layout:
             target=target,
             target_port=place,
             is_side_packet=edge.is_side_packet,
-            is_back_edge=edge.is_back_edge,
+            is_back_edge=edge.is_back_edge or self._closes_loop(edge),
             is_loop=edge.source == edge.target,
             points=tuple(points),
         )
 
     def _points(self, edge: Edge) -> list[Point]:
-        """Return the line of an edge: up through the frames around its source, and down again."""
+        """Return the line of an edge."""
+        points = [
+            (x + self._origins[path][0], y + self._origins[path][1])
+            for path, end in self._parts(edge)
+            for x, y in self._groups[path].placement.paths[end]
+        ]
+        return straightened(points)
+
+    def _closes_loop(self, edge: Edge) -> bool:
+        return any(end in self._groups[path].backs for path, end in self._parts(edge))
+
+    def _parts(self, edge: Edge) -> Iterator[tuple[Path, tuple[int, int]]]:
+        """Yield the parts of an edge: up through the frames around its source, and down again.
+
+        Each is a group, and the net and target in its placement.
+        """
         producer = (edge.source, edge.source_place)
         source, target = self._group(edge.source), self._group(edge.target)
         common = 0
         while common < min(len(source), len(target)) and source[common] == target[common]:
             common += 1
-        points: list[Point] = []
         for depth in range(len(source), common, -1):
-            points += self._part(source[:depth], producer, None)
+            yield source[:depth], self._groups[source[:depth]].ends[producer, None]
         for depth in range(common, len(target)):
-            points += self._part(target[:depth], producer, target[: depth + 1])
-        points += self._part(target, producer, (edge.target, edge.target_place))
-        return straightened(points)
-
-    def _part(
-        self, path: Path, producer: Producer, key: tuple[str, int] | Path | None
-    ) -> list[Point]:
-        group = self._groups[path]
-        x, y = self._origins[path]
-        return [
-            (along + x, across + y)
-            for along, across in group.placement.paths[group.ends[producer, key]]
-        ]
+            inner = target[: depth + 1]
+            yield target[:depth], self._groups[target[:depth]].ends[producer, inner]
+        yield target, self._groups[target].ends[producer, (edge.target, edge.target_place)]
 
     # Nodes ----------------------------------------------------------------------------------------
 

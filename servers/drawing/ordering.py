@@ -1,14 +1,19 @@
 """The order of the vertices in their layers, for few crossings.
 
-Barycenter sweeps (Sugiyama, Tagawa, Toda 1981) from two beginnings, then exchanges of neighbours.
+Barycenter sweeps (Sugiyama, Tagawa, Toda 1981) and exchanges of neighbours, from several beginnings:
+the more, the smaller the graph is.
 """
 
 from __future__ import annotations
 
+import random
 from bisect import bisect_left, bisect_right, insort
 
 from servers.drawing.web import Web
 
+#: Beginnings: so many times vertices, and never more.
+_ATTEMPTS_TIMES_SIZE = 1200
+_MOST_ATTEMPTS = 30
 #: Sweeps from each beginning end earlier when they find nothing better.
 _SWEEPS = 10
 _PATIENCE = 4
@@ -33,29 +38,45 @@ class _Gap:
 def order(web: Web) -> None:
     """Order the layers of a web in place."""
     gaps = _gaps(web)
-    best = [list(layer) for layer in web.layers]
-    fewest = _crossings(web, gaps)
-    for starts_ahead in (True, False):
-        web.layers[:] = [list(layer) for layer in best] if starts_ahead else _beginning(web)
-        without = 0
-        for sweep in range(_SWEEPS):
-            if not fewest or without >= _PATIENCE:
-                break
-            ahead = (sweep % 2 == 0) is starts_ahead
-            count = len(web.layers)
-            for layer in range(1, count) if ahead else range(count - 2, -1, -1):
-                _sort_layer(web, gaps, layer, ahead=ahead)
+    lines = _lines(gaps)
+    chance = random.Random(0)
+    best: list[list[int]] = []
+    fewest = -1
+    for attempt in range(max(2, min(_MOST_ATTEMPTS, _ATTEMPTS_TIMES_SIZE // len(web.breadths)))):
+        if attempt > 1:
+            for layer in web.layers:
+                chance.shuffle(layer)
+        else:
+            web.layers[:] = [sorted(layer) for layer in web.layers]
+        crossings, layers = _swept(web, gaps, ahead_first=attempt % 2 == 0)
+        if crossings:
+            web.layers[:] = layers
+            _exchange(web, lines)
             crossings = _crossings(web, gaps)
-            without += 1
-            if crossings < fewest:
-                fewest, best, without = crossings, [list(layer) for layer in web.layers], 0
+            layers = [list(layer) for layer in web.layers]
+        if fewest < 0 or crossings < fewest:
+            fewest, best = crossings, layers
+        if not fewest:
+            break
     web.layers[:] = best
-    if fewest:
-        _exchange(web, gaps)
 
 
-def _beginning(web: Web) -> list[list[int]]:
-    return [sorted(layer) for layer in web.layers]
+def _swept(web: Web, gaps: list[_Gap], *, ahead_first: bool) -> tuple[int, list[list[int]]]:
+    """Sort layers by their neighbours, ahead and back, and return the best order seen."""
+    fewest, best = _crossings(web, gaps), [list(layer) for layer in web.layers]
+    without = 0
+    count = len(web.layers)
+    for sweep in range(_SWEEPS):
+        if not fewest or without >= _PATIENCE:
+            break
+        ahead = (sweep % 2 == 0) is ahead_first
+        for layer in range(1, count) if ahead else range(count - 2, -1, -1):
+            _sort_layer(web, gaps, layer, ahead=ahead)
+        crossings = _crossings(web, gaps)
+        without += 1
+        if crossings < fewest:
+            fewest, best, without = crossings, [list(layer) for layer in web.layers], 0
+    return fewest, best
 
 
 def _gaps(web: Web) -> list[_Gap]:
@@ -144,8 +165,8 @@ def _crossings_in(gap: _Gap, place: dict[int, int]) -> int:
     return total
 
 
-def _exchange(web: Web, gaps: list[_Gap]) -> None:
-    """Exchange neighbours in a layer as long as that removes crossings."""
+def _lines(gaps: list[_Gap]) -> dict[int, tuple[_Ends, _Ends]]:
+    """Return the ends of the lines of each vertex, in the gaps before and behind it."""
     lines: dict[int, tuple[_Ends, _Ends]] = {}
     for gap in gaps:
         for a, share_a, b, share_b in gap.across:
@@ -153,6 +174,11 @@ def _exchange(web: Web, gaps: list[_Gap]) -> None:
             lines.setdefault(b, ([], []))[0].append((a, share_a))
         for a, share_a in gap.drops:
             lines.setdefault(a, ([], []))[1].append((-1, share_a))
+    return lines
+
+
+def _exchange(web: Web, lines: dict[int, tuple[_Ends, _Ends]]) -> None:
+    """Exchange neighbours in a layer as long as that removes crossings."""
     place: dict[int, float] = {
         vertex: index for row in web.layers for index, vertex in enumerate(row)
     }
