@@ -76,6 +76,7 @@ IMPORTS: Final = {
     "kserve": Tier.FULL,
     "openai": Tier.FULL,
     "schemathesis": Tier.FULL,
+    "servers.page.scratch": Tier.FULL,
     "subprocess": Tier.FULL,
     "tests.calculators.python.running": Tier.TEST,
     "tests.process": Tier.FULL,

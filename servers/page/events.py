@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from servers.page.scratch_messages import SCRATCH_ANSWERS
+
 # Events of GET /v1/live ---------------------------------------------------------------------------
 
 
@@ -397,4 +399,11 @@ EVENTS: dict[str, type[Struct]] = {
     "end": End,
 }
 #: Bodies of the other routes.
-ANSWERS: tuple[type[Struct], ...] = (GraphView, NodeView, FollowRequest, Following, Timeline)
+ANSWERS: tuple[type[Struct], ...] = (
+    GraphView,
+    NodeView,
+    FollowRequest,
+    Following,
+    Timeline,
+    *SCRATCH_ANSWERS,
+)

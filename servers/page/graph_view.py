@@ -13,8 +13,7 @@ from graph_runtime.language.names import canonical_names
 from graph_runtime.observe.statistics import node_statistics
 from graph_runtime.plan.plan import NodePlan
 from servers.drawing.description import describe_graph
-from servers.drawing.diagram import make_diagram
-from servers.drawing.layout import lay_out
+from servers.drawing.layout import draw
 from servers.page.events import FilePlace, GraphView, NodeError, NodeView, Waiting
 from servers.page.live_graph import LiveGraph, ShownGraph
 
@@ -58,7 +57,7 @@ def drawn(shown: ShownGraph, expand: Collection[str]) -> tuple[dict[str, Any], d
         expand=bool(expand) and not shown.problems,
         problems=shown.problems,
     )
-    return graph.to_json(), asdict(lay_out(make_diagram(graph, shown.file)))
+    return graph.to_json(), asdict(draw(graph, shown.file))
 
 
 def view_node(

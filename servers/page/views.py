@@ -8,13 +8,16 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from calculators.requests.http_payload import RequestError
-from graph_runtime import NotFoundError
+from graph_runtime import REGISTRY, NotFoundError, Registry
+from servers.page.calculator_views import list_calculators, view_calculator
 from servers.page.events import Following, FollowRequest, GraphView, NodeView, Timeline
 from servers.page.feed import LiveFeed, split_focus
 from servers.page.followed import MOST_AWAITED
 from servers.page.graph_view import view_graph, view_node
 from servers.page.live_graph import ShownGraph
 from servers.page.live_reader import FASTEST_HZ, LiveReader
+from servers.page.scratch import Scratch
+from servers.page.scratch_messages import Calculators, CalculatorView
 
 #: Graphs, and nodes in focus, of one live stream.
 MOST_WATCHED: Final = 64
@@ -33,6 +36,10 @@ class PageViews:
         self.read_graph: Callable[[str], ShownGraph] | None = None
         #: Returns the page of a calculator by its name; set by the server.
         self.docs_of: Callable[[str], dict[str, Any] | None] = lambda calculator: None
+        #: Returns the registry of all graphs; set by the server.
+        self.registry: Callable[[], Registry] = lambda: REGISTRY
+        #: Checks and runs drafts; None if that is not allowed.
+        self.scratch: Scratch | None = None
 
     def reader(self, graphs: str, hz: str, focus: str) -> LiveReader:
         """Return a reader for the query of ``GET /v1/live``; "" stands for a missing value.
@@ -94,6 +101,18 @@ class PageViews:
             raise NotFoundError(f'The graph "{name}" has no node "{node}"')
         docs = await asyncio.to_thread(self.docs_of, planned.calculator_type)
         return view_node(graph, planned, docs, with_text=self.feed.settings.contents)
+
+    async def calculators(self) -> Calculators:
+        """Return names and summaries of all calculators that graphs of this server may have."""
+        return await asyncio.to_thread(list_calculators, self.registry())
+
+    async def calculator(self, name: str) -> CalculatorView:
+        """Return the description of one.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        return await asyncio.to_thread(view_calculator, name, self.registry())
 
     async def timeline(self, request_id: str) -> Timeline:
         """Return the timeline of a followed request.

@@ -42,6 +42,10 @@ class Endpoint(Enum):
     NODE_VIEW = auto()
     REQUEST_VIEW = auto()
     FOLLOW = auto()
+    CALCULATORS = auto()
+    CALCULATOR = auto()
+    SCRATCH_CHECK = auto()
+    SCRATCH_RUN = auto()
     # KServe's protocol:
     METADATA = auto()
     MODEL_READY = auto()
@@ -59,18 +63,6 @@ RUNS = frozenset({Endpoint.GRAPH, Endpoint.INFER, Endpoint.GENERATE, Endpoint.GE
 #: Endpoints that change what is served: for operators.
 CONTROLS = frozenset({Endpoint.RELOAD, Endpoint.LOAD, Endpoint.UNLOAD})
 
-#: Endpoints that are not there when the page is switched off.
-OF_PAGE = frozenset(
-    {
-        Endpoint.PAGE,
-        Endpoint.LIVE_EVENTS,
-        Endpoint.GRAPH_VIEW,
-        Endpoint.NODE_VIEW,
-        Endpoint.REQUEST_VIEW,
-        Endpoint.FOLLOW,
-    }
-)
-
 #: Endpoints that show what runs: for the page and for operators, never for pages of other sites.
 VIEWS = frozenset(
     {
@@ -79,8 +71,15 @@ VIEWS = frozenset(
         Endpoint.NODE_VIEW,
         Endpoint.REQUEST_VIEW,
         Endpoint.FOLLOW,
+        Endpoint.CALCULATORS,
+        Endpoint.CALCULATOR,
+        Endpoint.SCRATCH_CHECK,
+        Endpoint.SCRATCH_RUN,
     }
 )
+
+#: Endpoints that are not there when the page is switched off.
+OF_PAGE = VIEWS | {Endpoint.PAGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class Route:
     """An endpoint with its methods, and the model's name and version when the path has them.
 
     Name and version are as the client sent them: there may be no such model. ``item`` is the name
-    of a node in that model, the id of a request, or the name of a file.
+    of a node in that model, the id of a request, or the name of a calculator or file.
     """
 
     endpoint: Endpoint
@@ -119,6 +118,9 @@ FIXED = {
     "/openapi.json": Route(Endpoint.OPENAPI, _GET),
     "/": Route(Endpoint.PAGE, _GET, item="index.html"),
     "/v1/live": Route(Endpoint.LIVE_EVENTS, ("GET",)),
+    "/v1/calculators": Route(Endpoint.CALCULATORS, _GET),
+    "/v1/scratch/check": Route(Endpoint.SCRATCH_CHECK, POST),
+    "/v1/scratch/run": Route(Endpoint.SCRATCH_RUN, POST),
     **{path: Route(Endpoint.DOCS, _GET) for path in DOCS_ROUTES},
     "/v3/models": Route(Endpoint.MODELS, _GET),
     "/v1/models": Route(Endpoint.MODELS, _GET),
@@ -127,6 +129,7 @@ FIXED = {
 _PAGE_PREFIX = "/page/"
 _VIEW_PREFIX = "/v1/graphs/"
 _REQUEST_PREFIX = "/v1/requests/"
+_CALCULATOR_PREFIX = "/v1/calculators/"
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
@@ -204,6 +207,9 @@ def find_route(path: str) -> Route | None:
         return _view_route(path[len(_VIEW_PREFIX) :])
     if path.startswith(_REQUEST_PREFIX):
         return Route(Endpoint.REQUEST_VIEW, _GET, item=_unquoted(path[len(_REQUEST_PREFIX) :]))
+    if path.startswith(_CALCULATOR_PREFIX):
+        name = _unquoted(path[len(_CALCULATOR_PREFIX) :])
+        return Route(Endpoint.CALCULATOR, _GET, item=name)
     for prefix in _MODEL_PREFIXES:
         if path.startswith(prefix):
             return Route(Endpoint.MODEL, _GET, _unquoted(path[len(prefix) :]))

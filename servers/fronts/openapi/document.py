@@ -20,7 +20,11 @@ from servers.fronts.openapi.keys import SECURITY_SCHEMES, Keys
 from servers.fronts.openapi.kserve_operations import kserve_operations
 from servers.fronts.openapi.kserve_schemas import KSERVE_SCHEMAS
 from servers.fronts.openapi.operation import all_errors, joined, operation_object
-from servers.fronts.openapi.page_operations import page_operations, page_schemas
+from servers.fronts.openapi.page_operations import (
+    page_file_operations,
+    page_operations,
+    page_schemas,
+)
 from servers.fronts.openapi.parameters import HEADERS, OF_SOME_TASKS, OF_THE_PAGE, PARAMETERS
 from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
 
@@ -49,7 +53,7 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
         *graph_operations(),
         *kserve_operations(model),
         *server_operations(),
-        *(page_operations() if settings.page.page else ()),
+        *((*page_file_operations(), *page_operations()) if settings.page.page else ()),
     ]
     schemas = _merged(
         ERROR_SCHEMAS,

@@ -6,13 +6,22 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.requests.schema import Schema, anything, one_of, ref
+from calculators.requests.schema import Schema, anything, one_of, ref, string
 from calculators.tasks import ErrorForm
 from calculators.tasks.operation import EVENTS as EVENT_STREAM
-from calculators.tasks.operation import JSON, Operation, answer, events, media
+from calculators.tasks.operation import (
+    JSON,
+    REQUEST_ID,
+    Operation,
+    answer,
+    events,
+    header_ref,
+    media,
+)
 from servers.page.events import ANSWERS, EVENTS
 
 _TAG: Final = "Live"
+_EDITING: Final = "Editing"
 
 
 def page_schemas() -> dict[str, Schema]:
@@ -84,6 +93,85 @@ def page_operations() -> list[Operation]:
             errors=frozenset({404}),
             parameters=("TimelineFormat",),
             answers={200: answer("The timeline.", {JSON: media(_timeline())})},
+        ),
+        *_editing_operations(),
+    ]
+
+
+def page_file_operations() -> list[Operation]:
+    """Return the operations of the page's files."""
+    files = {
+        "": ("/", "text/html", "The page"),
+        "File": ("/page/{file}", "application/octet-stream", "A file of the page"),
+    }
+    return [
+        Operation(
+            method="get",
+            paths={suffix: path},
+            id="getPage",
+            tag=_TAG,
+            summary=summary,
+            form=ErrorForm.OPENAI,
+            errors=frozenset({404}),
+            parameters=("IfNoneMatch",),
+            answers={
+                200: answer("The file.", {kind: media(string())}, {"ETag": header_ref("ETag")}),
+                304: {
+                    "description": "The client has the current file.",
+                    "headers": {**REQUEST_ID, "ETag": header_ref("ETag")},
+                },
+            },
+        )
+        for suffix, (path, kind, summary) in files.items()
+    ]
+
+
+def _editing_operations() -> list[Operation]:
+    """Return the operations about calculators, and about graphs that are not served."""
+    limits = (
+        " Child processes do it; `--page_edit` says whether it is allowed. 503: too many at a time."
+    )
+    return [
+        Operation(
+            method="get",
+            paths={"": "/v1/calculators"},
+            id="listCalculators",
+            tag=_EDITING,
+            summary="The calculators and subgraphs that nodes may name",
+            form=ErrorForm.OPENAI,
+            answers={200: answer("The names.", {JSON: media(ref("Calculators"))})},
+        ),
+        Operation(
+            method="get",
+            paths={"": "/v1/calculators/{calculator}"},
+            id="viewCalculator",
+            tag=_EDITING,
+            summary="A calculator: its ports, its options, and a node to paste",
+            form=ErrorForm.OPENAI,
+            errors=frozenset({404}),
+            answers={200: answer("The calculator.", {JSON: media(ref("CalculatorView"))})},
+        ),
+        Operation(
+            method="post",
+            paths={"": "/v1/scratch/check"},
+            id="checkDraft",
+            tag=_EDITING,
+            summary="Check a graph that is not served",
+            about=f"Files that its options name are not opened.{limits}",
+            form=ErrorForm.OPENAI,
+            body={JSON: media(ref("DraftCheck"))},
+            answers={200: answer("The findings.", {JSON: media(ref("CheckedDraft"))})},
+        ),
+        Operation(
+            method="post",
+            paths={"": "/v1/scratch/run"},
+            id="runDraft",
+            tag=_EDITING,
+            summary="Run a graph that is not served, with given packets",
+            about=f"A run has 10 seconds and 1 GiB.{limits}",
+            form=ErrorForm.OPENAI,
+            body={JSON: media(ref("DraftRun"))},
+            answers={200: answer("What came out.", {JSON: media(ref("DraftResult"))})},
         ),
     ]
 

@@ -35,6 +35,8 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "version": _path("version", "A version of the model.", string(pattern="^[0-9]{1,18}$")),
     "path": _path("path", "Any path; it may contain slashes.", string(minLength=1)),
     "node": _path("node", "The name of a node, with subgraphs expanded.", string(minLength=1)),
+    "calculator": _path("calculator", "The name of a calculator.", string(minLength=1)),
+    "file": _path("file", "The name of a file, as the page has it.", string(minLength=1)),
     "request_id": _path("request_id", "The `X-Request-Id` of a request.", string(minLength=1)),
     "Model": _query(
         "model",
@@ -85,7 +87,17 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
 OF_SOME_TASKS: Final = frozenset({"Model"})
 #: Parameters of operations that exist only if the page is served.
 OF_THE_PAGE: Final = frozenset(
-    {"WatchedGraphs", "Hz", "Focus", "Expand", "TimelineFormat", "node", "request_id"}
+    {
+        "WatchedGraphs",
+        "Hz",
+        "Focus",
+        "Expand",
+        "TimelineFormat",
+        "node",
+        "request_id",
+        "calculator",
+        "file",
+    }
 )
 
 HEADERS: Final[dict[str, dict[str, Any]]] = {
