@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 _FIRST: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 _PICTURES: Final = frozenset({".png", ".svg", ".jpg"})
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$\n?", re.S | re.M)
+_GRAPH: Final = re.compile(r"[\w/.]+\.pbtxt")
 _LINK: Final = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
 _ITEM: Final = re.compile(r"(?:[-*]|\d+\.) ")
 #: Names of fences by endings of files.
@@ -29,12 +30,14 @@ class RepositoryPages:
     """The pages of the repository that the site has.
 
     Args:
-        drawings: Markdown that takes the place of a ``mermaid`` block, by the block's text. The
-            paths in it begin at the root of the site.
+        draw: returns the drawing of a graph's file, as SVG. It takes the place of a ``mermaid``
+            block: a library that draws those in the browser would come from another host.
     """
 
-    def __init__(self, drawings: Mapping[str, str]) -> None:
-        self._drawings = drawings
+    def __init__(self, draw: Callable[[Path], str]) -> None:
+        self._draw = draw
+        #: Drawings by their paths in the site.
+        self._drawings: dict[str, str] = {}
         #: Paths in the repository of pages and files that are still to be written.
         self._waiting: list[str] = []
         self._seen: set[str] = set()
@@ -62,6 +65,9 @@ class RepositoryPages:
             else:
                 shutil.copyfile(source, file)
             written.add(place)
+        for place, svg in self._drawings.items():
+            (folder / place).parent.mkdir(exist_ok=True)
+            (folder / place).write_text(svg, encoding="utf-8")
         return written
 
     def adapted(self, text: str, path: str) -> str:
@@ -69,17 +75,23 @@ class RepositoryPages:
         parts: list[str] = []
         end = 0
         for fence in _FENCE.finditer(text):
-            parts += [self._prose(text[end : fence.start()], path), self._fence(fence, path)]
+            parts += [self._prose(text[end : fence.start()], path), self._fence(fence, text[: fence.start()], path)]
             end = fence.end()
         return "".join([*parts, self._prose(text[end:], path)])
 
-    def _fence(self, fence: re.Match[str], path: str) -> str:
-        language, text = fence.groups()
+    def _fence(self, fence: re.Match[str], before: str, path: str) -> str:
+        language, _ = fence.groups()
         if language != "mermaid":
             return fence[0]
-        # No library that draws them in the browser: it would come from another host.
-        up = posixpath.relpath(".", posixpath.dirname(site_path(path)) or ".")
-        return re.sub(r"\]\((?!http)", f"]({up}/", self._drawings[text]) + "\n"
+        # The page names the graph just before it shows it.
+        named = ["graph.pbtxt", *_GRAPH.findall(before)][-1]
+        beside = ROOT / posixpath.dirname(path) / named
+        file = (beside if beside.is_file() else ROOT / named).resolve()
+        place = f"drawings/{file.parent.name}_{file.stem}.svg"
+        if place not in self._drawings:
+            self._drawings[place] = self._draw(file)
+        up = posixpath.relpath(place, posixpath.dirname(site_path(path)) or ".")
+        return f"![The graph {named}]({up})\n"
 
     def _prose(self, text: str, path: str) -> str:
         return _with_room_before_lists(_LINK.sub(lambda link: self._link(link, path), text))
@@ -96,7 +108,8 @@ class RepositoryPages:
         file = ROOT / path
         if file.is_dir() and (file / "README.md").is_file():
             path = f"{path}/README.md"
-        if path not in self._seen:
+        # A broken link is left as it is, for mkdocs to report.
+        if path not in self._seen and file.exists():
             self._seen.add(path)
             self._waiting.append(path)
         return site_path(path)
