@@ -206,9 +206,7 @@ def _pieces(lines: Iterable[list[Point]], axis: int) -> Iterator[tuple[float, fl
                 yield round(a[axis], 1), low, high
 
 
-def _print(
-    drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str, Any]]
-) -> None:
+def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str, Any]]) -> None:
     lines = [
         "# Drawings beside ELK's",
         "",
@@ -225,7 +223,7 @@ def _print(
         mine, other = own_streams(drawing), _elk_streams(drawing, graph)
         counts = (crossings(mine), crossings(other), length(mine), length(other))
         sums = [total + each for total, each in zip(sums, counts, strict=True)]
-        name = file.parent.name if file.stem == "graph" else file.stem
+        name = file.parent.name if file.stem == "graph" else f"{file.parent.name}/{file.stem}"
         lines.append(
             f"| {name} | {len(drawing.nodes)} | {counts[0]}, {counts[1]} | {counts[2]:.0f}, "
             f"{counts[3]:.0f} | {counts[2] / max(counts[3], 1):.2f} | {drawing.width:.0f} x "
@@ -233,7 +231,8 @@ def _print(
             f"{1000 * seconds:.1f} |"
         )
     lines.append(
-        f"| all | | {sums[0]}, {sums[1]} | {sums[2]:.0f}, {sums[3]:.0f} | {sums[2] / sums[3]:.2f} | | |"
+        f"| all | | {sums[0]}, {sums[1]} | {sums[2]:.0f}, {sums[3]:.0f} "
+        f"| {sums[2] / sums[3]:.2f} | | |"
     )
     sys.stdout.write("\n".join(lines) + "\n")
 

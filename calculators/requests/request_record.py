@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime.observe.call_times import CallTimes
@@ -20,6 +20,14 @@ from graph_runtime.observe.call_times import CallTimes
 MOST_WARNINGS: Final = 8
 #: Number of generations and runs that a record keeps: a stream may have any number.
 KEPT: Final = 64
+
+
+class TokenCount(Protocol):
+    """A choice of an answer that is being generated."""
+
+    @property
+    def completion_tokens(self) -> int:
+        """The number of its tokens so far."""
 
 
 @dataclass(slots=True)
@@ -33,7 +41,8 @@ class GenerationRecord:
         submitted: the engine got its prompts.
         first_token: the first tokens came back, after the wait in the engine and the prompt's pass.
         ended: the last tokens came, or the request was abandoned.
-        prompt_tokens, completion_tokens: sums over all choices.
+        prompt_tokens, completion_tokens: sums over all choices, once it has ended.
+        choices: the choices until then.
         finish_reasons: one per choice that has ended, in the order of their ends.
         max_tokens: the requested limit, or None.
         keeps_texts: True if prompts and answers are kept for the log.
@@ -53,6 +62,12 @@ class GenerationRecord:
     keeps_texts: bool = False
     prompts: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
+    choices: Sequence[TokenCount] = ()
+
+    @property
+    def tokens_so_far(self) -> int:
+        """The number of generated tokens; of choices that are generated once, each counts once."""
+        return self.completion_tokens or sum(each.completion_tokens for each in self.choices)
 
 
 @dataclass(slots=True)

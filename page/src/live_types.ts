@@ -1,4 +1,5 @@
 // Made by `python -m servers.page.typescript` from servers/page/events.py. Do not edit.
+import type { GraphDrawing } from "./graph_types"
 
 /**
  * Event ``hello``: the first of a stream, and again when a watched graph is loaded anew.
@@ -254,7 +255,7 @@ export interface End {
  *     revision: as in `GraphShape`.
  *     file: the name of its file.
  *     description: what ``graphrt describe --format json`` prints.
- *     layout: places of nodes and lines.
+ *     layout: places of nodes and wires, with paths of subgraphs that can be opened.
  *     places: where each node stands in the file, by its name.
  *     text: the file; None unless contents are shown.
  */
@@ -263,7 +264,7 @@ export interface GraphView {
   revision: string
   file: string
   description: Record<string, unknown>
-  layout: Record<string, unknown>
+  layout: GraphDrawing
   places: Record<string, FilePlace>
   text: string | null
 }
@@ -282,7 +283,7 @@ export interface NodeView {
   name: string
   calculator: string
   options: string
-  docs: Record<string, unknown> | null
+  docs: Record<string, unknown>
   waits: Waiting[]
   last: PacketSeen[]
   errors: NodeError[]
@@ -400,7 +401,7 @@ export interface CheckedDraft {
   content: string
   findings: DraftFinding[]
   description?: Record<string, unknown> | null
-  layout?: Record<string, unknown> | null
+  layout?: GraphDrawing | null
   places?: Record<string, DraftPlace>
 }
 

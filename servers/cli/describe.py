@@ -47,9 +47,9 @@ def execute(args: argparse.Namespace) -> int:
 
 def _opened(args: argparse.Namespace) -> bool | list[tuple[str, ...]]:
     """Return the subgraphs to expand: all, none, or paths of names, each with those around it."""
-    if isinstance(args.expand, bool):
-        return args.expand
-    paths = [tuple(each.split("/")) for each in args.expand.split(",")]
+    if args.open is None:
+        return bool(args.expand)
+    paths = [tuple(each.split("/")) for each in args.open.split(",")]
     return [path[:depth] for path in paths for depth in range(1, len(path) + 1)]
 
 

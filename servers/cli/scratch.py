@@ -147,7 +147,8 @@ def check_text(text: str, registry: Registry, path: str = _NAME) -> CheckedDraft
         "", Path(path).name, text, source.config, places, source.registry, check.plan, problems
     )
     try:
-        answer.description, answer.layout = drawn(shown, ())
+        description, answer.layout = drawn(shown, ())
+        answer.description = description.to_json()
     except GraphError:
         return answer  # the findings say why
     names = canonical_names(source.config.node)

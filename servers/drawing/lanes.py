@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 #: Lines that are nearer to each other are taken for one.
 CLEARANCE = 5.0
@@ -67,7 +68,11 @@ def assign_lanes(trunks: Sequence[Trunk]) -> int:
     place = {each: number for number, each in enumerate(order)}
     for each in order:
         least = max(
-            (lanes[other] + 1 for other in apart[each] if place[other] < place[each] and each in after[other]),
+            (
+                lanes[other] + 1
+                for other in apart[each]
+                if place[other] < place[each] and each in after[other]
+            ),
             default=0,
         )
         taken = {lanes[other] for other in apart[each] if lanes[other] >= 0}
@@ -154,5 +159,5 @@ def _free(trunk: Trunk, bent: list[Trunk]) -> float:
     """Return a place across, within the trunk if possible, without the end of any line near it."""
     ends = sorted(end for each in bent for end in (*each.before, *each.behind))
     inner = [end for end in ends if trunk.low <= end <= trunk.high]
-    gaps = [(b - a, (a + b) / 2) for a, b in zip(inner, inner[1:], strict=False)]
+    gaps = [(b - a, (a + b) / 2) for a, b in pairwise(inner)]
     return max(gaps)[1] if gaps else (trunk.low + trunk.high) / 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from servers.drawing.description import GraphDescription, Node
 from servers.drawing.diagram import Box, Diagram, Edge, Socket, make_diagram
@@ -16,12 +16,12 @@ from servers.drawing.drawing import (
     Side,
     Wire,
 )
-from servers.drawing.folding import choose_bands, fold
+from servers.drawing.folding import lay_out_folded
 from servers.drawing.layers import assign_layers, forward_edges
 from servers.drawing.level import Cell, End, Level, Net, Placement, Point
-from servers.drawing.node_box import FOOT, HEAD, SUBTITLE_SIZE, TITLE_SIZE, NodeBox, measure, port_label
+from servers.drawing.node_box import FOOT, HEAD, SUBTITLE_SIZE, NodeBox, measure, port_label
 from servers.drawing.sheet import lay_out_level, straightened
-from servers.drawing.text_size import text_width
+from servers.drawing.text_size import text_width, title_width
 
 MARGIN = 24.0
 #: The height of a frame's title, and from its edges to what is in it.
@@ -94,9 +94,9 @@ class _Layout:
         self._diagram = diagram
         self._direction = direction
         self._has_feet = has_feet
-        self._boxes = {box.key: box for box in diagram.boxes}
+        self._boxes = {box.key: _named(box) for box in diagram.boxes}
         self._measured = {
-            box.key: measure(box, direction, has_foot=has_feet) for box in diagram.boxes
+            key: measure(box, direction, has_foot=has_feet) for key, box in self._boxes.items()
         }
         self._groups: dict[Path, _Group] = {}
         self._nodes = {f"node:{place}": node for place, node in enumerate(graph.nodes)}
@@ -158,25 +158,26 @@ class _Layout:
             for each in contents
         ]
         depth = len(path)
-        crossing = [
-            edge
-            for edge in self._diagram.edges
-            if (self._group(edge.source)[:depth] == path)
-            != (self._group(edge.target)[:depth] == path)
-        ]
-        inlets = _producers([each for each in crossing if self._group(each.target)[:depth] == path])
-        outlets = _producers([each for each in crossing if self._group(each.source)[:depth] == path])
+        ins: list[Edge] = []
+        outs: list[Edge] = []
+        for edge in self._diagram.edges:
+            starts, ends = (
+                self._group(each)[:depth] == path for each in (edge.source, edge.target)
+            )
+            if starts != ends:
+                (outs if starts else ins).append(edge)
+        inlets, outlets = _producers(ins), _producers(outs)
         first = len(contents)
         cells += [Cell(0.0, 0.0, (), (0.0,), "first") for _ in inlets]
         cells += [Cell(0.0, 0.0, (0.0,), (), "last") for _ in outlets]
-        nets, ends = self._nets(path, contents, first, inlets, outlets)
+        nets, targets = self._nets(path, contents, first, inlets, outlets)
         level = Level(tuple(cells), tuple(nets))
         edges, backs = forward_edges(level)
         layers = assign_layers(level, edges)
-        bands = choose_bands(level, layers) if not path and self._direction == "right" else []
-        placement = fold(level, layers, bands) if bands else lay_out_level(level, layers)
+        is_foldable = not path and self._direction == "right"
+        placement = (lay_out_folded if is_foldable else lay_out_level)(level, layers)
         origin, size = self._room(path, placement, bool(inlets), bool(outlets))
-        group = _Group(path, contents, placement, inlets, outlets, origin, size, ends, backs)
+        group = _Group(path, contents, placement, inlets, outlets, origin, size, targets, backs)
         self._groups[path] = group
         return group
 
@@ -190,7 +191,7 @@ class _Layout:
         padding = _FRAME_PADDING
         before = 0.0 if has_inlets else padding
         behind = 0.0 if has_outlets else padding
-        title = text_width(path[-1], TITLE_SIZE) * 1.06 + 46
+        title = title_width(path[-1]) + 46
         kind = self._diagram.groups[path]
         title += 0 if kind == path[-1] else text_width(kind, SUBTITLE_SIZE) + 8
         if self._direction == "right":
@@ -212,7 +213,8 @@ class _Layout:
     ) -> tuple[list[Net], dict[tuple[Producer, tuple[str, int] | Path | None], tuple[int, int]]]:
         depth = len(path)
         cell_of = {
-            each.key if isinstance(each, Box) else each: place for place, each in enumerate(contents)
+            each.key if isinstance(each, Box) else each: place
+            for place, each in enumerate(contents)
         }
         sources: dict[Producer, End] = {}
         targets: dict[Producer, dict[tuple[str, int] | Path | None, End]] = {}
@@ -267,10 +269,14 @@ class _Layout:
         origin = (corner[0] + group.origin[0], corner[1] + group.origin[1])
         self._origins[group.path] = origin
         self._junctions += [(x + origin[0], y + origin[1]) for x, y in group.placement.junctions]
-        for each, (along, across) in zip(group.contents, group.placement.starts, strict=False):
+        placed = zip(group.contents, group.placement.starts, group.placement.cells, strict=False)
+        for each, (along, across), cell in placed:
             at = (origin[0] + along, origin[1] + across)
             if isinstance(each, Box):
                 self._corners[each.key] = at
+                self._measured[each.key] = replace(
+                    self._measured[each.key], inputs=cell.inputs, outputs=cell.outputs
+                )
                 continue
             inner = self._groups[each]
             self._frames.append(self._frame(inner, at))
@@ -374,6 +380,17 @@ class _Layout:
         node = self._nodes.get(box.key)
         size = (measured.width, measured.height)
         return _drawn_node(box, node, name, (ports[0], ports[1]), (x, y), size)
+
+
+def _named(box: Box) -> Box:
+    """Return a box with its calculator as `DrawnNode.subtitle` has it."""
+    if box.family == "io" or box.kind == "side_input":
+        return box
+    title = box.title
+    kind = box.subtitle.rpartition(".")[2].removesuffix("Calculator") or box.subtitle
+    if not kind:
+        title = title.rpartition(".")[2].removesuffix("Calculator") or title
+    return replace(box, title=title, subtitle="" if kind == title else kind)
 
 
 def _drawn_node(

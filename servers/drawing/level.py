@@ -2,7 +2,8 @@
 
 The direction of the streams is "along", the other one "across", so that one layout serves drawings
 to the right and downwards. A subgraph is one cell of the level around it, and a level of its own
-inside, so its frame holds its nodes and nothing else. Nets that cross the frame meet at a port on it.
+inside, so its frame holds its nodes and nothing else. Nets that cross the frame meet at a port on
+it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ Pin = Literal["first", "last", "free"]
 Align = Literal["start", "middle", "end"]
 
 Point = tuple[float, float]
+#: The section and the tag of each port, of inputs and of outputs.
+Sections = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,9 @@ class Cell:
     Attributes:
         length: along.
         breadth: across.
+        sections: of inputs and of outputs, the section and the tag of each port, if ports may
+            change places: those of a tag stay together and in order, those of a section stay
+            together.
     """
 
     length: float
@@ -33,6 +39,7 @@ class Cell:
     outputs: tuple[float, ...]
     pin: Pin = "free"
     align: Align = "middle"
+    sections: Sections = ((), ())
 
     @property
     def is_end(self) -> bool:
@@ -74,6 +81,7 @@ class Placement:
     """A level with places.
 
     Attributes:
+        cells: with their ports in the order that is drawn.
         starts: along and across, of each cell.
         paths: corners of the line to a target, by the indexes of net and target; the target after
             the last one is the drop.
@@ -82,6 +90,7 @@ class Placement:
 
     length: float
     breadth: float
+    cells: list[Cell]
     starts: list[Point]
     paths: dict[tuple[int, int], list[Point]]
     junctions: list[Point]

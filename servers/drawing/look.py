@@ -47,16 +47,18 @@ SIGNS: Final[dict[Family, str]] = {
     "model": "M8 1.8C8.6 5.6 10.4 7.4 14.2 8 10.4 8.6 8.6 10.4 8 14.2 7.4 10.4 5.6 8.6 1.8 8 "
     "5.6 7.4 7.4 5.6 8 1.8z",
     "image": "M2.5 3.5h11v9h-11zM3 11l3.2-3.4 2.4 2.4 1.6-1.5 2.8 2.6M10.4 6.1h.01",
-    "tensor": "M2.5 2.5h4.6v4.6h-4.6zM8.9 2.5h4.6v4.6h-4.6zM2.5 8.9h4.6v4.6h-4.6zM8.9 8.9h4.6v4.6h-4.6z",
+    "tensor": "M2.5 2.5h4.6v4.6h-4.6zM8.9 2.5h4.6v4.6h-4.6zM2.5 8.9h4.6v4.6h-4.6z"
+    "M8.9 8.9h4.6v4.6h-4.6z",
     "flow": "M2 8h4.2c1.8 0 2-4 4-4h3.6M6.2 8c1.8 0 2 4 4 4h3.6M11.8 2l2 2-2 2M11.8 10l2 2-2 2",
     "own": "M5.4 4.2L1.8 8l3.6 3.8M10.6 4.2L14.2 8l-3.6 3.8",
     "io": "M2.5 8h10M9 4.5L12.5 8 9 11.5",
     "session": "M2.5 3h11v3.2h-11zM3.6 6.2v6.8h8.8v-6.8M6.4 9h3.2",
-    "subgraph": "M2.3 2.3h11.4v11.4h-11.4zM5 8h1.6M9.4 6h1.8M9.4 10h1.8M6.6 8c1.4 0 1.4-2 2.8-2M6.6 8c1.4 0 1.4 2 2.8 2",
+    "subgraph": "M2.3 2.3h11.4v11.4h-11.4zM5 8h1.6M9.4 6h1.8M9.4 10h1.8"
+    "M6.6 8c1.4 0 1.4-2 2.8-2M6.6 8c1.4 0 1.4 2 2.8 2",
 }
 
 SANS: Final = 'Inter, "Inter Variable", ui-sans-serif, system-ui, "Segoe UI", sans-serif'
-MONO: Final = '"JetBrains Mono", "JetBrains Mono Variable", ui-monospace, Menlo, Consolas, monospace'
+MONO: Final = '"JetBrains Mono", "JetBrains Mono Variable", ui-monospace, Menlo, monospace'
 
 #: Selectors, property, name of the color. Written out rule by rule, because viewers outside
 #: browsers know neither variables nor media queries.
@@ -70,6 +72,7 @@ _RULES: Final[tuple[tuple[str, str, str], ...]] = (
     (".hatch path", "stroke", "line"),
     (".frame rect", "fill", "raised"),
     (".frame rect", "stroke", "line-strong"),
+    (".name text", "stroke", "raised"),
     (".line", "stroke", "wire"),
     (".dot", "fill", "wire"),
     (".side .line", "stroke", "side"),

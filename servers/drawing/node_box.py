@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from servers.drawing.diagram import Box, Socket
 from servers.drawing.drawing import Direction
-from servers.drawing.level import Align, Cell
-from servers.drawing.text_size import mono_width, text_width
+from servers.drawing.level import Align, Cell, Sections
+from servers.drawing.text_size import mono_width, text_width, title_width
 
 HEAD = 46.0
 FOOT = 30.0
@@ -19,7 +19,6 @@ FOOT = 30.0
 ROW = 21.0
 _ROWS_PADDING = 8.0
 #: The sizes of letters.
-TITLE_SIZE = 13.0
 SUBTITLE_SIZE = 11.0
 TAG_SIZE = 10.5
 #: From the left edge of a node to its texts, past the sign.
@@ -57,7 +56,10 @@ class NodeBox:
         if direction == "down":
             length, breadth = breadth, length
         align = _ALIGNS.get(self.box.kind, "middle")
-        return Cell(length, breadth, self.inputs, self.outputs, align=align)
+        sections: Sections = ((), ())
+        if direction == "right" and not self.is_terminal:
+            sections = (_sections(self.box.tops), _sections(self.box.bottoms))
+        return Cell(length, breadth, self.inputs, self.outputs, align=align, sections=sections)
 
 
 def measure(box: Box, direction: Direction, *, has_foot: bool) -> NodeBox:
@@ -67,15 +69,21 @@ def measure(box: Box, direction: Direction, *, has_foot: bool) -> NodeBox:
     return _rightward(box, has_foot) if direction == "right" else _downward(box, has_foot)
 
 
+def _sections(sockets: tuple[Socket, ...]) -> tuple[tuple[int, str], ...]:
+    """Return the section of each row, and its tag: rows of a tag stay together, in their order."""
+    return tuple(
+        (each.section, each.label.partition(":")[0] or f" {place}" if each.label else " ")
+        for place, each in enumerate(sockets)
+    )
+
+
 def port_label(socket: Socket) -> str:
     """Return the text at a port: its tag, or the stream's name."""
     return socket.label or socket.shown or socket.name
 
 
 def _terminal(box: Box, direction: Direction) -> NodeBox:
-    width = max(
-        84.0, text_width(box.title, 12.5) + 36, mono_width(box.subtitle, TAG_SIZE - 0.5) + 36
-    )
+    width = max(84.0, title_width(box.title) + 32, mono_width(box.subtitle, TAG_SIZE - 0.5) + 36)
     height = _TERMINAL_HEIGHT if box.subtitle else _TERMINAL_LOW
     middle = ((height if direction == "right" else width) / 2,)
     ins, outs = (middle, ()) if box.tops else ((), middle)
@@ -83,9 +91,8 @@ def _terminal(box: Box, direction: Direction) -> NodeBox:
 
 
 def _texts(box: Box, has_foot: bool) -> float:
-    # The title is bold.
-    title = text_width(box.title, TITLE_SIZE) * 1.06
-    return TEXT_LEFT + max(title + (_BADGE if has_foot else 0), text_width(box.subtitle, SUBTITLE_SIZE)) + 14
+    title = title_width(box.title) + (_BADGE if has_foot else 0.0)
+    return TEXT_LEFT + max(title, text_width(box.subtitle, SUBTITLE_SIZE)) + 14
 
 
 def _rightward(box: Box, has_foot: bool) -> NodeBox:
@@ -110,7 +117,10 @@ def _label_width(side: tuple[Socket, ...], row: int) -> float:
 
 
 def _downward(box: Box, has_foot: bool) -> NodeBox:
-    rooms = [[mono_width(port_label(each), TAG_SIZE) + 14 for each in side] for side in (box.tops, box.bottoms)]
+    rooms = [
+        [mono_width(port_label(each), TAG_SIZE) + 14 for each in side]
+        for side in (box.tops, box.bottoms)
+    ]
     width = round(max(_LEAST_WIDTH, _texts(box, has_foot), *(sum(side) + 10 for side in rooms)))
     height = HEAD + (FOOT if has_foot else 0.0)
     height += TAG_STRIP * (bool(box.tops) + bool(box.bottoms))

@@ -17,7 +17,10 @@ GAPS = (30.0, 18.0, 11.0)
 _PULLS = (1.0, 2.0, 8.0)
 _SPREADING_SWEEPS = 6
 _STRAIGHTENING_SWEEPS = 6
-_BLOCK_ROUNDS = 6
+_BLOCK_ROUNDS = 8
+#: The price of a line with bends, as a length.
+_BEND = 16.0
+_FAR = 1e9
 
 #: Places that an item would like, with weights.
 Wishes = list[tuple[float, float]]
@@ -152,7 +155,7 @@ def _lines(web: Web) -> list[_Line]:
 
 
 def _straighten(rows: list[_Row], lines: list[_Line], at: list[float]) -> None:
-    """Move vertices that straight lines join, as one, where that makes lines straight or shorter."""
+    """Move vertices that straight lines join, as one, for shorter lines with fewer bends."""
     neighbors: dict[int, list[tuple[int, float, bool]]] = {}
     for row in rows:
         for a, b, distance in zip(row.vertices, row.vertices[1:], row.distances, strict=False):
@@ -163,7 +166,6 @@ def _straighten(rows: list[_Row], lines: list[_Line], at: list[float]) -> None:
         members: dict[int, list[int]] = {}
         for vertex, root in enumerate(block):
             members.setdefault(root, []).append(vertex)
-        wishes: dict[int, Wishes] = {root: [] for root in members}
         ends: dict[int, list[_Line]] = {root: [] for root in members}
         for line in lines:
             if block[line[0]] != block[line[1]]:
@@ -171,24 +173,17 @@ def _straighten(rows: list[_Row], lines: list[_Line], at: list[float]) -> None:
                 ends[block[line[1]]].append(line)
         is_moved = False
         for root in sorted(members, key=lambda each: (len(members[each]), each)):
-            wishes = {root: []}
+            wishes: Wishes = []
             for a, b, shift, weight in ends[root]:
                 off = at[a] + shift - at[b]
-                wishes[root].append((-off if block[a] == root else off, weight))
-            if not wishes[root]:
+                wishes.append((-off if block[a] == root else off, weight))
+            if not wishes:
                 continue
-            step = _median(wishes[root])
-            if abs(step) < 0.01 or _cost(wishes[root], 0.0) <= _cost(wishes[root], step) + 0.01:
-                continue
-            for vertex in members[root]:
-                for other, distance, is_after in neighbors.get(vertex, ()):
-                    if block[other] == root:
-                        continue
-                    room = at[other] - at[vertex] - distance if is_after else 0.0
-                    if is_after:
-                        step = min(step, max(room, 0.0))
-                    else:
-                        step = max(step, min(at[other] + distance - at[vertex], 0.0))
+            low, high = _room(members[root], root, block, neighbors, at)
+            step = min(
+                (0.0, *(min(max(wish, low), high) for wish, _ in wishes)),
+                key=lambda each: (round(_cost(wishes, each), 3), abs(each)),
+            )
             if abs(step) >= 0.01:
                 is_moved = True
                 for vertex in members[root]:
@@ -197,8 +192,32 @@ def _straighten(rows: list[_Row], lines: list[_Line], at: list[float]) -> None:
             return
 
 
+def _room(
+    members: list[int],
+    root: int,
+    block: list[int],
+    neighbors: dict[int, list[tuple[int, float, bool]]],
+    at: list[float],
+) -> tuple[float, float]:
+    """Return how far a block can move: at most 0, at least 0."""
+    low, high = -_FAR, _FAR
+    for vertex in members:
+        for other, distance, is_after in neighbors.get(vertex, ()):
+            if block[other] == root:
+                continue
+            if is_after:
+                high = min(high, max(at[other] - at[vertex] - distance, 0.0))
+            else:
+                low = max(low, min(at[other] + distance - at[vertex], 0.0))
+    return low, high
+
+
 def _cost(wishes: Wishes, at: float) -> float:
-    return sum(abs(wish - at) * weight for wish, weight in wishes)
+    """Return the length of lines across, and a price for each that is not straight."""
+    return sum(
+        abs(wish - at) * weight + (_BEND if abs(wish - at) >= 0.01 else 0.0)
+        for wish, weight in wishes
+    )
 
 
 def _blocks(count: int, lines: list[_Line], at: list[float]) -> list[int]:

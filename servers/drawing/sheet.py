@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from servers.drawing.lanes import Trunk, assign_lanes
 from servers.drawing.layers import assign_layers, forward_edges
 from servers.drawing.level import Level, Placement, Point
-from servers.drawing.ordering import order
+from servers.drawing.ordering import attempts, improve, order
 from servers.drawing.places import place
+from servers.drawing.port_order import order_ports
 from servers.drawing.web import Hold, Web, make_web
 
 LANE_GAP = 11.0
@@ -18,6 +19,9 @@ _CELL_LANE = 20.0
 _LAYER_GAP = 46.0
 #: The distance between a frame and the first layer in it.
 _END_GAP = 16.0
+
+#: How often the orders of ports and of nodes are fitted to each other.
+_PORT_ROUNDS = 2
 
 
 def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
@@ -30,9 +34,35 @@ def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
     edges, _ = forward_edges(level)
     if layers is None:
         layers = assign_layers(level, edges)
-    web = make_web(level, layers, back_targets(level, layers))
-    order(web)
-    return _Sheet(web, place(web)).placement()
+    back = back_targets(level, layers)
+    web = make_web(level, layers, back)
+    fewest, best = -1, web
+    for attempt in range(attempts(web)):
+        crossings, ordered = _ordered(level, layers, back, attempt)
+        if fewest < 0 or crossings < fewest:
+            fewest, best = crossings, ordered
+        if not fewest:
+            break
+    return _Sheet(best, place(best)).placement()
+
+
+def _ordered(
+    level: Level, layers: list[int], back: set[tuple[int, int]], attempt: int
+) -> tuple[int, Web]:
+    """Return a web with its cells and ports in order, and the number of its crossings."""
+    web = make_web(level, layers, back)
+    order(web, attempt)
+    crossings = 0
+    for _ in range(_PORT_ROUNDS):
+        ordered, rows = order_ports(web), web.layers
+        is_same = ordered == web.level
+        if not is_same:
+            # The same knots in the same order, with ports at other places.
+            web = make_web(ordered, layers, back)
+        crossings = improve(web, rows)
+        if is_same or not crossings:
+            break
+    return crossings, web
 
 
 def back_targets(level: Level, layers: list[int]) -> set[tuple[int, int]]:
@@ -56,8 +86,9 @@ class _Sheet:
         )
         self._trunks: list[dict[int, Trunk]] = []
         self._begins: list[float] = []  # of layers, along
+        count = len(web.level.cells)
         self._lengths = [
-            max((web.level.cells[each].length for each in row if each < len(web.level.cells)), default=0.0)
+            max((web.level.cells[each].length for each in row if each < count), default=0.0)
             for row in web.layers
         ]
         self._first_lanes: list[float] = []  # of gaps, along
@@ -94,8 +125,12 @@ class _Sheet:
             )
             if not lanes:
                 return 0.0, 0.0
-            return (0.0, width) if is_end else (
-                (0.0, width + _CELL_LANE) if number == 0 else (_CELL_LANE, width + _CELL_LANE)
+            return (
+                (0.0, width)
+                if is_end
+                else (
+                    (0.0, width + _CELL_LANE) if number == 0 else (_CELL_LANE, width + _CELL_LANE)
+                )
             )
         sides = [
             _END_GAP / 2
@@ -111,9 +146,9 @@ class _Sheet:
         web = self._web
         starts = []
         for cell, layer in enumerate(web.layer_of[: len(web.level.cells)]):
-            each = web.level.cells[cell]
-            room = self._lengths[layer] - each.length
-            shift = {"start": 0.0, "middle": room / 2, "end": room}[each.align]
+            room = self._lengths[layer] - web.level.cells[cell].length
+            align = web.level.cells[cell].align
+            shift = {"start": 0.0, "middle": room / 2, "end": room}[align]
             starts.append((self._begins[layer] + shift, self._across[cell] + web.heads[cell]))
         paths = {}
         for net, each in enumerate(web.level.nets):
@@ -121,7 +156,9 @@ class _Sheet:
                 paths[net, number] = straightened(self._path(net, number, starts))
             if each.has_drop:
                 paths[net, len(each.targets)] = straightened(self._drop(net, starts))
-        return Placement(self._length, self._breadth, starts, paths, self._junctions())
+        return Placement(
+            self._length, self._breadth, list(web.level.cells), starts, paths, self._junctions()
+        )
 
     def _path(self, net: int, number: int, starts: list[Point]) -> list[Point]:
         web = self._web
@@ -137,7 +174,9 @@ class _Sheet:
         if (net, number) in web.loops:
             above = self._at(web.loop(net, number))
             points += self._across_gap(first + 1, net, at, above, from_before=True, to_before=True)
-            points += self._across_gap(first, net, above, end[1], from_before=False, to_before=False)
+            points += self._across_gap(
+                first, net, above, end[1], from_before=False, to_before=False
+            )
             return [*points, end]
         if last > first:
             for layer in range(first + 1, last + 1):
@@ -198,15 +237,11 @@ class _Sheet:
                         (trunk.second, [trunk.middle], list(trunk.behind)),
                     ]
                 for lane, before, behind in parts:
-                    found += [
-                        (self._lane(gap, lane), at) for at in branches(before, behind, extra)
-                    ]
+                    found += [(self._lane(gap, lane), at) for at in branches(before, behind, extra)]
         return found
 
 
-def branches(
-    before: list[float], behind: list[float], extra: Sequence[float] = ()
-) -> list[float]:
+def branches(before: list[float], behind: list[float], extra: Sequence[float] = ()) -> list[float]:
     """Return the places on a trunk where more than two of its lines meet."""
     places = sorted({*before, *behind, *extra})
     return [

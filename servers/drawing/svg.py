@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from html import escape
 from itertools import pairwise
 
-from servers.drawing.drawing import DrawnNode, DrawnPort, Frame, GraphDrawing, Point, Wire
+from servers.drawing.drawing import DrawnNode, DrawnPort, Family, Frame, GraphDrawing, Point, Wire
 from servers.drawing.look import MONO, SANS, SIGNS, Theme, color_rules
 from servers.drawing.node_box import (
     LABEL_INSET,
@@ -13,9 +14,8 @@ from servers.drawing.node_box import (
     TAG_SIZE,
     TAG_STRIP,
     TEXT_LEFT,
-    TITLE_SIZE,
 )
-from servers.drawing.text_size import text_width
+from servers.drawing.text_size import TITLE_SIZE, title_width
 
 _STYLE = f"""\
 .graphrt text {{ font-family: {SANS}; }}
@@ -32,8 +32,9 @@ _STYLE = f"""\
 .graphrt .side_input .edge {{ stroke-opacity: 0; }}
 .graphrt .terminal .edge {{ stroke-opacity: 0.9; }}
 .graphrt .sign rect {{ fill-opacity: 0.15; }}
-.graphrt .sign path {{ fill: none; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round; }}
-.graphrt .frame rect {{ fill-opacity: 0.55; stroke-opacity: 0.55; }}
+.graphrt .sign path {{ fill: none; stroke-width: 1.5; stroke-linecap: round; }}
+.graphrt .frame > rect {{ fill-opacity: 0.55; stroke-opacity: 0.55; }}
+.graphrt .name text {{ paint-order: stroke; stroke-width: 5px; stroke-linejoin: round; }}
 .graphrt .hatch path {{ stroke-width: 2; }}
 """
 _CORNER = 7.0
@@ -50,6 +51,8 @@ def to_svg(drawing: GraphDrawing, *, theme: Theme = "auto") -> str:
     """
     width, height = _number(drawing.width), _number(drawing.height)
     looped = {(wire.target, wire.target_port) for wire in drawing.wires if wire.is_back_edge}
+    # Of its own for each drawing, because several can be in one document.
+    hatch = f"hatch{zlib.crc32(repr(drawing).encode('utf-8', 'replace')):08x}"
     # Lines back lie over the others, and side packets under them.
     wires = sorted(drawing.wires, key=lambda wire: (not wire.is_side_packet, wire.is_back_edge))
     parts = [
@@ -58,7 +61,7 @@ def to_svg(drawing: GraphDrawing, *, theme: Theme = "auto") -> str:
         f"<title>{_text(drawing.title)}</title>",
         f"<desc>{_text(_described(drawing))}</desc>",
         f"<style>\n{_STYLE}{color_rules(theme)}</style>",
-        '<defs><pattern id="hatch" class="hatch" width="8" height="8" '
+        f'<defs><pattern id="{hatch}" class="hatch" width="8" height="8" '
         'patternUnits="userSpaceOnUse"><path d="M-2 6L6 -2M2 10L10 2"/></pattern></defs>',
         f'<rect class="canvas" width="{width}" height="{height}" rx="12"/>',
         *(_frame(frame) for frame in drawing.frames),
@@ -67,7 +70,8 @@ def to_svg(drawing: GraphDrawing, *, theme: Theme = "auto") -> str:
             f'<circle class="dot" cx="{_number(x)}" cy="{_number(y)}" r="2.6"/>'
             for x, y in drawing.junctions
         ),
-        *(_node(node, drawing, looped) for node in drawing.nodes),
+        *(_frame_name(frame) for frame in drawing.frames),
+        *(_node(node, drawing, looped, hatch) for node in drawing.nodes),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -93,26 +97,33 @@ def _described(drawing: GraphDrawing) -> str:
 
 
 def _frame(frame: Frame) -> str:
+    return (
+        f'<g class="frame" data-group="{_text("/".join(frame.path))}">'
+        f"{_rectangle(frame.x, frame.y, frame.width, frame.height, 14)}</g>"
+    )
+
+
+def _frame_name(frame: Frame) -> str:
+    """Return the title of a frame, which lies over the lines."""
     x = frame.x + 40
     parts = [
-        f'<g class="frame subgraph" data-group="{_text("/".join(frame.path))}">',
-        _rectangle(frame.x, frame.y, frame.width, frame.height, 14),
+        '<g class="name subgraph">',
         _sign("subgraph", frame.x + 10, frame.y + 7, 20),
         _label("title", x, frame.y + 21.5, frame.title),
     ]
     if frame.subtitle:
-        x += text_width(frame.title, TITLE_SIZE) * 1.06 + 8
+        x += title_width(frame.title) + 8
         parts.append(_label("sub", x, frame.y + 21.5, frame.subtitle))
     return "".join([*parts, "</g>"])
 
 
-def _node(node: DrawnNode, drawing: GraphDrawing, looped: set[tuple[str, int]]) -> str:
+def _node(node: DrawnNode, drawing: GraphDrawing, looped: set[tuple[str, int]], hatch: str) -> str:
     if not node.calculator:
         return _terminal(node)
     x, y = node.x, node.y
     is_down = drawing.direction == "down"
     head = y + (TAG_STRIP if is_down and node.inputs else 0.0)
-    parts = [f'<g class="node {node.kind} {node.family}" data-node="{_text(node.id)}">']
+    parts = [f'<g class="node {node.kind} {node.family}" data-node="{_text("/".join(node.path))}">']
     if node.options or node.executor:
         parts.append(f"<title>{_text(_facts(node))}</title>")
     if node.kind == "subgraph":
@@ -124,7 +135,7 @@ def _node(node: DrawnNode, drawing: GraphDrawing, looped: set[tuple[str, int]]) 
     if node.kind == "unknown":
         parts.append(
             f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(node.width)}" '
-            f'height="{_number(node.height)}" rx="10" fill="url(#hatch)"/>'
+            f'height="{_number(node.height)}" rx="10" fill="url(#{hatch})"/>'
         )
     parts.append(_rectangle(x, y, node.width, node.height, 10, "edge"))
     if not is_down and (node.inputs or node.outputs):
@@ -167,13 +178,13 @@ def _terminal(node: DrawnNode) -> str:
     return "".join([*parts, "</g>"])
 
 
-def _sign(family: str, x: float, y: float, size: float) -> str:
+def _sign(family: Family, x: float, y: float, size: float) -> str:
     inset = size * 5 / 26
     scale = (size - 2 * inset) / 16
     return (
         f'<g class="sign">{_rectangle(x, y, size, size, size * 0.27)}'
-        f'<path transform="translate({_number(x + inset)} {_number(y + inset)}) scale({scale:.4g})" '
-        f'd="{SIGNS[family]}"/></g>'  # type: ignore[index]
+        f'<path transform="translate({_number(x + inset)} {_number(y + inset)}) '
+        f'scale({scale:.4g})" d="{SIGNS[family]}"/></g>'
     )
 
 

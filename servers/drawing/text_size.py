@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+TITLE_SIZE = 13.0
+
 _NARROW = frozenset("fijlrtI.,:;'!|()[]{} -")
 _BROAD = frozenset("mwMWQOGDHNU@%_")
 
@@ -21,6 +23,11 @@ def _em(char: str) -> float:
     if char in _BROAD:
         return 0.78
     return 0.68 if char.isupper() else 0.59
+
+
+def title_width(text: str) -> float:
+    """Return the width of a bold title of `TITLE_SIZE`."""
+    return text_width(text, TITLE_SIZE) * 1.14
 
 
 def mono_width(text: str, size: float) -> float:

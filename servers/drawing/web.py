@@ -1,8 +1,8 @@
 """The vertices and pieces of lines of one level.
 
 A line over several layers has a *knot* in each layer between, which is ordered and placed like a
-cell. All lines of a net share their knots. A line that runs back leaves its source at the end, has a
-knot beside the source, one beside the target, and one in each layer between. The loop of a single
+cell. All lines of a net share their knots. A line that runs back leaves its source at the end, has
+a knot beside the source, one beside the target, and one in each layer between. The loop of a single
 cell has its knot on the cell itself, above its beginning.
 """
 
@@ -113,9 +113,11 @@ def _loops(
     """Return the rank of each loop of a single cell, from the inside, and their number by cell."""
     found = {}
     counts: dict[int, int] = {}
-    for net, number in sorted(
-        back, key=lambda key: (level.nets[key[0]].source.port, level.nets[key[0]].targets[key[1]].port)
-    ):
+    ports = {
+        (net, number): (level.nets[net].source.port, level.nets[net].targets[number].port)
+        for net, number in back
+    }
+    for net, number in sorted(back, key=lambda key: (ports[key], key)):
         cell = level.nets[net].source.cell
         if level.nets[net].targets[number].cell == cell:
             found[net, number] = counts.get(cell, 0)

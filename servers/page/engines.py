@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from servers.operations.metrics.families import Families
 from servers.operations.metrics.series import Counter, Gauge
+from servers.operations.metrics.server_metrics import ServerMetrics
 from servers.page.events import EngineNow
+from servers.page.request_feed import RequestFeed
 
 #: The metric of each field of `EngineNow`.
 _METRICS: Final = {
@@ -22,11 +23,14 @@ _METRICS: Final = {
 _UP: Final = "graphrt_llm_engine_up"
 
 
-def engines_in(families: Families) -> Iterator[EngineNow]:
-    """Yield the present values of each node that has an engine."""
+def engines_now(metrics: ServerMetrics, requests: RequestFeed) -> Iterator[EngineNow]:
+    """Yield the present values of each node that has an engine.
+
+    The metrics count the tokens of ended requests; those of running ones are added.
+    """
     found: dict[tuple[str, str], dict[str, float]] = {}
     names: set[tuple[str, str]] = set()
-    for family in families:
+    for family in metrics.families:
         field = _METRICS.get(family.name)
         if field is None:
             continue
@@ -36,6 +40,10 @@ def engines_in(families: Families) -> Iterator[EngineNow]:
                 found.setdefault(key, {})[field] = series.value
                 if family.name == _UP:
                     names.add(key)
+    for model, node, tokens in requests.tokens():
+        values = found.get((metrics.graph_name(model), node))
+        if values is not None:
+            values["generated"] = values.get("generated", 0) + tokens
     for key in sorted(names):
         values = found[key]
         yield EngineNow(

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from servers.drawing.drawing import GraphDrawing
 from servers.page.scratch_messages import SCRATCH_ANSWERS
 
 # Events of GET /v1/live ---------------------------------------------------------------------------
@@ -269,7 +270,7 @@ class GraphView(Struct):
         revision: as in `GraphShape`.
         file: the name of its file.
         description: what ``graphrt describe --format json`` prints.
-        layout: places of nodes and lines.
+        layout: places of nodes and wires, with paths of subgraphs that can be opened.
         places: where each node stands in the file, by its name.
         text: the file; None unless contents are shown.
     """
@@ -278,7 +279,7 @@ class GraphView(Struct):
     revision: str
     file: str
     description: dict[str, Any]
-    layout: dict[str, Any]
+    layout: GraphDrawing
     places: dict[str, FilePlace]
     text: str | None
 
@@ -319,7 +320,7 @@ class NodeView(Struct):
     name: str
     calculator: str
     options: str
-    docs: dict[str, Any] | None
+    docs: dict[str, Any]
     waits: list[Waiting]
     last: list[PacketSeen]
     errors: list[NodeError]

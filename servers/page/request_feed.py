@@ -78,6 +78,12 @@ class RequestFeed:
             if known.has_begun:
                 yield self._now(record, "first_token" if known.has_token else "begin", now)
 
+    def tokens(self) -> Iterator[tuple[str, str, int]]:
+        """Yield model, node and tokens of each generation of the requests that run."""
+        for record in self._running:
+            for each in record.generations:
+                yield record.model, each.node, each.tokens_so_far
+
     def since(self, number: int, most: int) -> tuple[list[RequestNow], int]:
         """Return the events after the first ``number``, the newest ``most``, and how many were
         left out."""
@@ -116,7 +122,7 @@ def _event(
         ttft_ms=None if first is None else round((first.first_token - first.began) / 1e6, 1),
         tpot_ms=None if first is None else _per_token(first, now),
         in_=record.prompt_tokens,
-        out=record.completion_tokens,
+        out=max(record.completion_tokens, sum(each.tokens_so_far for each in record.generations)),
         followed=is_followed,
         error=error,
         skipped=0,
@@ -128,7 +134,7 @@ def _per_token(generation: GenerationRecord, now: int) -> float | None:
 
     Choices are generated in parallel.
     """
-    later = generation.completion_tokens / max(1, len(generation.finish_reasons)) - 1
+    later = generation.tokens_so_far / max(1, len(generation.finish_reasons)) - 1
     if later <= 0:
         return None
     return round(((generation.ended or now) - generation.first_token) / 1e6 / later, 2)

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from servers.drawing.drawing import GraphDrawing
+
 
 class DraftCheck(Struct, forbid_unknown_fields=True):
     """The body of ``POST /v1/scratch/check``.
@@ -59,7 +61,7 @@ class CheckedDraft(Struct):
     content: str
     findings: list[DraftFinding]
     description: dict[str, Any] | None = None
-    layout: dict[str, Any] | None = None
+    layout: GraphDrawing | None = None
     places: dict[str, DraftPlace] = field(default_factory=dict)
 
 

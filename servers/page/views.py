@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from calculators.requests.http_payload import RequestError
 from graph_runtime import REGISTRY, NotFoundError, Registry
+from servers.drawing.drawing import Direction
+from servers.page.calculator_page import make_page
 from servers.page.calculator_views import list_calculators, view_calculator
 from servers.page.events import Following, FollowRequest, GraphView, NodeView, Timeline
 from servers.page.feed import LiveFeed, split_focus
@@ -34,8 +36,6 @@ class PageViews:
         self.feed = feed
         #: Reads the files of a graph that is not loaded, in a thread; set by the server.
         self.read_graph: Callable[[str], ShownGraph] | None = None
-        #: Returns the page of a calculator by its name; set by the server.
-        self.docs_of: Callable[[str], dict[str, Any] | None] = lambda calculator: None
         #: Returns the registry of all graphs; set by the server.
         self.registry: Callable[[], Registry] = lambda: REGISTRY
         #: Checks and runs drafts; None if that is not allowed.
@@ -63,15 +63,21 @@ class PageViews:
                 f"a number from {_SLOWEST_HZ:g} to {FASTEST_HZ:g} is needed", param="hz"
             )
         self.feed.check_room()
-        return LiveReader(self.feed, names, rate, split_focus(nodes, names))
+        return LiveReader(self.feed.state, names, rate, split_focus(nodes, names))
 
-    async def graph(self, name: str, expand: Collection[str]) -> GraphView:
+    async def graph(self, name: str, expand: Collection[str], direction: str) -> GraphView:
         """Return the drawing of a graph, loaded or not; see `view_graph`.
 
+        ``direction``: "" stands for "right".
+
         Raises:
+            RequestError: there is no such direction (INVALID_ARGUMENT).
             NotFoundError: there is no such graph.
             GraphError: the graph is not loaded, and its file does not parse.
         """
+        if direction not in ("", *get_args(Direction)):
+            names = " or ".join(get_args(Direction))
+            raise RequestError(f"{names} is needed", param="direction")
         loaded = self.feed.graphs.get(name)
         shown = await self._read(name) if loaded is None else loaded.shown
         return await asyncio.to_thread(
@@ -79,6 +85,7 @@ class PageViews:
             shown,
             "" if loaded is None else loaded.revision,
             expand,
+            "down" if direction == "down" else "right",
             with_text=self.feed.settings.contents,
         )
 
@@ -99,8 +106,9 @@ class PageViews:
         planned = next((each for each in graph.plan.nodes if each.name == node), None)
         if planned is None:
             raise NotFoundError(f'The graph "{name}" has no node "{node}"')
-        docs = await asyncio.to_thread(self.docs_of, planned.calculator_type)
-        return view_node(graph, planned, docs, with_text=self.feed.settings.contents)
+        # In a thread: it reads the declarations of options.
+        docs = await asyncio.to_thread(make_page, planned.calculator_type, planned.calculator_class)
+        return view_node(graph, planned, docs.to_json(), with_text=self.feed.settings.contents)
 
     async def calculators(self) -> Calculators:
         """Return names and summaries of all calculators that graphs of this server may have."""

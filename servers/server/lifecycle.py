@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from calculators.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
@@ -31,8 +31,7 @@ from servers.operations.process_state import logged_on_signal
 from servers.operations.request_log import RequestJournal
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
-from servers.page.calculator_views import find_page
-from servers.page.engines import engines_in
+from servers.page.engines import engines_now
 from servers.page.feed import LiveFeed
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
@@ -114,7 +113,6 @@ class Server:
             settings.journal.counts = self.metrics.end_request
             settings.journal.forgets = self.metrics.forget_generation
         if self.views is not None:
-            self.views.docs_of = self._docs_of
             self.views.registry = lambda: self.repository.registry
             self.views.read_graph = partial(shown_graph_of, self.repository)
             self.views.feed.servables = partial(servables_now, self.repository)
@@ -136,9 +134,10 @@ class Server:
             return None
         feed = LiveFeed(http.page, allows_control=http.access.allows_control)
         if self.metrics is not None:
-            families = self.metrics.families
-            feed.engines = partial(engines_in, families)
-            readers = families.gauge("graphrt_live_readers", "Live streams that are open.")
+            feed.engines = partial(engines_now, self.metrics, feed.requests)
+            readers = self.metrics.families.gauge(
+                "graphrt_live_readers", "Live streams that are open."
+            )
             readers.of({}).follow(lambda: feed.readers)
         views = PageViews(feed)
         if http.page.edit:
@@ -148,10 +147,6 @@ class Server:
     def _author_modules(self) -> AuthorModules:
         shared = self._shared
         return AuthorModules(self.settings.calculator_modules, shared.paths, shared.digest)
-
-    def _docs_of(self, calculator: str) -> dict[str, Any] | None:
-        page = find_page(calculator, self.repository.registry)
-        return None if page is None else page.to_json()
 
     @property
     def addresses(self) -> tuple[str, ...]:

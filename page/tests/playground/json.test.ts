@@ -24,7 +24,9 @@ test("a schema names types that exist", () => {
 
 test("an answer is held against its schema", () => {
   expect(misfits('{"name": "Ada", "age": 36}', SCHEMA)).toEqual([])
-  expect(misfits('{"name": "Ada", "age": -1}', SCHEMA)[0]).toBe("age must be greater than or equal to 0.")
+  expect(misfits('{"name": "Ada", "age": -1}', SCHEMA)[0]).toBe(
+    "age must be greater than or equal to 0.",
+  )
   expect(misfits('{"age": 1}', SCHEMA)[0]).toBe('The answer requires property "name".')
   expect(misfits('{"name": "Ad', SCHEMA)[0]).toContain("not JSON")
 })

@@ -54,7 +54,8 @@ class PageRequests:
                 return await self._live(exchange, views, query)
             case Endpoint.GRAPH_VIEW:
                 expand = [each for each in query.get("expand", "").split(",") if each]
-                return _json(exchange, await views.graph(route.model, expand))
+                direction = query.get("direction", "")
+                return _json(exchange, await views.graph(route.model, expand, direction))
             case Endpoint.NODE_VIEW:
                 return _json(exchange, await views.node(route.model, route.item))
             case Endpoint.REQUEST_VIEW:

@@ -57,7 +57,7 @@ def page_operations() -> list[Operation]:
             summary="The description and the drawing of a graph, loaded or not",
             form=ErrorForm.OPENAI,
             errors=frozenset({404, 412}),
-            parameters=("Expand",),
+            parameters=("Expand", "Direction"),
             answers={200: answer("The graph.", {JSON: media(ref("GraphView"))})},
         ),
         Operation(

@@ -59,6 +59,11 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "Expand": _query(
         "expand", "Paths of subgraph nodes to show open, with commas; `*`: all.", string()
     ),
+    "Direction": _query(
+        "direction",
+        "The direction of the streams: right by default; down for narrow windows.",
+        string(enum=["right", "down"]),
+    ),
     "TimelineFormat": _query(
         "format", "The form of the answer.", string(enum=["timeline", "perfetto"])
     ),
@@ -92,6 +97,7 @@ OF_THE_PAGE: Final = frozenset(
         "Hz",
         "Focus",
         "Expand",
+        "Direction",
         "TimelineFormat",
         "node",
         "request_id",

@@ -94,7 +94,7 @@ export function blankTensor({ name, datatype, shape }: TensorSpec): Tensor {
 
 export type Drawing = "picture" | "boxes" | "points" | "bars" | "texts" | "figures"
 
-const MOST_BOXES = 500
+const MOST_BOXES = 100
 
 /** The ways to draw a tensor of an answer, the likeliest first. */
 export function drawingsOf(tensor: Tensor): Drawing[] {
