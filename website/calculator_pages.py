@@ -41,7 +41,9 @@ def calculator_pages(registry: Registry) -> dict[str, str]:
         for page in members:
             files[f"{_PLACE}/{page.name}.svg"] = draw_node(page.snippet, page.name, registry)
             sections.append(_section(page))
-            rows.append(f"| [{page.name}]({family}.md#{page.name.lower()}) | {_cell(page.summary)} |")
+            rows.append(
+                f"| [{page.name}]({family}.md#{page.name.lower()}) | {_cell(page.summary)} |"
+            )
         files[f"{_PLACE}/{family}.md"] = "\n".join(sections)
         heading = f"## [{family.replace('_', ' ')}]({family}.md)\n"
         index.append("\n".join([heading, "| calculator | |", "|---|---|", *rows, ""]))
@@ -54,9 +56,9 @@ def _key(page: CalculatorPage) -> tuple[str, str]:
 
 
 def _family(page: CalculatorPage) -> str:
-    """Return the folder of a calculator below ``calculators/``."""
+    """Return the folder of a calculator below ``calculators/``; "subgraphs" for a graph's."""
     package, _, rest = page.place.partition(".")
-    return rest.partition(".")[0] if package == "calculators" else "others"
+    return rest.partition(".")[0] if package == "calculators" else "subgraphs"
 
 
 def _section(page: CalculatorPage) -> str:
@@ -96,9 +98,7 @@ def _options(table: OptionsTable) -> str:
             f"| `{field.name}` | {_code(field.type)} | {'required' if field.required else default} "
             f"| {_cell(field.doc)} |"
         )
-    return "\n".join(
-        [f"{head}\n", "| option | type | default | |", "|---|---|---|---|", *rows, ""]
-    )
+    return "\n".join([f"{head}\n", "| option | type | default | |", "|---|---|---|---|", *rows, ""])
 
 
 def _code(text: str) -> str:

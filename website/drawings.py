@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
 
 
-
 def draw_node(text: str, name: str, registry: Registry) -> str:
     """Return the drawing of a graph, or of nodes whose unconnected streams become the graph's.
 
@@ -22,10 +22,9 @@ def draw_node(text: str, name: str, registry: Registry) -> str:
     """
     config = connected(text)
     plan: ValidatedGraph | None = None
-    try:
+    with suppress(GraphError):
+        # Without files and models some nodes do not validate; their ports are in the text.
         plan = validate_graph(config, registry=registry)
-    except GraphError:
-        pass  # Without files and models some nodes do not validate; their ports are in the text.
     return _svg(config, name, registry, plan)
 
 

@@ -27,9 +27,7 @@ _MODULES: Final[tuple[tuple[str, ModuleType, str], ...]] = (
 
 def python_pages() -> dict[str, str]:
     """Return a page for each module that users import, by paths in the site."""
-    return {
-        f"reference/python/{name}.md": _page(module, about) for name, module, about in _MODULES
-    }
+    return {f"reference/python/{name}.md": _page(module, about) for name, module, about in _MODULES}
 
 
 def _page(module: ModuleType, about: str) -> str:

@@ -75,7 +75,8 @@ class RepositoryPages:
         parts: list[str] = []
         end = 0
         for fence in _FENCE.finditer(text):
-            parts += [self._prose(text[end : fence.start()], path), self._fence(fence, text[: fence.start()], path)]
+            before = text[: fence.start()]
+            parts += [self._prose(before[end:], path), self._fence(fence, before, path)]
             end = fence.end()
         return "".join([*parts, self._prose(text[end:], path)])
 
@@ -94,7 +95,9 @@ class RepositoryPages:
         return f"![The graph {named}]({up})\n"
 
     def _prose(self, text: str, path: str) -> str:
-        return _with_room_before_lists(_LINK.sub(lambda link: self._link(link, path), text))
+        linked = _LINK.sub(lambda link: self._link(link, path), text)
+        # Not references: the optional parts of a name.
+        return _with_room_before_lists(re.sub(r"\[(?=[@:]\w)", r"\\[", linked))
 
     def _link(self, link: re.Match[str], path: str) -> str:
         target, anchor = link[1], _anchor(link[2] or "")

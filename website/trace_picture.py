@@ -1,7 +1,7 @@
 """Pictures of runs: a lane per node, its calls in the order of the run, packets as lines.
 
-A picture is made of the trace of a run that has taken place. Its columns are the order of calls, not
-their times, so that the picture of a graph does not change from run to run.
+A picture is made of the trace of a run that has taken place. Its columns are the order of calls,
+not their times, so that the picture of a graph does not change from run to run.
 """
 
 from __future__ import annotations
@@ -150,9 +150,8 @@ def _wires(run: Run) -> list[str]:
     parts = []
     sent_at: dict[tuple[str, int], int] = {}
     for place, event in enumerate(run.events):
-        for packet in event.received:
-            if packet in sent_at:
-                parts.append(_wire(run, sent_at[packet], place))
+        senders = [sent_at[packet] for packet in event.received if packet in sent_at]
+        parts += [_wire(run, sender, place) for sender in senders]
         for packet in event.sent:
             sent_at[packet] = place
     return parts
