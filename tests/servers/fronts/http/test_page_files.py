@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -194,3 +195,15 @@ def test_an_installation_without_built_files_says_so(run: Run, tmp_path: Path) -
 
 def test_what_is_shipped_is_compressed() -> None:
     assert all(path.suffix == ".gz" for path in STATIC.glob("*"))
+
+
+@pytest.mark.skipif(not (STATIC / "index.html.gz").is_file(), reason="the page is not built")
+def test_the_built_page_works_below_any_prefix_and_under_its_policy() -> None:
+    index = gzip.decompress((STATIC / "index.html.gz").read_bytes()).decode()
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', index)
+    assert addresses
+    for address in addresses:
+        assert address.startswith("./page/"), address
+        assert (STATIC / f"{address.removeprefix('./page/')}.gz").is_file(), address
+    # Neither inline scripts nor inline styles.
+    assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=", index) == []
