@@ -195,10 +195,8 @@ def report(sets: int, rounds: int, seconds: float, write: Callable[[str], object
     write("# What the page's data cost\n")
     write(f"`python -m bench.live_cost` on {describe_machine()}.")
     write(f"Processor time of the server's own process in the quietest of {rounds} rounds, of the")
-    write(
-        f"model {max(1, rounds // 4)}; medians of {sets} sets of servers. Equal processes differ by"
-    )
-    write("by some hundredths.\n")
+    write(f"model {max(1, rounds // 4)}; medians of {sets} sets of servers. Equal processes")
+    write("differ by some hundredths.\n")
     ways = ("without the page", *(f"{count} readers" for count in READERS))
     write(f"| | {' | '.join(ways)} |")
     write(f"|---|{'---|' * len(ways)}")
