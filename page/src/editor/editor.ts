@@ -7,12 +7,7 @@ import {
   type CompletionResult,
 } from "@codemirror/autocomplete"
 import { history, historyKeymap, indentWithTab, standardKeymap } from "@codemirror/commands"
-import {
-  bracketMatching,
-  foldGutter,
-  indentOnInput,
-  syntaxHighlighting,
-} from "@codemirror/language"
+import { foldGutter, indentOnInput, syntaxHighlighting } from "@codemirror/language"
 import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint"
 import { EditorState } from "@codemirror/state"
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view"

@@ -196,12 +196,16 @@ function paintTurns(context: CanvasRenderingContext2D, wire: Wire, scene: Scene)
   const node = scene.drawing.nodes.find(({ id }) => id === wire.target)
   if (!node || !isSeen(node, scene)) return
   const rate = scene.now.wires.get(wire.id)?.rate ?? 0
-  const text = rate > 0 ? `↻ ${count(rate)} turns/s` : "↻ loop"
   const piece = longestPiece(wire.points)
   if (!piece) return
-  const [x, y] = [(piece.from[0] + piece.to[0]) / 2, (piece.from[1] + piece.to[1]) / 2]
+  const isAcross = piece.from[1] === piece.to[1]
+  const turns = isAcross ? "turns/s" : "/s"
+  const text = rate > 0 ? `↻ ${count(rate)} ${turns}` : "↻ loop"
+  const y = (piece.from[1] + piece.to[1]) / 2
   context.font = mono(10.5, 500)
   const width = widthOf(context, text) + 18
+  // Beside a node the words end at the line, so that they do not cover the node.
+  const x = isAcross ? (piece.from[0] + piece.to[0]) / 2 : piece.from[0] + 9 - width / 2
   context.fillStyle = palette["accent-soft"]
   context.beginPath()
   context.roundRect(x - width / 2, y - 9, width, 18, 9)
