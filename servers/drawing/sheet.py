@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from servers.drawing.lanes import Trunk, assign_lanes
 from servers.drawing.layers import assign_layers, forward_edges
 from servers.drawing.level import Level, Placement, Point
-from servers.drawing.ordering import improve, order
+from servers.drawing.ordering import attempts, improve, order
 from servers.drawing.places import place
 from servers.drawing.port_order import order_ports
 from servers.drawing.web import Hold, Web, make_web
@@ -21,7 +21,7 @@ _LAYER_GAP = 46.0
 _END_GAP = 16.0
 
 #: How often the orders of ports and of nodes are fitted to each other.
-_PORT_ROUNDS = 3
+_PORT_ROUNDS = 2
 
 
 def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
@@ -36,16 +36,33 @@ def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
         layers = assign_layers(level, edges)
     back = back_targets(level, layers)
     web = make_web(level, layers, back)
-    order(web)
-    for _ in range(_PORT_ROUNDS):
-        ordered = order_ports(web)
-        if ordered == level:
+    fewest, best = -1, web
+    for attempt in range(attempts(web)):
+        crossings, ordered = _ordered(level, layers, back, attempt)
+        if fewest < 0 or crossings < fewest:
+            fewest, best = crossings, ordered
+        if not fewest:
             break
-        level, rows = ordered, web.layers
-        # The same knots in the same order, with ports at other places.
-        web = make_web(level, layers, back)
-        improve(web, rows)
-    return _Sheet(web, place(web)).placement()
+    return _Sheet(best, place(best)).placement()
+
+
+def _ordered(
+    level: Level, layers: list[int], back: set[tuple[int, int]], attempt: int
+) -> tuple[int, Web]:
+    """Return a web with its cells and ports in order, and the number of its crossings."""
+    web = make_web(level, layers, back)
+    order(web, attempt)
+    crossings = 0
+    for _ in range(_PORT_ROUNDS):
+        ordered, rows = order_ports(web), web.layers
+        is_same = ordered == web.level
+        if not is_same:
+            # The same knots in the same order, with ports at other places.
+            web = make_web(ordered, layers, back)
+        crossings = improve(web, rows)
+        if is_same or not crossings:
+            break
+    return crossings, web
 
 
 def back_targets(level: Level, layers: list[int]) -> set[tuple[int, int]]:

@@ -27,7 +27,7 @@ MOST_READERS: Final = 8
 #: The least time between two looks, in seconds.
 PERIOD: Final = 0.2
 #: A look is followed by a rest of so many times what it took: at most 1 % of a core.
-_REST: Final = 100
+REST: Final = 100
 #: The least time between two looks at what changes seldom.
 _SERVABLES_EVERY: Final = 1.0
 _ENGINES_EVERY: Final = 0.25
@@ -169,7 +169,7 @@ class LiveFeed:
                 reader.wake()
             spent = time.thread_time() - began + self._spent
             self._spent = 0.0
-            await asyncio.sleep(max(PERIOD, spent * _REST))
+            await asyncio.sleep(max(PERIOD, spent * REST))
 
     def _look(self) -> None:
         for graph in self._watched:

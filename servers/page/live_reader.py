@@ -29,7 +29,7 @@ VERSION: Final = 1
 #: The most events per second and graph.
 FASTEST_HZ: Final = 5.0
 #: Events about requests per second.
-_REQUESTS: Final = 50
+REQUESTS_PER_SECOND: Final = 50
 _NAMES: Final = {kind: name.encode() for name, kind in EVENTS.items()}
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -180,12 +180,12 @@ class LiveReader:
         if self._request < 0:
             # At first the last ended requests, and those that run.
             self._request, self._requests_at = requests.count, now
-            yield from [each for each in requests.events if each.at == "end"]
+            yield from requests.ends()
             yield from requests.running()
             return
         if requests.count == self._request:
             return
-        most = max(1, int(_REQUESTS * min(1.0, now - self._requests_at)))
+        most = max(1, int(REQUESTS_PER_SECOND * min(1.0, now - self._requests_at)))
         self._requests_at = now
         events, skipped = requests.since(self._request, most)
         self._request = requests.count

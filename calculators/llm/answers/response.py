@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import msgspec
+
 from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import (
     Arguments,
@@ -34,8 +36,7 @@ def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
     return f"{prefix}-{os.urandom(16).hex()}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(msgspec.Struct, frozen=True):
     """The identity of one answer, in its body or in each of its events.
 
     Attributes:
@@ -47,7 +48,7 @@ class ResponseHead:
 
     id: str
     model: str
-    created: int = field(default_factory=lambda: int(time.time()))
+    created: int = msgspec.field(default_factory=lambda: int(time.time()))
     system_fingerprint: str | None = None
 
     def json(self, kind: str) -> str:

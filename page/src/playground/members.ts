@@ -18,11 +18,13 @@ export interface Schema {
   maxLength?: number
 }
 
+interface Media {
+  schema: Schema
+  examples?: Record<string, { value: Record<string, unknown> }>
+}
+
 export interface Document {
-  paths: Record<
-    string,
-    { post?: { requestBody?: { content: Record<string, { schema: Schema }> } } } | undefined
-  >
+  paths: Record<string, { post?: { requestBody?: { content: Record<string, Media> } } } | undefined>
   components: { schemas: Record<string, Schema> }
 }
 
@@ -53,6 +55,12 @@ export function loadDocument(): Promise<Document> {
   return loading
 }
 
+/** A body for a POST to the endpoint, as the document shows it; null if it shows none. */
+export function exampleAt(document: Document, path: string): Record<string, unknown> | null {
+  const content = document.paths[`/v3${path}`]?.post?.requestBody?.content["application/json"]
+  return Object.values(content?.examples ?? {})[0]?.value ?? null
+}
+
 /** All members of the body of a POST to the endpoint, by name; empty if it is not described. */
 export function schemasAt(document: Document, path: string): Record<string, Schema> {
   const content = document.paths[`/v3${path}`]?.post?.requestBody?.content ?? {}
@@ -79,7 +87,7 @@ export function membersAt(document: Document, path: string, except: string[]): M
 }
 
 export function memberFrom(name: string, schema: Schema): Member | undefined {
-  const about = schema.description ?? ""
+  const about = (schema.description ?? "").replaceAll("`", "")
   if (about.startsWith("Without effect") || about === "Changes nothing.") return undefined
   const told = schema.type ?? schema.anyOf?.flatMap((one) => one.type ?? [])
   const types = (told === undefined || Array.isArray(told) ? (told ?? []) : [told]).filter(

@@ -182,7 +182,7 @@ class HttpConnection(web.RequestHandler):
         if wire is None:
             return
         self._sent += len(data)
-        if self.writing_paused and wire.get_write_buffer_size() > self._settings.max_unsent_bytes:
+        if wire.get_write_buffer_size() > self._settings.max_unsent_bytes and self.writing_paused:
             _log.warning("a client was disconnected: its graph does not wait until it is writable")
             self.abort()
         else:

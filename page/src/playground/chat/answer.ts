@@ -143,10 +143,13 @@ export function timeToFirst({ asked, first }: Timing): number | null {
   return first === null ? null : first - asked
 }
 
-/** Tokens per second after the first event with tokens; null where fewer than two tell nothing. */
+// Events that were read together say nothing about the time between their tokens.
+const SHORTEST = 20
+
+/** Tokens per second after the first event with tokens; null where too few tell nothing. */
 export function tokensPerSecond({ counts }: Timing): number | null {
   const [first, last] = [counts[0], counts.at(-1)]
-  if (!first || !last || last[0] <= first[0] || last[1] <= first[1]) return null
+  if (!first || !last || last[0] - first[0] < SHORTEST || last[1] <= first[1]) return null
   return ((last[1] - first[1]) / (last[0] - first[0])) * 1000
 }
 

@@ -26,6 +26,6 @@ export class Player {
   }
 
   close(): void {
-    void this.#context.close()
+    if (this.#context.state !== "closed") void this.#context.close()
   }
 }
