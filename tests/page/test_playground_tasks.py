@@ -44,9 +44,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(params=get_args(Look))
-def visited(
-    serving: Serving, browser: Browser, request: pytest.FixtureRequest
-) -> Iterator[Visit]:
+def visited(serving: Serving, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
     with visit(browser, f"http://127.0.0.1:{serving.port}/", look=request.param) as opened:
         yield opened
 
