@@ -54,9 +54,9 @@ class SplitProtoListCalculator(ProtoListCalculator):
         if isinstance(message, ArrayList):
             self._ranges.check_length(len(message))
             for ranges, output in zip(self._ranges.groups(), cc.output_list, strict=True):
-                part = message.selected(ranges)
-                items = self.items_of(part) if self._ranges.sends_elements else None
-                output.add(part if items is None else items[0], cc.input_timestamp)
+                found = message.selected(ranges)
+                is_element = self._ranges.sends_elements
+                output.add(self.items_of(found)[0] if is_element else found, cc.input_timestamp)
             return
         for part, output in zip(
             self._ranges.parts(self.items_of(message)), cc.output_list, strict=True

@@ -6,12 +6,14 @@ beginning in it, and from there, in a channel, to the band where it goes on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from servers.drawing.lanes import Trunk, assign_lanes
 from servers.drawing.level import Cell, End, Level, Net, Placement, Point
+from servers.drawing.measures import crossings
 from servers.drawing.places import GAPS
 from servers.drawing.sheet import LANE_GAP, branches, lay_out_level, straightened
 
@@ -20,16 +22,25 @@ ROOM = (1440.0, 850.0)
 READABLE = 0.7
 #: About the length of a gap between layers.
 _GAP = 60.0
+#: How much broader than its cells a layer becomes, about.
+_SPREAD = 1.25
 #: From a band to the lanes below it, and from them to the next band.
 _BELOW = 18.0
 _ABOVE = 22.0
 #: The advantage that one fold more needs.
 _WORTH = 1.08
-_MOST_BANDS = 8
+#: How much better a drawing is without one of its crossings.
+_UNCROSSED = 0.98
+#: Numbers of bands that are compared by being laid out, in graphs of up to so many cells.
+_COMPARED = 3
+_COMPARED_UP_TO = 60
 
 
-def choose_bands(level: Level, layers: Sequence[int]) -> list[int]:
-    """Return the first layer of each band but the first; [] if it is better unfolded."""
+def choose_bands(level: Level, layers: Sequence[int]) -> list[list[int]]:
+    """Return candidates for the first layers of all bands but the first, the most promising first.
+
+    An empty list is a drawing that is not folded; it is the only candidate if that can be read.
+    """
     count = max(layers, default=-1) + 1
     lengths = [0.0] * count
     breadths = [0.0] * count
@@ -37,17 +48,39 @@ def choose_bands(level: Level, layers: Sequence[int]) -> list[int]:
         lengths[layer] = max(lengths[layer], cell.length)
         breadths[layer] += cell.breadth + GAPS[0]
     lengths = [each + _GAP for each in lengths]
-    if sum(lengths) * READABLE <= ROOM[0]:
-        return []
     cuts = _cut_costs(level, layers, count)
-    best: list[int] = []
-    scale = _scale(lengths, breadths, best)
-    for bands in range(2, min(_MOST_BANDS, count // 2) + 1):
-        found = _balanced(lengths, cuts, bands)
-        folded = _scale(lengths, breadths, found)
-        if folded > scale * _WORTH:
-            best, scale = found, folded
-    return best
+    breadths = [
+        each * _SPREAD + GAPS[2] * lines for each, lines in zip(breadths, cuts, strict=True)
+    ]
+    if sum(lengths) * READABLE <= ROOM[0]:
+        return [[]]
+    found: list[list[int]] = [[]]
+    most = math.isqrt(math.ceil(sum(lengths) / max(breadths))) + 1
+    found += [_balanced(lengths, cuts, bands) for bands in range(2, min(most, count // 2) + 1)]
+    return sorted(found, key=lambda bands: -_scale(lengths, breadths, bands) / _price(bands))
+
+
+def lay_out_folded(level: Level, layers: list[int]) -> Placement:
+    """Place a level, folded if that makes it easier to read."""
+    candidates = choose_bands(level, layers)
+    if len(candidates) == 1 or len(level.cells) > _COMPARED_UP_TO:
+        bands = candidates[0]
+        return fold(level, layers, bands) if bands else lay_out_level(level, layers)
+    placed = [
+        (bands, fold(level, layers, bands) if bands else lay_out_level(level, layers))
+        for bands in candidates[:_COMPARED]
+    ]
+    return max(placed, key=lambda each: _readable(each[1]) / _price(each[0]))[1]
+
+
+def _readable(placed: Placement) -> float:
+    """Return how large the drawing can be in its room, at most 1, less a share for crossings."""
+    scale = min(ROOM[0] / max(placed.length, 1), ROOM[1] / max(placed.breadth, 1), 1.0)
+    return float(scale * _UNCROSSED ** crossings(placed.lines()))
+
+
+def _price(bands: list[int]) -> float:
+    return float(_WORTH ** len(bands))
 
 
 def _cut_costs(level: Level, layers: Sequence[int], count: int) -> list[int]:
@@ -65,7 +98,7 @@ def _scale(lengths: list[float], breadths: list[float], bands: list[int]) -> flo
     spans = list(pairwise(edges))
     length = max(sum(lengths[a:b]) for a, b in spans) + (80.0 if bands else 0.0)
     breadth = sum(max(breadths[a:b]) for a, b in spans) + 70.0 * len(bands)
-    return min(ROOM[0] / length, ROOM[1] / breadth)
+    return min(ROOM[0] / length, ROOM[1] / breadth, 1.0)
 
 
 def _balanced(lengths: list[float], cuts: list[int], bands: int) -> list[int]:
@@ -107,26 +140,46 @@ class _Band:
 
 def fold(level: Level, layers: Sequence[int], first_layers: Sequence[int]) -> Placement:
     """Place a level in bands that begin at ``first_layers`` and at layer 0."""
-    band_of = [sum(layer >= first for first in first_layers) for layer in layers]
+    band_of = _bands_of(level, layers, first_layers)
     local: list[int] = [0] * len(level.cells)
     bands = [_Band() for _ in range(len(first_layers) + 1)]
     begins = [0, *first_layers]
+    ends = [*first_layers, max(layers, default=0)]
     for cell, number in enumerate(band_of):
         band = bands[number]
         local[cell] = len(band.cells)
         band.cells.append(level.cells[cell])
-        band.layers.append(layers[cell] - begins[number] + 1)
+        # Layer 0 is for entries, layer 1 for cells that stand with those they lead to.
+        layer = min(max(layers[cell], begins[number] - 1), ends[number])
+        band.layers.append(layer - begins[number] + 2)
     for net in range(len(level.nets)):
         _add_net(level, net, bands, band_of, local)
     for band in bands:
         band.layers += [0] * len(band.entries)
-        # Without entries, the band begins with its first cells.
-        least = min(band.layers, default=0)
-        band.layers = [layer - least for layer in band.layers]
+        used = sorted(set(band.layers))
+        band.layers = [used.index(layer) for layer in band.layers]
     placed = [
         lay_out_level(Level(tuple(band.cells), tuple(band.nets)), band.layers) for band in bands
     ]
     return _Folded(level, bands, placed, band_of, local).placement()
+
+
+def _bands_of(level: Level, layers: Sequence[int], first_layers: Sequence[int]) -> list[int]:
+    """Return the band of each cell. A cell at an end of the graph stands with its neighbours."""
+    bands = [sum(layer >= first for first in first_layers) for layer in layers]
+    before: dict[int, list[int]] = {}
+    behind: dict[int, list[int]] = {}
+    for net in level.nets:
+        for end in net.targets:
+            before.setdefault(end.cell, []).append(net.source.cell)
+            behind.setdefault(net.source.cell, []).append(end.cell)
+    found = list(bands)
+    for cell, band in enumerate(bands):
+        if cell not in before and cell in behind:
+            found[cell] = max(band, min(bands[each] for each in behind[cell]))
+        elif cell not in behind and cell in before:
+            found[cell] = min(band, max(bands[each] for each in before[cell]))
+    return found
 
 
 def _add_net(

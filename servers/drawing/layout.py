@@ -16,7 +16,7 @@ from servers.drawing.drawing import (
     Side,
     Wire,
 )
-from servers.drawing.folding import choose_bands, fold
+from servers.drawing.folding import lay_out_folded
 from servers.drawing.layers import assign_layers, forward_edges
 from servers.drawing.level import Cell, End, Level, Net, Placement, Point
 from servers.drawing.node_box import FOOT, HEAD, SUBTITLE_SIZE, NodeBox, measure, port_label
@@ -174,8 +174,8 @@ class _Layout:
         level = Level(tuple(cells), tuple(nets))
         edges, backs = forward_edges(level)
         layers = assign_layers(level, edges)
-        bands = choose_bands(level, layers) if not path and self._direction == "right" else []
-        placement = fold(level, layers, bands) if bands else lay_out_level(level, layers)
+        is_foldable = not path and self._direction == "right"
+        placement = (lay_out_folded if is_foldable else lay_out_level)(level, layers)
         origin, size = self._room(path, placement, bool(inlets), bool(outlets))
         group = _Group(path, contents, placement, inlets, outlets, origin, size, targets, backs)
         self._groups[path] = group
@@ -194,6 +194,7 @@ class _Layout:
         title = title_width(path[-1]) + 46
         kind = self._diagram.groups[path]
         title += 0 if kind == path[-1] else text_width(kind, SUBTITLE_SIZE) + 8
+        title = float(round(title))
         if self._direction == "right":
             size = (before + length + behind, FRAME_TITLE + breadth + padding)
             return (before, FRAME_TITLE), (max(size[0], title), size[1])

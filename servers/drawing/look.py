@@ -72,6 +72,7 @@ _RULES: Final[tuple[tuple[str, str, str], ...]] = (
     (".hatch path", "stroke", "line"),
     (".frame rect", "fill", "raised"),
     (".frame rect", "stroke", "line-strong"),
+    (".name text", "stroke", "raised"),
     (".line", "stroke", "wire"),
     (".dot", "fill", "wire"),
     (".side .line", "stroke", "side"),

@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right, insort
 from servers.drawing.web import Web
 
 #: Beginnings: so many times vertices, and never more.
-_ATTEMPTS_TIMES_SIZE = 1200
-_MOST_ATTEMPTS = 30
+_ATTEMPTS_TIMES_SIZE = 500
+_MOST_ATTEMPTS = 16
 #: Sweeps from each beginning end earlier when they find nothing better.
 _SWEEPS = 10
 _PATIENCE = 4
@@ -35,37 +35,33 @@ class _Gap:
         self.drops: list[tuple[int, float]] = []
 
 
-def order(web: Web) -> None:
-    """Order the layers of a web in place."""
-    gaps = _gaps(web)
-    lines = _lines(gaps)
-    chance = random.Random(0)
-    best: list[list[int]] = []
-    fewest = -1
-    for attempt in range(max(2, min(_MOST_ATTEMPTS, _ATTEMPTS_TIMES_SIZE // len(web.breadths)))):
-        if attempt > 1:
-            for layer in web.layers:
-                chance.shuffle(layer)
-        else:
-            web.layers[:] = [sorted(layer) for layer in web.layers]
-        crossings, layers = _swept(web, gaps, ahead_first=attempt % 2 == 0)
-        if crossings:
-            web.layers[:] = layers
-            _exchange(web, lines)
-            crossings = _crossings(web, gaps)
-            layers = [list(layer) for layer in web.layers]
-        if fewest < 0 or crossings < fewest:
-            fewest, best = crossings, layers
-        if not fewest:
-            break
-    web.layers[:] = best
+def attempts(web: Web) -> int:
+    """Return how many beginnings are worth their time."""
+    return max(2, min(_MOST_ATTEMPTS, _ATTEMPTS_TIMES_SIZE // max(len(web.breadths), 1)))
 
 
-def improve(web: Web, layers: list[list[int]]) -> None:
-    """Begin with these layers, and keep them unless others have fewer crossings."""
+def order(web: Web, attempt: int) -> None:
+    """Order the layers of a web in place, from one of several beginnings.
+
+    Half of them take no notice of the order of ports that may change places.
+    """
+    if attempt > 3:
+        chance = random.Random(attempt)
+        for layer in web.layers:
+            chance.shuffle(layer)
+    _improve(web, _gaps(web, with_ports=attempt % 4 < 2), ahead_first=attempt % 2 == 1)
+
+
+def improve(web: Web, layers: list[list[int]]) -> int:
+    """Begin with these layers, and return the number of crossings."""
     gaps = _gaps(web)
     web.layers[:] = [list(layer) for layer in layers]
-    fewest, best = _swept(web, gaps, ahead_first=True)
+    _improve(web, gaps, ahead_first=True)
+    return _crossings(web, gaps)
+
+
+def _improve(web: Web, gaps: list[_Gap], *, ahead_first: bool) -> None:
+    fewest, best = _swept(web, gaps, ahead_first=ahead_first)
     web.layers[:] = best
     if fewest:
         _exchange(web, _lines(gaps))
@@ -91,10 +87,13 @@ def _swept(web: Web, gaps: list[_Gap], *, ahead_first: bool) -> tuple[int, list[
     return fewest, best
 
 
-def _gaps(web: Web) -> list[_Gap]:
+def _gaps(web: Web, *, with_ports: bool = True) -> list[_Gap]:
     shares = web.breadths
+    cells = web.level.cells
 
     def end(hold: tuple[int, float]) -> tuple[int, float]:
+        if not with_ports and hold[0] < len(cells) and any(cells[hold[0]].sections):
+            return hold[0], 0.5
         return hold[0], hold[1] / max(shares[hold[0]], 1.0)
 
     gaps = []

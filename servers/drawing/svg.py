@@ -33,7 +33,8 @@ _STYLE = f"""\
 .graphrt .terminal .edge {{ stroke-opacity: 0.9; }}
 .graphrt .sign rect {{ fill-opacity: 0.15; }}
 .graphrt .sign path {{ fill: none; stroke-width: 1.5; stroke-linecap: round; }}
-.graphrt .frame rect {{ fill-opacity: 0.55; stroke-opacity: 0.55; }}
+.graphrt .frame > rect {{ fill-opacity: 0.55; stroke-opacity: 0.55; }}
+.graphrt .name text {{ paint-order: stroke; stroke-width: 5px; stroke-linejoin: round; }}
 .graphrt .hatch path {{ stroke-width: 2; }}
 """
 _CORNER = 7.0
@@ -69,6 +70,7 @@ def to_svg(drawing: GraphDrawing, *, theme: Theme = "auto") -> str:
             f'<circle class="dot" cx="{_number(x)}" cy="{_number(y)}" r="2.6"/>'
             for x, y in drawing.junctions
         ),
+        *(_frame_name(frame) for frame in drawing.frames),
         *(_node(node, drawing, looped, hatch) for node in drawing.nodes),
         "</svg>",
     ]
@@ -95,10 +97,17 @@ def _described(drawing: GraphDrawing) -> str:
 
 
 def _frame(frame: Frame) -> str:
+    return (
+        f'<g class="frame" data-group="{_text("/".join(frame.path))}">'
+        f"{_rectangle(frame.x, frame.y, frame.width, frame.height, 14)}</g>"
+    )
+
+
+def _frame_name(frame: Frame) -> str:
+    """Return the title of a frame, which lies over the lines."""
     x = frame.x + 40
     parts = [
-        f'<g class="frame subgraph" data-group="{_text("/".join(frame.path))}">',
-        _rectangle(frame.x, frame.y, frame.width, frame.height, 14),
+        '<g class="name subgraph">',
         _sign("subgraph", frame.x + 10, frame.y + 7, 20),
         _label("title", x, frame.y + 21.5, frame.title),
     ]

@@ -349,7 +349,8 @@ class GraphDefinition:
         graph = self.graph
         if graph is None:
             raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
-        graph.check_version(version)
+        if version:
+            graph.check_version(version)
         return graph
 
     def idle_seconds(self) -> float:

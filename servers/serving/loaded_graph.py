@@ -331,7 +331,8 @@ class LoadedGraph:
                 flight (RESOURCE_EXHAUSTED).
             RunError: the graph failed.
         """
-        self._check_answers_http()
+        if self._refusal:
+            raise self._no_http()
         with self.users:
             graph = self._new_graph(payload.record)
             packets = [(self.request_stream, payload)]
@@ -385,7 +386,8 @@ class LoadedGraph:
             RunError: the graph failed.
         """
         if self._text_model is not None:
-            self._check_answers_http()
+            if self._refusal:
+                raise self._no_http()
             return await self._text_model.infer(request, client)
         with self.users:
             graph = self._new_graph(current_record())
@@ -409,7 +411,8 @@ class LoadedGraph:
             RunError: the run cannot begin.
         """
         if self._text_model is not None:
-            self._check_answers_http()
+            if self._refusal:
+                raise self._no_http()
             with self.users.stream():
                 async with self._text_model.open_stream(first, client, emit) as texts:
                     yield texts
@@ -438,9 +441,8 @@ class LoadedGraph:
                 f'The model "{self._name}" has no version {quoted(version)}; it has version 1'
             )
 
-    def _check_answers_http(self) -> None:
-        if self._refusal:
-            raise RequestError(self._refusal, param="model")
+    def _no_http(self) -> RequestError:
+        return RequestError(self._refusal, param="model")
 
     def _side_packets_of(self, request: InferRequest) -> dict[str, Packet]:
         return {**self._side_packets, **self._parameters.packets_of(request.parameters)}

@@ -425,9 +425,12 @@ class ModelRepository:
 
     async def _ready_servable(self, model: str) -> Servable:
         """Return the servable for a request."""
-        slot = self._asked_for(model)
+        slot = self._slots.get(model) or self._asked_for(model)
         if self._is_draining:
             raise UnavailableError("The server is shutting down")
+        servable = slot.servable
+        if servable.state is ServableState.AVAILABLE:
+            return servable
         return await slot.ensure_loaded()
 
     def _unknown(self, model: str) -> NotFoundError:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.vision.filters.value_filters import OneEuro, RelativeVelocity
-from calculators.vision.landmarks.landmark_ports import take_landmarks, take_one_of
+from calculators.vision.landmarks.landmark_ports import take_one_of
 from calculators.vision.landmarks.landmarks import Floats, Landmarks, landmarks_of
 from calculators.vision.messages import message_type
 from graph_runtime import (

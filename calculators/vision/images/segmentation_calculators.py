@@ -91,7 +91,7 @@ class TensorsToSegmentationCalculator(Calculator):
         """(h, w) of the tensor (1, h, w, c) or (h, w, c)."""
         activation = self.options.activation
         channels = 2 if activation == _SOFTMAX else 1
-        shape = getattr(tensor, "shape", ())
+        shape: tuple[int, ...] = getattr(tensor, "shape", ())
         if (
             len(shape) not in (3, 4)
             or shape[-1] != channels
@@ -103,7 +103,7 @@ class TensorsToSegmentationCalculator(Calculator):
                 f"is {tuple(shape)} of {getattr(tensor, 'dtype', type(tensor).__name__)}",
                 code=Code.INVALID_ARGUMENT,
             )
-        raw: Floats = tensor.reshape(shape[-3:])
+        raw: Floats = tensor.reshape(shape[len(shape) - 3 :])
         if activation == _SOFTMAX:
             # Of two classes, one is the logistic function of the difference.
             layer = self.options.output_layer_index
@@ -235,7 +235,7 @@ class RecolorCalculator(Calculator):
         weight = self._weight(cc.inputs["MASK"].value, (frame.width, frame.height))
         pixels = frame.pixels.astype(np.float32)
         if options.adjust_with_luminance:
-            weight = weight * (pixels @ np.array([0.299, 0.587, 0.114], np.float32) / 255)
+            weight *= pixels @ (np.array([0.299, 0.587, 0.114]) / 255).astype(np.float32)
         weight = weight[:, :, np.newaxis]
         color = np.array([options.color.r, options.color.g, options.color.b], np.float32)
         mixed = pixels * (1 - weight) + color * weight
@@ -249,10 +249,12 @@ class RecolorCalculator(Calculator):
         found = np.ascontiguousarray(mask.pixels[:, :, channel])
         if (found.shape[1], found.shape[0]) != size:
             found = opencv().resize(found, size)
-        weight: Floats = found.astype(np.float32)
+        weight: npt.NDArray[np.float32] = np.asarray(found, np.float32).copy()
         if mask.pixels.dtype == np.uint8:
-            weight = weight / np.float32(255)
-        return 1 - weight if options.invert_mask else weight
+            weight /= np.float32(255)
+        if options.invert_mask:
+            np.subtract(np.float32(1), weight, out=weight)
+        return weight
 
 
 CALCULATORS: tuple[type[Calculator], ...] = (

@@ -129,9 +129,7 @@ def sample_bilinear(node: Any, options: bytes) -> list[Any]:
         return op.unsqueeze(scaled, _ints([1]))
 
     def is_within(at: Any, last: float) -> Any:
-        return op.logical_and(
-            op.greater_equal(at, _floats(0)), op.less_equal(at, _floats(last))
-        )
+        return op.logical_and(op.greater_equal(at, _floats(0)), op.less_equal(at, _floats(last)))
 
     grid = op.concat([to_grid(at_x, last_x), to_grid(at_y, last_y)], 1)
     sampled = op.grid_sample(

@@ -133,7 +133,7 @@ class TensorsToLandmarksCalculator(Calculator):
         if not tensors or tensors[0].dtype != np.float32 or tensors[0].size < 2 * count:
             given = f"{tensors[0].size} of {tensors[0].dtype}" if tensors else "none"
             raise GraphError(
-                f"{count} landmarks need at least {2 * count} numbers of float32; there are {given}",
+                f"{count} landmarks need {2 * count} numbers of float32 or more; there are {given}",
                 code=Code.INVALID_ARGUMENT,
             )
         self._numbers = tensors[0].size // count

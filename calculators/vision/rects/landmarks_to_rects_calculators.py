@@ -149,7 +149,8 @@ def _hand_rect(found: Landmarks, size: tuple[int, int]) -> Any:
     rotation = normalize_radians(math.pi / 2 - math.atan2(-along[1], along[0]))
 
     def highest(values: Floats) -> Floats:
-        return np.maximum(values.max(axis=0), np.float32(SMALLEST))
+        found: Floats = np.maximum(values.max(axis=0), np.float32(SMALLEST))
+        return found
 
     center = (highest(points) + points.min(axis=0)) / 2
     offsets = (points - center) * np.array([width, height], np.float32)

@@ -133,7 +133,7 @@ def _is_near(old: _PixelRect, new: _PixelRect, limits: Any) -> bool:
         degrees += 360
     cos, sin = math.cos(-new.rotation), math.sin(-new.rotation)
     dx, dy = old.x - new.x, old.y - new.y
-    return (
+    return bool(
         abs(degrees) <= limits.rotation_degrees
         and abs(dx * cos - dy * sin) <= new.width * limits.translation
         and abs(dx * sin + dy * cos) <= new.height * limits.translation

@@ -11,7 +11,6 @@ export interface Row {
   /** Microseconds from the first begin to the last end. */
   wall: number
   first: number
-  cut: number
 }
 
 export interface Bar {
@@ -49,7 +48,7 @@ export function rowsOf(timeline: Timeline): Row[] {
 
 function rowOf(node: NodeCalls): Row {
   const bars = node.calls.map(([start, end, what, time]) => ({ start, end, what, time }))
-  return { name: node.name, kind: "node", ...figuresOf(bars), bars, cut: node.cut }
+  return { name: node.name, kind: "node", ...figuresOf(bars), bars }
 }
 
 function figuresOf(bars: Bar[]): Pick<Row, "calls" | "sum" | "wall" | "first"> {
@@ -73,7 +72,6 @@ function together(name: string, rows: Row[]): Row {
     kind: "subgraph",
     ...figures,
     bars: bars.length ? [bar] : [],
-    cut: rows.reduce((sum, row) => sum + row.cut, 0),
   }
 }
 
@@ -89,7 +87,7 @@ function generationRow(generation: Timeline["generations"][number], end: number)
     })
   if (first_token_us)
     bars.push({ start: first_token_us, end: ended_us || end, what: "tokens", time: "" })
-  return { name: "generation", kind: "generation", ...figuresOf(bars), bars, cut: 0 }
+  return { name: "generation", kind: "generation", ...figuresOf(bars), bars }
 }
 
 /** Round times for the marks of an axis: about `count` of them, in microseconds. */

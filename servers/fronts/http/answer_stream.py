@@ -78,7 +78,7 @@ class AnswerStream:
 
     def emit(self, packet: str | bytes) -> None:
         """Send a piece, unchanged. Must be called on the event loop."""
-        data = packet if isinstance(packet, bytes) else _encoded(packet)
+        data = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
         if self._ended or not data:
             return
         self._last = data
@@ -158,10 +158,3 @@ class SentResponse(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         return None
-
-
-def _encoded(packet: str) -> bytes:
-    if not isinstance(packet, str):
-        kind = type(packet).__name__
-        raise TypeError(f"an HTTP response packet must be str or bytes, not {kind}")
-    return packet.encode("utf-8", "replace")

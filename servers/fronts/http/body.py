@@ -99,8 +99,10 @@ async def receive(
     hold.began = loop.time()
     since = loop.time() + settings.body_idle_seconds
     try:
-        while not content.at_eof():
+        has_more = True
+        while has_more:
             if content.is_eof():
+                has_more = False
                 piece = content.read_nowait()
             else:
                 due = since + size / settings.min_body_rate

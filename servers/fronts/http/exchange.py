@@ -10,7 +10,7 @@ from aiohttp import web
 
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import RequestRecord
-from calculators.tasks import ErrorForm
+from calculators.tasks import ErrorForm, TaskEndpoint
 from graph_runtime import Code, UnavailableError
 from servers.fronts.body_room import BodyHold
 from servers.fronts.http.answer_stream import AnswerStream, ByteStream
@@ -25,6 +25,7 @@ class Exchange:
 
     Attributes:
         headers: headers of every answer to this request.
+        endpoint: the task's endpoint at its path; None if no task has one there.
         error_form: the form of errors that its client expects.
         record: its record; calculators add warnings for the client to it.
         hold: its body's share of the memory for bodies.
@@ -40,6 +41,7 @@ class Exchange:
         "_ends_at",
         "client",
         "connection",
+        "endpoint",
         "error_form",
         "headers",
         "hold",
@@ -59,6 +61,7 @@ class Exchange:
         record: RequestRecord,
         task: asyncio.Task[Any],
         hold: BodyHold,
+        endpoint: TaskEndpoint | None,
         error_form: ErrorForm,
     ) -> None:
         self.request = request
@@ -67,6 +70,7 @@ class Exchange:
         self.connection = connection
         self.task = task
         self.hold = hold
+        self.endpoint = endpoint
         self.error_form = error_form
         self.client = Client(connection)
         self.headers = {"Server": "graphrt", "X-Request-Id": request_id}

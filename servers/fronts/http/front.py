@@ -13,6 +13,7 @@ from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.connections import Connections
 from servers.fronts.http.handler import Handler, MetricsText
+from servers.fronts.http.request import HttpRequest
 from servers.fronts.http.settings import HttpSettings
 from servers.operations.request_log import RequestJournal
 from servers.page.views import PageViews
@@ -117,7 +118,7 @@ async def start_front(
     """
     loop = asyncio.get_running_loop()
     handler = Handler(data_plane, settings, journal, document, metrics, room, views)
-    manager = web.Server(handler.handle, handler_cancellation=True)
+    manager = web.Server(handler.handle, request_factory=HttpRequest, handler_cancellation=True)
     connections = Connections(manager, settings, loop)
     listeners: list[asyncio.Server] = []
     port = settings.port

@@ -12,7 +12,7 @@ from aiohttp import web
 from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import HttpPayload, Messages
 from calculators.requests.multipart_form import MultipartForm
-from calculators.tasks import TaskEndpoint, endpoint_at, tasks_at
+from calculators.tasks import TaskEndpoint, tasks_at
 from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.body import read_json
@@ -48,7 +48,7 @@ class GraphRequests:
         Raises:
             Exception: nothing has been sent; the answer is `http_error` of it.
         """
-        endpoint = endpoint_at(path)
+        endpoint = exchange.endpoint
         if endpoint is not None and endpoint.is_socket:
             return await self._answer_socket(exchange, path, endpoint)
         limit_time(exchange, self._settings.request_seconds)
@@ -185,7 +185,8 @@ class GraphRequests:
             method="GET" if request.method == "HEAD" else request.method,
             messages=messages,
         )
-        weakref.finalize(payload, exchange.hold.release)
+        if exchange.hold.counted:
+            weakref.finalize(payload, exchange.hold.release)
         return payload
 
     def _run(

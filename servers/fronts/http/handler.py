@@ -96,9 +96,10 @@ class Handler:
         request_id = request_id_of(request.headers.get("X-Request-Id"))
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
-        form = error_form(path)
+        endpoint = endpoint_at(path)
+        form = error_form(path) if endpoint is None else endpoint.error_form
         hold = self._room.hold(request.content_length)
-        exchange = Exchange(request, connection, record, task, hold, form)
+        exchange = Exchange(request, connection, record, task, hold, endpoint, form)
         if form is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
         sent = -connection.sent_bytes
@@ -156,7 +157,7 @@ class Handler:
         if request.method == "OPTIONS":
             return self._options(exchange, route)
         if request.method not in route.methods:
-            if route.endpoint is Endpoint.GRAPH and endpoint_at(path) is None:
+            if route.endpoint is Endpoint.GRAPH and exchange.endpoint is None:
                 raise HttpError(404, nothing_at(path))
             raise HttpError(
                 405,

@@ -56,7 +56,8 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = 
     if text[0] == "\ufeff":
         raise HttpError(400, "the body starts with a byte order mark; JSON has none")
     skeleton = _skeleton(body, max_elements, advice)
-    _check_depth(skeleton, max_depth)
+    if skeleton.count(b"[") + skeleton.count(b"{") > max_depth:
+        _check_depth(skeleton, max_depth)
     zeros = skeleton.translate(_DIGITS_TO_0)
     if _LONG_NUMBER in zeros:
         raise HttpError(400, f"the body has a number of more than {_MAX_DIGITS} digits")
@@ -97,8 +98,6 @@ def _skeleton(body: bytes, max_elements: int, advice: str) -> bytes:
 
 
 def _check_depth(skeleton: bytes, max_depth: int) -> None:
-    if skeleton.count(b"[") + skeleton.count(b"{") <= max_depth:
-        return
     depth = 0
     for bracket in skeleton.translate(None, _NOT_BRACKETS):
         if bracket in _OPENING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from calculators.tasks import endpoint_at
+from calculators.tasks import TaskEndpoint
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.routes import VIEWS, Endpoint, Route
 from servers.operations.request_log import RequestEnd
@@ -47,7 +47,7 @@ def request_end(
         protocol="http",
         method=request.method,
         path=path,
-        route=route_name(path, route),
+        route=route_name(path, route, exchange.endpoint),
         status=status,
         is_failure=status >= 500,
         is_quiet=is_view or is_probe(path) or (status == 200 and path.startswith(_QUIET)),
@@ -63,12 +63,12 @@ def is_probe(path: str) -> bool:
     return path.startswith("/v2/health/") or path in _PROBED
 
 
-def route_name(path: str, route: Route | None) -> str:
+def route_name(path: str, route: Route | None, endpoint: TaskEndpoint | None) -> str:
     """Return the path with placeholders for names that clients choose; "" if nothing is served."""
     if route is None:
         return ""
     if route.endpoint is Endpoint.GRAPH:
-        return path if endpoint_at(path) is not None else f"{path[:3]}/{{path}}"
+        return path if endpoint is not None else f"{path[:3]}/{{path}}"
     return _NAMES.get(route.endpoint, path)
 
 

@@ -17,8 +17,8 @@ def response_head(
         f"Connection: {'keep-alive' if keeps_alive else 'close'}",
         f"Date: {_date(int(time()))}",
     ]
-    lines += [f"{name}: {value}" for name, value in fields.items()]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines += map(": ".join, fields.items())
+    lines += map(": ".join, headers.items())
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 

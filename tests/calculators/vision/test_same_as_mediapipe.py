@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from bench.mediapipe_oracle import difference, lines, run_unit
 from graph_runtime import GraphError
-from tests.calculators.vision.oracle import difference, lines, run_unit
 
 UNITS = list(lines("units.jsonl"))
 

@@ -10,7 +10,7 @@ import pytest
 
 from calculators.requests.http_payload import HttpPayload
 from calculators.tasks import TaskEndpoint
-from servers.fronts.http import HttpFront, graph_request, routes
+from servers.fronts.http import HttpFront, handler, routes
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, connected, request_bytes, serving
@@ -28,7 +28,7 @@ UPGRADE = {
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A path that no installed task has."""
     found = TaskEndpoint("/talks", methods=("GET",), is_socket=True)
-    for module in (graph_request, routes):
+    for module in (handler, routes):
         monkeypatch.setattr(module, "endpoint_at", {PATH: found}.get)
     monkeypatch.setattr(routes, "task_endpoints", lambda: (found,))
     routes._whole_paths.cache_clear()
