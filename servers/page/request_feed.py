@@ -93,10 +93,15 @@ class RequestFeed:
         return [event for event in self._last(KEPT) if event.at == "end"]
 
     def since(self, number: int, most: int) -> tuple[list[RequestNow], int]:
-        """Return the newest ``most`` events after the first ``number``, and the count of others."""
+        """Return the events after the first ``number``, and how many were left out.
+
+        They are the newest ``most``, and all of followed requests: somebody waits for those.
+        """
         missed = self.count - number
-        events = self._last(min(missed, most))
-        return events, missed - len(events)
+        events = self._last(missed)
+        first = max(0, len(events) - most)
+        taken = [event for event in events[:first] if event.followed] + events[first:]
+        return taken, missed - len(taken)
 
     def _last(self, count: int) -> list[RequestNow]:
         found: list[RequestNow] = []
