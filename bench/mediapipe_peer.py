@@ -1,7 +1,7 @@
 """Frames through MediaPipe's Python API, in an environment of its own.
 
-Run by `bench.mediapipe_solutions`: ``python mediapipe_peer.py FRAMES.npy ROUNDS`` prints one line of
-JSON per solution. It imports nothing of this repository.
+Run by `bench.mediapipe_solutions`: ``python mediapipe_peer.py FRAMES.npy ROUNDS CLASSES``
+prints one line of JSON per class. It imports nothing of this repository.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     python -m bench.mediapipe_solutions speed --python PYTHON [--rounds N] [--write FILE]
 
 ``agreement`` compares with what MediaPipe has answered: its Python API on stills and sequences, its
-engine on the graphs' own texts, and its engine node by node. ``speed`` sends the same frames through
-the classes of both in turns, one frame after the other. PYTHON is the interpreter of another
-environment, with ``mediapipe==0.10.21``. Both need MediaPipe's models (``graphrt pull mediapipe``)
-and the cases beside the checkout (`bench.mediapipe_oracle`).
+engine on the graphs' own texts, and its engine node by node. ``speed`` sends the same frames to the
+classes of both in turns, one frame after the other; PYTHON is the interpreter of an environment
+with ``mediapipe==0.10.21``. Both need MediaPipe's models (``graphrt pull mediapipe``) and the cases
+beside the checkout (`bench.mediapipe_oracle`).
 """
 
 from __future__ import annotations
