@@ -4,16 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SERVE_READY := $(VENV)/.serve-ready
+DOCS_READY := $(VENV)/.docs-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CONFIG ?= examples/config.json
 REST_PORT ?= 8000
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-# Processes that tests run in. One more than there are cores, as some tests wait for processes; twice
-# as many with those that start programs (tests/distribution.py).
+# Processes that tests run in. One more than there are cores, as some tests wait for processes; three
+# times as many with those that start programs: these wait more than they compute (tests/distribution.py).
 WORKERS ?= $(shell echo $$(( $(CORES) + 1 )))
-FULL_WORKERS ?= $(shell echo $$(( 2 * $(CORES) )))
+FULL_WORKERS ?= $(shell echo $$(( 3 * $(CORES) )))
 # Where nothing keeps compiled code, every worker, server and engine compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # A file of tests shares servers and engines, so it stays with one process.
@@ -26,7 +27,7 @@ COVERAGE = $(if $(FULL),--cov --cov-report=term)
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks \
-	page page-check soak fuzz hostile peers models wheel release lock clean
+	page page-check docs soak fuzz hostile peers models wheel release lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +50,10 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(PIP) install --no-deps --no-compile -r requirements-dev.lock
 	$(PIP) install --no-deps -e .
 	touch $(READY) $(SERVE_READY)
+
+$(DOCS_READY): $(READY)
+	$(PIP) install --constraint requirements-dev.lock -e ".[docs]"
+	touch $(DOCS_READY)
 
 # Tests, from the fastest (tests/tiers.py) ---------------------------------------------------------
 
@@ -110,6 +115,10 @@ page-check: page ## types, rules and tests of the page, and that its committed b
 	cd page && npm run check && npm run lint && npm test
 	git diff --exit-code -- servers/page/static page/THIRD_PARTY_NOTICES.txt
 	test -z "$$(git status --porcelain -- servers/page/static)"
+
+docs: $(DOCS_READY) ## build the site of documents into build/site/html; a broken link is an error
+	$(BIN)/python -m website
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 wheel: $(READY) ## build the wheel and try it in an empty environment, with packages of PyPI
 	$(BIN)/python -m tests.release.fresh_environment $(WORDS)

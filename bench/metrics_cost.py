@@ -50,7 +50,7 @@ input_stream: "in"
 output_stream: "out"
 node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }
 """
-_TELL: Final = """
+TELL: Final = """
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
 output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 node {
@@ -59,7 +59,7 @@ node {
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 }
 """
-_CALCULATORS: Final = '''
+CALCULATORS: Final = '''
 from calculators.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
@@ -120,6 +120,14 @@ class Client:
         while len(body) < lengths[0] if lengths else not body.endswith(b"0\r\n\r\n"):
             body += self._socket.recv(1 << 20)
         return body
+
+    def receive_some(self) -> bytes:
+        """Read what has arrived; empty at the end."""
+        return self._socket.recv(1 << 20)
+
+    def shut_down(self) -> None:
+        """End the connection; a thread that reads gets its end."""
+        self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._socket.close()
@@ -268,11 +276,11 @@ def report(sets: int, rounds: int, write: Callable[[str], object]) -> None:
     write("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, collector() as spans:
         passing, telling = Path(folder, "pass"), Path(folder, "tell")
-        for place, graph in ((passing, _PASS), (telling, _TELL)):
+        for place, graph in ((passing, _PASS), (telling, TELL)):
             place.mkdir()
             (place / "graph.pbtxt").write_text(graph)
         calculators = Path(folder, "tell.py")
-        calculators.write_text(_CALCULATORS)
+        calculators.write_text(CALCULATORS)
         places = {"tokens": DEMO, "infer": passing}
         for kind in ROUND:
             more = () if kind in places else ("--calculators", str(calculators))

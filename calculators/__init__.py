@@ -28,6 +28,7 @@ def register_all(registry: Registry) -> None:
         routing,
         server_tools,
         tasks,
+        vision,
     )
 
     core.register(registry)
@@ -42,3 +43,4 @@ def register_all(registry: Registry) -> None:
     retrieval.register(registry)
     server_tools.register(registry)
     tasks.register(registry)
+    vision.register(registry)

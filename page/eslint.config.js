@@ -21,7 +21,13 @@ export default typescript.config(
       // TypeScript knows what is defined.
       "no-undef": "off",
       // The Content-Security-Policy refuses style="..."; style:name={...} goes through the CSSOM.
-      "svelte/no-inline-styles": ["error", { allowTransitions: false }],
+      "no-restricted-syntax": [
+        "error",
+        {
+          selector: "SvelteAttribute[key.name='style']",
+          message: "Use style:name={...} or a class.",
+        },
+      ],
       "svelte/no-at-html-tags": "error",
       // Whole values are replaced, in $state.raw.
       "svelte/prefer-svelte-reactivity": "off",

@@ -56,6 +56,7 @@ DIRECTORIES: Final = {
 #: Modules, each with everything below it.
 IMPORTS: Final = {
     "aiohttp": Tier.TEST,
+    "bench.mediapipe_agreement": Tier.TEST,
     "calculators.audio.sound_reader": Tier.TEST,
     "calculators.child_process": Tier.TEST,
     "calculators.llm.engine": Tier.TEST,
@@ -76,6 +77,7 @@ IMPORTS: Final = {
     "kserve": Tier.FULL,
     "openai": Tier.FULL,
     "schemathesis": Tier.FULL,
+    "servers.page.scratch": Tier.FULL,
     "subprocess": Tier.FULL,
     "tests.calculators.python.running": Tier.TEST,
     "tests.process": Tier.FULL,

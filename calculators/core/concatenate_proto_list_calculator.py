@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculators.core.proto_list import ProtoListCalculator, proto_list_variants
+from calculators.core.proto_list import ArrayList, ProtoListCalculator, proto_list_variants
 from graph_runtime import CalculatorContext, CalculatorContract, In, Options, Out
 
 
@@ -47,6 +47,9 @@ class ConcatenateProtoListCalculator(ProtoListCalculator):
     def process(self, cc: CalculatorContext) -> None:
         messages = [shard.value for shard in cc.input_list if not shard.is_empty()]
         if not messages or (self._needs_all and len(messages) < len(cc.input_list)):
+            return
+        if all(isinstance(message, ArrayList) for message in messages):
+            cc.emit(self.output, type(messages[0]).joined(messages))
             return
         items = [item for message in messages for item in self.items_of(message)]
         cc.emit(self.output, self.message_of(type(messages[0]), items))

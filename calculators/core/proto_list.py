@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 from graph_runtime import Calculator
+
+
+@runtime_checkable
+class ArrayList(Protocol):
+    """A packet that stands for a list message and holds an array, such as `Landmarks`."""
+
+    def __len__(self) -> int: ...
+
+    def selected(self, ranges: Sequence[tuple[int, int]]) -> Self:
+        """Return the elements of these ranges, each begin <= place < end."""
+
+    @classmethod
+    def joined(cls, lists: Sequence[Self]) -> Self:
+        """Return all elements of several lists."""
 
 
 class ProtoListCalculator(Calculator):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.core.proto_list import ProtoListCalculator, proto_list_variants
+from calculators.core.proto_list import ArrayList, ProtoListCalculator, proto_list_variants
 from calculators.core.split_ranges import SplitRanges
 from graph_runtime import CalculatorContext, CalculatorContract, Options
 
@@ -51,6 +51,13 @@ class SplitProtoListCalculator(ProtoListCalculator):
         if cc.inputs[0].is_empty():
             return
         message = cc.inputs[0].value
+        if isinstance(message, ArrayList):
+            self._ranges.check_length(len(message))
+            for ranges, output in zip(self._ranges.groups(), cc.output_list, strict=True):
+                found = message.selected(ranges)
+                is_element = self._ranges.sends_elements
+                output.add(self.items_of(found)[0] if is_element else found, cc.input_timestamp)
+            return
         for part, output in zip(
             self._ranges.parts(self.items_of(message)), cc.output_list, strict=True
         ):

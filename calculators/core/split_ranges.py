@@ -73,10 +73,18 @@ class SplitRanges:
         Raises:
             GraphError: ``items`` is too short.
         """
-        needed = max((end for _, end in self.ranges), default=0)
-        if len(items) < needed:
-            raise GraphError(
-                f"Max range end {needed} exceeds list size {len(items)}", code=Code.INTERNAL
-            )
+        self.check_length(len(items))
         parts = [list(items[begin:end]) for begin, end in self.ranges]
         return [[item for part in parts for item in part]] if self.combines else parts
+
+    def check_length(self, length: int) -> None:
+        """Raise GraphError if a list of ``length`` elements is too short."""
+        needed = max((end for _, end in self.ranges), default=0)
+        if length < needed:
+            raise GraphError(
+                f"Max range end {needed} exceeds list size {length}", code=Code.INTERNAL
+            )
+
+    def groups(self) -> list[tuple[tuple[int, int], ...]]:
+        """The ranges of each output."""
+        return [self.ranges] if self.combines else [(each,) for each in self.ranges]

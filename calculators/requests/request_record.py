@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from time import perf_counter_ns
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
@@ -23,6 +23,14 @@ MOST_WARNINGS: Final = 8
 KEPT: Final = 64
 
 
+class TokenCount(Protocol):
+    """A choice of an answer that is being generated."""
+
+    @property
+    def completion_tokens(self) -> int:
+        """The number of its tokens so far."""
+
+
 class GenerationRecord(Struct):
     """One generation of a language model: a node may make several for one stream of requests.
 
@@ -33,7 +41,8 @@ class GenerationRecord(Struct):
         submitted: the engine got its prompts.
         first_token: the first tokens came back, after the wait in the engine and the prompt's pass.
         ended: the last tokens came, or the request was abandoned.
-        prompt_tokens, completion_tokens: sums over all choices.
+        prompt_tokens, completion_tokens: sums over all choices, once it has ended.
+        choices: the choices until then.
         finish_reasons: one per choice that has ended, in the order of their ends.
         max_tokens: the requested limit, or None.
         keeps_texts: True if prompts and answers are kept for the log.
@@ -53,6 +62,12 @@ class GenerationRecord(Struct):
     keeps_texts: bool = False
     prompts: list[str] = []
     answers: list[str] = []
+    choices: Sequence[TokenCount] = ()
+
+    @property
+    def tokens_so_far(self) -> int:
+        """The number of generated tokens; of choices that are generated once, each counts once."""
+        return self.completion_tokens or sum(each.completion_tokens for each in self.choices)
 
 
 class ToolCallRecord(Struct):

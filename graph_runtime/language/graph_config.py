@@ -82,6 +82,16 @@ def load_graph_config(
         raise _not_utf8(data, error.start, source) from None
     if _is_binary(data):
         return parse_graph_binary(data, source=source)
+    return parse_graph_draft(text, source=source, errors=errors)
+
+
+def parse_graph_draft(
+    text: str, *, source: str = "<text>", errors: list[GraphSyntaxError] | None = None
+) -> CalculatorGraphConfig:
+    """The configuration that ``text`` holds; ``errors`` as in `load_graph_config`.
+
+    Raises GraphSyntaxError.
+    """
     if errors is None:
         return parse_graph_text(text, source=source)
     config = new_graph_config()

@@ -7,6 +7,7 @@ existing graph files need beyond it: any separator anywhere between fields, and 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ _BLANK = re.compile(r"(?:\s+|#[^\n]*)+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"\.?[0-9](?:[eE][+-]|[0-9A-Za-z_.])*")
 _STRING = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"' r"|'(?:[^'\\\n]|\\[^\n])*'")
+_OPEN_STRING = re.compile(r"""["'][^\n]*""")
 _BRACKETED = re.compile(r"\[((?:[^\[\]{}<>\"';,#]|#[^\n]*\n)*)\]")
 
 
@@ -110,3 +112,29 @@ class Tokens:
                 f"close it with {token.text}; a line break inside a string is written \\n",
             )
         return token
+
+
+def tokens_of_draft(text: str) -> Iterator[Token]:
+    """Yield the tokens of a text that is being written, and which may break any rule.
+
+    A string without an end reaches to the end of its line. `Kind.END` is not yielded.
+    """
+    offset = 1 if text.startswith("\ufeff") else 0
+    while offset < len(text):
+        blank = _BLANK.match(text, offset)
+        if blank is not None:
+            offset = blank.end()
+            continue
+        token = Token(Kind.SYMBOL, text[offset], offset)
+        for kind, pattern in (
+            (Kind.WORD, _WORD),
+            (Kind.NUMBER, _NUMBER),
+            (Kind.STRING, _STRING),
+            (Kind.STRING, _OPEN_STRING),
+        ):
+            match = pattern.match(text, offset)
+            if match is not None:
+                token = Token(kind, match[0], offset)
+                break
+        yield token
+        offset += len(token.text)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 BUCKETS: Final = 64
 #: Packets that are kept of a chosen node.
 KEPT_PACKETS: Final = 8
-#: The least time between two calls of a chosen node whose packets are looked at, in nanoseconds.
+#: The least time between two calls of a chosen node whose packets are looked at, in nanoseconds,
+#: once so many are kept.
 _LOOK_EVERY: Final = 10_000_000
 
 
@@ -72,7 +73,9 @@ class LiveCalls:
         node = context._node.plan.node_id
         self.buckets[node][bucket_of(ended - started)] += 1
         kept = self._chosen.get(node) if self._chosen else None
-        if kept is not None and ended - self._looked.get(node, 0) >= _LOOK_EVERY:
+        if kept is not None and (
+            len(kept) < KEPT_PACKETS or ended - self._looked.get(node, 0) >= _LOOK_EVERY
+        ):
             self._looked[node] = ended
             kept.extend(self._seen(context))
 

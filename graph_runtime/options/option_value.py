@@ -4,6 +4,8 @@
 the graph's options into the field ``num_lights`` of the node's. Facts: MediaPipe
 ``framework/tool/options_util.cc`` and ``options_field_util.cc``.
 
+``option_value: "OPTIONS:options"`` merges all options of the graph over all of the node's.
+
 Both paths are field names with ``/`` between them; a number after a repeated field picks one entry;
 ``Ext::package.Type`` at the start picks the options of that type where there are several.
 """
@@ -73,9 +75,22 @@ def _copy(entry: str, node: NodeConfig, graph: GraphConfig, parent: NodeConfig |
         raise GraphConfigError(
             f"Option extension not found: {target.options_type or '*'}", code=Code.NOT_FOUND
         )
+    if bool(target.steps) is not bool(source.steps):
+        raise GraphConfigError(
+            f'"{entry}" copies a field to all options or all options to a field; name fields on'
+            " both sides, or on neither"
+        )
     if given is None:
         return
-    _write(options, target, _read(given, source))
+    if not target.steps:
+        if options.DESCRIPTOR.full_name != given.DESCRIPTOR.full_name:
+            raise GraphConfigError(
+                "Cannot merge field data with message types:"
+                f" {options.DESCRIPTOR.full_name}, {given.DESCRIPTOR.full_name}"
+            )
+        options.MergeFrom(given)
+    else:
+        _write(options, target, _read(given, source))
     _put_back(node, options, url)
 
 
@@ -92,7 +107,7 @@ def _path(text: str) -> _Path:
             steps[-1] = (steps[-1][0], int(name))
         elif name:
             steps.append((name, None))
-    if not steps:
+    if not steps and text not in ("OPTIONS", "options"):
         raise GraphConfigError(f'"{text}" names no field')
     return _Path(text, options_type, tuple(steps))
 

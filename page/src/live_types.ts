@@ -1,4 +1,5 @@
 // Made by `python -m servers.page.typescript` from servers/page/events.py. Do not edit.
+import type { GraphDrawing } from "./graph_types"
 
 /**
  * Event ``hello``: the first of a stream, and again when a watched graph is loaded anew.
@@ -38,6 +39,40 @@ export interface GraphShape {
 }
 
 /**
+ * Event ``hour``: the last hour before the stream began, sent once, after the first ``hello``.
+ *
+ * Attributes:
+ *     seconds: the length of a moment.
+ *     moments: those in which requests ended, the oldest first.
+ */
+export interface Hour {
+  seconds: number
+  moments: Moment[]
+}
+
+/**
+ * Some seconds in which requests of models ended.
+ *
+ * Attributes:
+ *     end_us: the end, of the clock of all other times.
+ *     tokens: of the requests that ended.
+ *     ttft_ms, tpot_ms: medians of their times to the first token, and per further token.
+ *     running, waiting: requests in the engines, at the first end.
+ *     cache: the used fraction of the fullest cache then, from 0 to 1.
+ */
+export interface Moment {
+  end_us: number
+  tokens: number
+  ttft_ms: number | null
+  tpot_ms: number | null
+  running: number
+  waiting: number
+  cache: number | null
+  requests: number
+  errors: number
+}
+
+/**
  * Event ``servables``: all that is configured, first and when something has changed.
  */
 export interface Servables {
@@ -55,7 +90,7 @@ export interface Servables {
  *     since: when it was loaded, Unix time in seconds; 0 if it never was.
  *     place: where in its file the reason is.
  *     in_flight, limit: requests now, and the most at a time; None if there is no limit.
- *     memory_bytes: of its processes; None if unknown.
+ *     memory_bytes: of its engines' processes, in steps of MiB; None without one.
  *     task: the name of its task; "" for graphs of authors of their own, and for plain models.
  *     replaced_by_failed: why newer files could not be loaded, so that this one goes on; "" if
  *         they could.
@@ -121,7 +156,8 @@ export interface GraphCounts {
  *     w: runs in which it waits for more input while some is there.
  *     e: runs that it has failed.
  *     h: pairs of a bucket of call times and its count since somebody began to look; only buckets
- *         that have changed. Bucket 0 ends at 1.024 us; each later one is half an octave.
+ *         that have changed. Bucket 0 ends at 1.024 us, bucket 1 at 1.536, bucket 2 at 2.048: two
+ *         for each doubling.
  */
 export interface NodeCounts {
   c: number
@@ -138,8 +174,8 @@ export interface NodeCounts {
  *
  * Attributes:
  *     p: packets.
- *     q: the longest queue of its receivers now.
- *     full: runs in which a queue of it is full and holds a source back.
+ *     q: packets that wait at its receivers.
+ *     full: full queues of it, over all runs, that hold something back.
  */
 export interface StreamCounts {
   p: number
@@ -154,8 +190,8 @@ export interface StreamCounts {
  *     running, waiting: requests in the present step, and those that are not begun.
  *     cache: the used fraction of the cache, from 0 to 1.
  *     cache_bytes: its size.
- *     generated: tokens of prompts' answers since the node was loaded.
- *     up: the process is there.
+ *     generated: tokens of all answers since the server began.
+ *     up: it can work now.
  *     restarts: how often it was started again.
  */
 export interface EngineNow {
@@ -176,7 +212,8 @@ export interface EngineNow {
  * Attributes:
  *     id: its ``x-request-id``.
  *     g: the model that it names; "" until that is known.
- *     op: the method and path, ``POST /v3/chat/completions``.
+ *     op: at the end the method and path, ``POST /v3/chat/completions``; before, the endpoint of
+ *         a language model, or "".
  *     began_us: when its headers were complete.
  *     ms: the time since then.
  *     status: as sent; 0 before the end; a word for gRPC.
@@ -246,13 +283,13 @@ export interface End {
 }
 
 /**
- * ``GET /v1/graphs/{name}``.
+ * ``GET /v1/graphs/{model}``.
  *
  * Attributes:
  *     revision: as in `GraphShape`.
  *     file: the name of its file.
  *     description: what ``graphrt describe --format json`` prints.
- *     layout: places of nodes and lines.
+ *     layout: places of nodes and wires, with paths of subgraphs that can be opened.
  *     places: where each node stands in the file, by its name.
  *     text: the file; None unless contents are shown.
  */
@@ -261,13 +298,13 @@ export interface GraphView {
   revision: string
   file: string
   description: Record<string, unknown>
-  layout: Record<string, unknown>
+  layout: GraphDrawing
   places: Record<string, FilePlace>
   text: string | null
 }
 
 /**
- * ``GET /v1/graphs/{name}/nodes/{node}``.
+ * ``GET /v1/graphs/{model}/nodes/{node}``.
  *
  * Attributes:
  *     options: in the text form of protobuf.
@@ -280,7 +317,7 @@ export interface NodeView {
   name: string
   calculator: string
   options: string
-  docs: Record<string, unknown> | null
+  docs: Record<string, unknown>
   waits: Waiting[]
   last: PacketSeen[]
   errors: NodeError[]
@@ -310,7 +347,7 @@ export interface NodeError {
 }
 
 /**
- * The body of ``POST /v1/graphs/{name}/follow``: one of the two.
+ * The body of ``POST /v1/graphs/{model}/follow``: one of the two.
  *
  * Attributes:
  *     next: the number of coming requests of the graph to follow, 1 to 16.
@@ -335,6 +372,7 @@ export interface Following {
  *
  * Attributes:
  *     status: 0 while it runs.
+ *     cut: how many calls are left out: the earliest ones.
  *     packets: stream, timestamp, when it was sent, producer ("" for the graph's inputs) and
  *         receiver.
  */
@@ -345,6 +383,7 @@ export interface Timeline {
   ended_us: number
   status: number | string
   nodes: NodeCalls[]
+  cut: number
   packets: ([string, number | string, number, string, string])[]
   generations: Generation[]
 }
@@ -354,12 +393,10 @@ export interface Timeline {
  *
  * Attributes:
  *     calls: begin and end in microseconds since the request began, the method, the timestamp.
- *     cut: how many calls are left out: the earliest ones.
  */
 export interface NodeCalls {
   name: string
   calls: ([number, number, string, number | string])[]
-  cut: number
 }
 
 /**
@@ -374,9 +411,173 @@ export interface Generation {
   out: number
 }
 
+/**
+ * The body of ``POST /v1/scratch/check``.
+ *
+ * Attributes:
+ *     text: of a graph, which may be unfinished.
+ */
+export interface DraftCheck {
+  text: string
+}
+
+/**
+ * The answer to it.
+ *
+ * Attributes:
+ *     valid: the graph can be loaded.
+ *     content: a summary, such as ``3 nodes``; "" for a graph with errors.
+ *     description, layout: as in `GraphView`; None for a text that does not parse.
+ *     places: of nodes, by their names in the description.
+ */
+export interface CheckedDraft {
+  valid: boolean
+  content: string
+  findings: DraftFinding[]
+  description?: Record<string, unknown> | null
+  layout?: GraphDrawing | null
+  places?: Record<string, DraftPlace>
+}
+
+/**
+ * One error or warning, as ``graphrt validate --format json`` prints it.
+ *
+ * Attributes:
+ *     line, column: from 1, in characters; None if the place is not known.
+ *     end_line, end_column: the place after the word that is meant.
+ *     field: the field whose value is meant, such as ``node.input_stream``.
+ *     node: the name of the node, or its calculator.
+ */
+export interface DraftFinding {
+  severity: "error" | "warning"
+  message: string
+  line?: number | null
+  column?: number | null
+  end_line?: number | null
+  end_column?: number | null
+  field?: string | null
+  node?: string | null
+  hint?: string | null
+}
+
+/**
+ * The place of a node in the text; both from 1.
+ */
+export interface DraftPlace {
+  line: number
+  column: number
+}
+
+/**
+ * The body of ``POST /v1/scratch/run``.
+ *
+ * Attributes:
+ *     text: of the graph.
+ *     packets: operations as in the lines of ``graphrt run --feed``: ``{"stream": "in", "ts": 0,
+ *         "value": 1}``, ``{"close": "in"}`` and others.
+ *     side_packets: values by name, in the same form.
+ *     observe: streams whose packets are wanted; by default the graph's outputs.
+ */
+export interface DraftRun {
+  text: string
+  packets?: Record<string, unknown>[]
+  side_packets?: Record<string, unknown>
+  observe?: string[]
+}
+
+/**
+ * The answer to it.
+ *
+ * Attributes:
+ *     state: ``done``; ``failed``, in the graph; ``invalid``, the graph or a packet;
+ *         ``stopped``, by a limit of time or memory.
+ *     error: "" if it is done.
+ *     packets: in the order in which they were sent.
+ *     cut: how many further packets there were.
+ *     side_packets: those that nodes made.
+ *     trace: of the run, in the Trace Event Format; None if it did not begin.
+ */
+export interface DraftResult {
+  state: "done" | "failed" | "invalid" | "stopped"
+  error?: string
+  hint?: string
+  findings?: DraftFinding[]
+  packets?: SentPacket[]
+  cut?: number
+  side_packets?: Record<string, unknown>
+  trace?: Record<string, unknown> | null
+}
+
+/**
+ * A packet of an observed stream; ``value`` as ``graphrt run`` prints it.
+ */
+export interface SentPacket {
+  stream: string
+  ts: number | string
+  value: unknown
+}
+
+/**
+ * ``GET /v1/calculators``, as ``graphrt calculators --format json`` prints it.
+ */
+export interface Calculators {
+  calculators: CalculatorEntry[]
+  subgraphs: string[]
+}
+
+/**
+ * A calculator or subgraph of the list.
+ */
+export interface CalculatorEntry {
+  name: string
+  summary: string
+}
+
+/**
+ * ``GET /v1/calculators/{name}``: its ports, options, and a node to paste.
+ *
+ * Attributes:
+ *     ports: None if they depend on the node.
+ */
+export interface CalculatorView {
+  name: string
+  summary: string
+  doc: string
+  place: string
+  ports: PortOfCalculator[] | null
+  options: OptionsOfCalculator[]
+  timestamp_offset: number | null
+  process_timestamp_bounds: boolean
+  input_stream_handler: string
+  snippet: string
+}
+
+/**
+ * A declared port of a calculator.
+ */
+export interface PortOfCalculator {
+  field: string
+  tag: string
+  index: number
+  name: string
+  type: string
+  is_optional: boolean
+  is_multiple: boolean
+  doc: string
+}
+
+/**
+ * A type of options: its fields as ``graphrt calculators NAME --format json`` has them.
+ */
+export interface OptionsOfCalculator {
+  message_type: string
+  fields: Record<string, unknown>[]
+}
+
 /** The data of events by the name in their `event:` line. */
 export interface LiveEvents {
   hello: Hello
+  hour: Hour
   servables: Servables
   graph: GraphCounts
   engine: EngineNow

@@ -5,7 +5,7 @@ import type { Route } from "./shell/route.svelte"
 export interface View {
   id: string
   title: string
-  load: () => Promise<{ default: Component<{ route: Route }> }>
+  load: () => Promise<{ default: Component<{ route: Route }> | Component<Record<string, never>> }>
   /** Shown only where the server lets clients check and try graphs. */
   needsEdit?: boolean
 }

@@ -75,9 +75,37 @@ function written(folders, fail) {
     if (!licence)
       fail(`${name}: its licence ${about.license} is not on the list of tools/notices.js`)
     const found = readdirSync(folder).find((entry) => LICENSE_FILE.test(entry))
-    if (!found) fail(`${name}: no text of its licence in ${relative(process.cwd(), folder)}`)
-    const text = readFileSync(join(folder, found ?? ""), "utf8")
+    const text = found ? readFileSync(join(folder, found), "utf8") : standardText(about)
+    if (!text) fail(`${name}: no text of its licence in ${relative(process.cwd(), folder)}`)
     parts.push(`${"-".repeat(80)}\n${name} ${about.version} (${licence})\n\n${text.trim()}\n`)
   }
   return parts.join("\n").replace(/\r\n?/g, "\n")
+}
+
+/**
+ * The text of the MIT licence for a package that names it and its author, and has no file of it.
+ *
+ * @param {{ license: string, author?: string | { name: string } }} about
+ */
+function standardText({ license, author }) {
+  const holder = typeof author === "object" ? author.name : author
+  if (license !== "MIT" || !holder) return ""
+  return `MIT License
+
+Copyright (c) ${holder.replace(/ *<.*>/, "")}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+associated documentation files (the "Software"), to deal in the Software without restriction,
+including without limitation the rights to use, copy, modify, merge, publish, distribute,
+sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial
+portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
+NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES
+OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN
+CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`
 }

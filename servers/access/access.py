@@ -28,10 +28,13 @@ HEALTH_ROUTES: Final = (
 #: page asks for a key before it reads the document.
 DOCS_ROUTES: Final = ("/docs", "/docs/viewer.js", "/docs/viewer.css")
 
-_OPEN_PATHS: Final = frozenset(
-    route for route in (*HEALTH_ROUTES, *DOCS_ROUTES) if not route.endswith("*")
-)
-_OPEN_GROUPS: Final = tuple(route for route in HEALTH_ROUTES if route.endswith("*"))
+#: The files of the page: the same on every server too. Everything that they show needs a key.
+PAGE_ROUTES: Final = ("/", "/page/*")
+
+_OPEN_ROUTES: Final = (*HEALTH_ROUTES, *DOCS_ROUTES, *PAGE_ROUTES)
+
+_OPEN_PATHS: Final = frozenset(route for route in _OPEN_ROUTES if not route.endswith("*"))
+_OPEN_GROUPS: Final = tuple(route for route in _OPEN_ROUTES if route.endswith("*"))
 
 #: Headers, and gRPC's metadata, that carry keys; in lower case.
 KEY_HEADERS: Final = ("authorization", "x-api-key")
@@ -46,8 +49,8 @@ class Access:
     Attributes:
         keys: the valid keys; None: no key is needed.
         open_routes: paths as clients send them, and gRPC's ``/service/method``, that need no key,
-            in addition to `HEALTH_ROUTES` and `DOCS_ROUTES`. A path that ends in ``*`` matches all
-            that begin so.
+            in addition to `HEALTH_ROUTES`, `DOCS_ROUTES` and `PAGE_ROUTES`. A path that ends in
+            ``*`` matches all that begin so.
         allows_control: clients may load and unload graphs and models.
     """
 

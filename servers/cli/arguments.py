@@ -37,6 +37,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_chat(commands)
     _add_bench(commands)
     _add_doctor(commands)
+    _add_config_schema(commands)
+    _add_language_server(commands)
     _add_completion(commands)
     parser.commands = commands.choices
     return parser
@@ -112,10 +114,27 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
         "--expand", action="store_true", help="replace subgraphs by their nodes, each in its frame"
     )
     folding.add_argument(
+        "--open",
+        metavar="NODE,NODE/NODE",
+        help="replace only the subgraphs of these nodes; inside a subgraph, a node is NAME/NAME",
+    )
+    folding.add_argument(
         "--fold",
         dest="expand",
         action="store_false",
         help="show subgraphs as single nodes, as written (the default)",
+    )
+    command.add_argument(
+        "--direction",
+        choices=["right", "down"],
+        default="right",
+        help="of the streams in an SVG drawing",
+    )
+    command.add_argument(
+        "--theme",
+        choices=["auto", "light", "dark"],
+        default="auto",
+        help="colors of an SVG drawing; auto follows the reader's settings",
     )
     _add_sources(command)
 
@@ -485,6 +504,28 @@ def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     command.add_argument("--json", action="store_true", help="print JSON")
     _add_sources(command, subgraphs=False)
+
+
+def _add_config_schema(commands: argparse._SubParsersAction[Parser]) -> None:
+    _add(
+        commands,
+        "config-schema",
+        "print the JSON Schema of config.json",
+        "Editors complete and check a config.json with it: `graphrt config-schema > schema.json`,\n"
+        'and `"$schema": "./schema.json"` in the config.',
+    )
+
+
+def _add_language_server(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "language-server",
+        "serve editors of graph files, by the Language Server Protocol",
+        "Speaks on standard input and output; editors start it.\n"
+        "Needs pip install 'graphrt[editor]'.",
+    )
+    command.add_argument("--stdio", action="store_true", help="the only way, so without effect")
+    _add_sources(command)
 
 
 def _add_completion(commands: argparse._SubParsersAction[Parser]) -> None:

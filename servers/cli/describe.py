@@ -13,6 +13,7 @@ from servers.cli.messages import CommandFailed, print_error, print_warning
 from servers.drawing.description import GraphDescription, describe_graph
 from servers.drawing.diagram import make_diagram
 from servers.drawing.dot import to_dot
+from servers.drawing.layout import draw
 from servers.drawing.mermaid import to_mermaid
 from servers.drawing.plain_text import to_text
 from servers.drawing.svg import to_svg
@@ -31,7 +32,7 @@ def execute(args: argparse.Namespace) -> int:
         except ValidationError as error:
             problems = tuple(str(finding) for finding in error.findings)
         description = describe_graph(
-            source.config, source.registry, plan, expand=args.expand, problems=problems
+            source.config, source.registry, plan, expand=_opened(args), problems=problems
         )
     except GraphError as error:
         raise CommandFailed(located(args.graph, error)) from error
@@ -44,6 +45,14 @@ def execute(args: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
+def _opened(args: argparse.Namespace) -> bool | list[tuple[str, ...]]:
+    """Return the subgraphs to expand: all, none, or paths of names, each with those around it."""
+    if args.open is None:
+        return bool(args.expand)
+    paths = [tuple(each.split("/")) for each in args.open.split(",")]
+    return [path[:depth] for path in paths for depth in range(1, len(path) + 1)]
+
+
 def _written(graph: GraphDescription, args: argparse.Namespace) -> str:
     name = Path(args.graph).name
     match args.format:
@@ -54,6 +63,7 @@ def _written(graph: GraphDescription, args: argparse.Namespace) -> str:
         case "dot":
             return to_dot(make_diagram(graph, name))
         case "svg":
-            return to_svg(make_diagram(graph, name))
+            drawing = draw(graph, name, direction=args.direction, has_feet=False)
+            return to_svg(drawing, theme=args.theme)
         case _:
             return to_text(graph, name)

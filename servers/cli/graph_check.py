@@ -19,9 +19,12 @@ from graph_runtime import (
 )
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
+from graph_runtime.language.graph_config import MAX_BYTES
 from graph_runtime.plan.plan import GraphWarning
 from graph_runtime.plan.resources import check_resources
+from graph_runtime.regular_file import read_regular_file
 from servers.contract.finding import Finding
+from servers.serving.finding_place import with_word
 from servers.serving.graph_source import GraphSource, answer_problems
 
 _log: Final = logging.getLogger(__name__)
@@ -30,6 +33,7 @@ _log: Final = logging.getLogger(__name__)
 def check_graph(path: str, registry: Registry) -> tuple[list[Finding], str]:
     """Return the findings, and a summary such as ``3 nodes``. Without errors, the graph can run.
 
+    A finding about a value of a node stands at that value.
     Options of nodes that name files, such as ``models_path``, are relative to the file's directory.
     """
     check = GraphCheck(path, registry)
@@ -38,14 +42,17 @@ def check_graph(path: str, registry: Registry) -> tuple[list[Finding], str]:
         check.add_resources(settings)
         for problem in answer_problems(check.plan):
             check.add("error", problem)
-    return check.findings, check.content
+    return check.placed_findings(), check.content
 
 
 class GraphCheck:
     """One graph file and its findings. ``plan`` is None if there are errors."""
 
-    def __init__(self, path: str, registry: Registry) -> None:
+    def __init__(self, path: str, registry: Registry, draft: str | None = None) -> None:
+        """``draft``: the text of the file as an editor has it."""
         self.path = path
+        self._draft = draft
+        self.source: GraphSource | None = None
         self.findings: list[Finding] = []
         self.plan: ValidatedGraph | None = None
         self.content = ""
@@ -58,7 +65,9 @@ class GraphCheck:
     def _run(self, registry: Registry) -> None:
         errors: list[GraphSyntaxError] = []
         try:
-            self.source = GraphSource(self.path, registry, errors=errors)
+            source = self.source = GraphSource(
+                self.path, registry, draft=self._draft, errors=errors
+            )
         except GraphSyntaxError as error:
             self.findings += [self._of_syntax(each) for each in (*errors, error, *error.others)]
             return
@@ -68,15 +77,15 @@ class GraphCheck:
             return
         self.findings += [self._of_syntax(each) for each in errors]
         try:
-            self.source.queue_size()
+            source.queue_size()
         except GraphSyntaxError as error:
             errors.append(error)
             self.findings.append(self._of_syntax(error))
-        self._places = self.source.node_places() or []
+        self._places = source.node_places() or []
         # The node's options are unknown, so other findings about it could be wrong.
         spoilt = {self._node_at(error.line, error.column) for error in errors}
         try:
-            plan = self.source.validate()
+            plan = source.validate()
         except ValidationError as error:
             for each in error.findings:
                 finding = self._of_validation(each)
@@ -95,6 +104,7 @@ class GraphCheck:
     def add_resources(self, settings: ResourceSettings) -> frozenset[str]:
         """Check the files of the nodes' resources. Return the side packets that they supply."""
         assert self.plan is not None
+        assert self.source is not None
         try:
             checked = check_resources(self.plan, settings, self.source.registry)
         except Exception as error:
@@ -111,12 +121,13 @@ class GraphCheck:
         if not node and text.startswith('node "'):
             node, _, text = text.removeprefix('node "').partition('": ')
         line, column = None, None
-        for place, config in zip(self._places, self.source.config.node, strict=False):
+        nodes = self.source.config.node if self.source is not None else ()
+        for place, config in zip(self._places, nodes, strict=False):
             if node and node == (config.name or config.calculator):
                 line, column = place
                 break
         else:
-            line, column = self.source.place_in(text) or (None, None)
+            line, column = self._place_in(text)
         self.findings.append(Finding(self.path, severity, text, line, column, node or None, hint))
 
     def add_failure(self, error: Exception) -> None:
@@ -134,6 +145,20 @@ class GraphCheck:
             )
         )
 
+    def placed_findings(self) -> list[Finding]:
+        """Return the findings, each at the word of the text that it is about."""
+        text = self._draft
+        if text is None:
+            try:
+                text = read_regular_file(self.path, MAX_BYTES).decode()
+            except (OSError, UnicodeDecodeError):
+                return self.findings
+        return [with_word(each, text) if each.file == self.path else each for each in self.findings]
+
+    def _place_in(self, message: str) -> tuple[int | None, int | None]:
+        place = self.source.place_in(message) if self.source is not None else None
+        return place or (None, None)
+
     def _node_at(self, line: int | None, column: int | None) -> int:
         return bisect_right(self._places, (line or 0, column or 0)) - 1
 
@@ -149,12 +174,12 @@ class GraphCheck:
         )
 
     def _of_warning(self, warning: GraphWarning) -> Finding:
-        place = None
+        place: tuple[int | None, int | None] = (None, None)
         if warning.origin is None:
-            place = self.source.place_in(warning.message)
+            place = self._place_in(warning.message)
         elif warning.origin < len(self._places):
             place = self._places[warning.origin]
-        line, column = place or (None, None)
+        line, column = place
         return Finding(
             self.path,
             "warning",
@@ -167,7 +192,8 @@ class GraphCheck:
 
     def _of_validation(self, error: GraphError) -> Finding:
         text, place, node = str(error), None, None
-        for each, config in zip(self._places, self.source.config.node, strict=False):
+        nodes = self.source.config.node if self.source is not None else ()
+        for each, config in zip(self._places, nodes, strict=False):
             prefix = f"{self.path}:{each[0]}:{each[1]}: "
             if text.startswith(prefix):
                 text, place = text.removeprefix(prefix), each
@@ -175,7 +201,7 @@ class GraphCheck:
                 break
         message, _, hint = text.partition("\nhint: ")
         cause = error.__cause__ if place is not None else error
-        line, column = place or self.source.place_in(message) or (None, None)
+        line, column = place or self._place_in(message)
         return Finding(
             self.path,
             "error",

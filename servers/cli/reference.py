@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from calculators.settings.declaration import Option, by_group
-from servers.config.schema import CONFIG_KEYS, GRAPH_KEYS, MODEL_KEYS
+from servers.cli.config_schema import key_texts
 from servers.options.index_options import index_options
 from servers.options.other_flags import WITHOUT_EFFECT
 from servers.options.server_options import declared_options
@@ -61,15 +61,10 @@ def index_reference() -> str:
 
 
 def _config_keys() -> list[str]:
-    """Return the sections about config.json. A key that is also a flag has the flag's text."""
-    words = {option.config_key: option.text for option in declared_options()}
+    """Return the sections about config.json."""
     parts: list[str] = []
-    for title, keys in (
-        ("Keys of config.json", CONFIG_KEYS),
-        ("Keys of a graph, and of a model", GRAPH_KEYS),
-        ("Further keys of a model", MODEL_KEYS),
-    ):
-        rows = [f"| `{name}` | {_cell(key.text or words[name])} |\n" for name, key in keys.items()]
+    for title, texts in key_texts().items():
+        rows = [f"| `{name}` | {_cell(text)} |\n" for name, text in texts.items()]
         parts.append(f"## {title}\n\n| key | meaning |\n|---|---|\n{''.join(rows)}")
     return parts
 

@@ -81,6 +81,7 @@ def execute(args: argparse.Namespace) -> int:
         registry=make_registry(args, has_files=False),
         python_path=found.python_path,
         calculators=tuple(map(author_file, files)),
+        calculator_modules=tuple(each for each in args.calculators if not is_author_file(each)),
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),

@@ -39,7 +39,7 @@ def check_served_graph(
             _check_serving(check, entry, models)
         except Exception as error:
             check.add_failure(error)
-    return check.findings
+    return check.placed_findings()
 
 
 def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, ModelEntry]) -> None:

@@ -1,19 +1,45 @@
-"""Building blocks of a JSON schema: each check takes one value and reports every error in it."""
+"""Building blocks of a schema: each checks one value, and is a JSON Schema.
+
+A value passes `Check.check` without a report exactly if it is valid by `Check.json_schema`, with
+two differences that JSON Schema cannot express: numbers such as ``1.0`` are no whole numbers here,
+and strings that have a form of their own (`Reads`) are read.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 from servers.config.json_text import member
 
 #: Takes the path of an error, the message, and a hint or None.
 Report = Callable[[str, str, str | None], None]
 
-#: Takes a value and its path.
-Check = Callable[[Any, str, Report], None]
+Schema = dict[str, Any]
+
+_NAMES: Final = {
+    bool: "boolean",
+    dict: "object",
+    float: "number",
+    int: "integer",
+    list: "array",
+    str: "string",
+}
+#: Seconds of a year.
+_MOST: Final = 366 * 24 * 3600
+
+
+class Check(Protocol):
+    """One building block."""
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        """Report every error in a value that stands at ``path``."""
+
+    def json_schema(self) -> Schema:
+        """Return the same as a JSON Schema."""
 
 
 def shown(value: Any) -> str:
@@ -22,161 +48,254 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def of_type(expected: str, *types: type) -> Check:
-    """Accept values of these types; ``expected`` names them in the message."""
+@dataclass(frozen=True, slots=True)
+class OfType:
+    """Values of these types; ``expected`` names them in the message."""
 
-    def check(value: Any, path: str, report: Report) -> None:
+    expected: str
+    types: tuple[type, ...]
+
+    def check(self, value: Any, path: str, report: Report) -> None:
         # bool is an int in Python, but not in JSON.
-        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            report(path, f"{expected} is needed, not {shown(value)}", None)
+        is_odd = isinstance(value, bool) and bool not in self.types
+        if not isinstance(value, self.types) or is_odd:
+            report(path, f"{self.expected} is needed, not {shown(value)}", None)
 
-    return check
-
-
-text = of_type("a string", str)
-boolean = of_type("true or false", bool)
-anything: Check = lambda value, path, report: None  # noqa: E731
+    def json_schema(self) -> Schema:
+        return {"type": _type_names(self.types)}
 
 
-def nonempty_text(value: Any, path: str, report: Report) -> None:
-    """Accept strings that are not empty."""
-    if not isinstance(value, str) or not value:
-        report(path, f"a string that is not empty is needed, not {shown(value)}", None)
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """All values."""
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        """Report nothing."""
+
+    def json_schema(self) -> Schema:
+        return {}
 
 
-def integer(at_least: int, at_most: int | None = None) -> Check:
-    """Accept whole numbers within these bounds, both included."""
-    span = f"from {at_least} on" if at_most is None else f"from {at_least} to {at_most}"
+@dataclass(frozen=True, slots=True)
+class NonemptyText:
+    """Strings that are not empty."""
 
-    def check(value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Report) -> None:
+        if not isinstance(value, str) or not value:
+            report(path, f"a string that is not empty is needed, not {shown(value)}", None)
+
+    def json_schema(self) -> Schema:
+        return {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """Whole numbers within these bounds, both included."""
+
+    at_least: int
+    at_most: int | None = None
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        low, high = self.at_least, self.at_most
         is_number = isinstance(value, int) and not isinstance(value, bool)
-        if not is_number or value < at_least or (at_most is not None and value > at_most):
+        if not is_number or value < low or (high is not None and value > high):
+            span = f"from {low} on" if high is None else f"from {low} to {high}"
             report(path, f"a whole number {span} is needed, not {shown(value)}", None)
 
-    return check
+    def json_schema(self) -> Schema:
+        made: Schema = {"type": "integer", "minimum": self.at_least}
+        return made if self.at_most is None else {**made, "maximum": self.at_most}
 
 
-def number(at_least: float) -> Check:
-    """Accept numbers, whole or not, up to the seconds of a year."""
-    at_most = 366 * 24 * 3600
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Numbers, whole or not, up to the seconds of a year."""
 
-    def check(value: Any, path: str, report: Report) -> None:
+    at_least: float
+
+    def check(self, value: Any, path: str, report: Report) -> None:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not at_least <= value <= at_most:
+        if not is_number or not self.at_least <= value <= _MOST:
             report(
-                path, f"a number from {at_least:g} to {at_most} is needed, not {shown(value)}", None
+                path,
+                f"a number from {self.at_least:g} to {_MOST} is needed, not {shown(value)}",
+                None,
             )
 
-    return check
+    def json_schema(self) -> Schema:
+        return {"type": "number", "minimum": self.at_least, "maximum": _MOST}
 
 
-def word(*words: str) -> Check:
-    """Accept one of these strings."""
-    choice = " or ".join(json.dumps(each) for each in words)
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of these strings."""
 
-    def check(value: Any, path: str, report: Report) -> None:
-        if value not in words:
-            near = difflib.get_close_matches(str(value)[:100].lower(), words, n=1)
+    words: tuple[str, ...]
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        if value not in self.words:
+            choice = " or ".join(json.dumps(each) for each in self.words)
+            near = difflib.get_close_matches(str(value)[:100].lower(), self.words, n=1)
             hint = f'did you mean "{near[0]}"?' if near else None
             report(path, f"{choice} is needed, not {shown(value)}", hint)
 
-    return check
+    def json_schema(self) -> Schema:
+        return {"enum": list(self.words)}
 
 
-def list_of(item: Check) -> Check:
-    """Accept arrays whose items pass ``item``."""
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Arrays of at least so many items, all of which pass ``item``."""
 
-    def check(value: Any, path: str, report: Report) -> None:
+    item: Check
+    at_least: int = 0
+
+    def check(self, value: Any, path: str, report: Report) -> None:
         if not isinstance(value, list):
             report(path, f"a list is needed, not {shown(value)}", None)
             return
         for index, each in enumerate(value):
-            item(each, f"{path}[{index}]", report)
-
-    return check
-
-
-def at_least_one(item: Check) -> Check:
-    """Accept arrays of one item or more."""
-    check_list = list_of(item)
-
-    def check(value: Any, path: str, report: Report) -> None:
-        check_list(value, path, report)
-        if value == []:
+            self.item.check(each, f"{path}[{index}]", report)
+        if len(value) < self.at_least:
             report(path, "the list is empty", None)
 
-    return check
+    def json_schema(self) -> Schema:
+        made: Schema = {"type": "array", "items": self.item.json_schema()}
+        return {**made, "minItems": self.at_least} if self.at_least else made
 
 
-def reads(parse: Callable[[Any], object], expected: str, *types: type) -> Check:
-    """Accept values of these types that ``parse`` accepts, and "", which stands for no value.
+@dataclass(frozen=True, slots=True)
+class DifferentWords:
+    """Arrays of these strings, each once; ``refusal`` makes the message for others."""
+
+    words: tuple[str, ...]
+    refusal: Callable[[list[str]], str]
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        ListOf(text).check(value, path, report)
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            refusal = self.refusal(value)
+            if refusal:
+                report(path, refusal, None)
+
+    def json_schema(self) -> Schema:
+        return {"type": "array", "items": {"enum": list(self.words)}, "uniqueItems": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Values of these types that ``parse`` accepts, and "", which stands for no value.
 
     ``parse`` raises `ValueError` whose text says what would be right.
     """
-    check_type = of_type(expected, *types)
 
-    def check(value: Any, path: str, report: Report) -> None:
-        if not isinstance(value, types) or isinstance(value, bool):
-            check_type(value, path, report)
+    parse: Callable[[Any], object]
+    expected: str
+    types: tuple[type, ...]
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        if not isinstance(value, self.types) or isinstance(value, bool):
+            report(path, f"{self.expected} is needed, not {shown(value)}", None)
         elif value != "":
             try:
-                parse(value)
+                self.parse(value)
             except ValueError as error:
                 report(path, f"{shown(value)} is not understood: {error}", None)
 
-    return check
+    def json_schema(self) -> Schema:
+        return {"type": _type_names(self.types)}
 
 
-def map_of(item: Check, *, required: tuple[str, ...] = ()) -> Check:
-    """Accept objects with any keys besides the required ones."""
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """Objects with any keys besides the required ones."""
 
-    def check(value: Any, path: str, report: Report) -> None:
+    item: Check
+    required: tuple[str, ...] = ()
+
+    def check(self, value: Any, path: str, report: Report) -> None:
         if not isinstance(value, dict):
             report(path, f"an object is needed, not {shown(value)}", None)
             return
         for key, each in value.items():
-            item(each, member(path, key), report)
-        _check_required(value, required, path, report)
+            self.item.check(each, member(path, key), report)
+        _check_required(value, self.required, path, report)
 
-    return check
-
-
-def either(first: Check, kind: type, second: Check) -> Check:
-    """Apply ``first`` to values of this kind, ``second`` to all others."""
-
-    def check(value: Any, path: str, report: Report) -> None:
-        (first if isinstance(value, kind) else second)(value, path, report)
-
-    return check
+    def json_schema(self) -> Schema:
+        made: Schema = {"type": "object", "additionalProperties": self.item.json_schema()}
+        return {**made, "required": list(self.required)} if self.required else made
 
 
-def object_of(fields: Mapping[str, Check], *, required: tuple[str, ...] = ()) -> Check:
-    """Accept objects with these keys and no others."""
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Values of one kind that pass ``first``, and values of others that pass ``second``."""
 
-    def check(value: Any, path: str, report: Report) -> None:
+    first: Check
+    kind: type
+    second: Check
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        (self.first if isinstance(value, self.kind) else self.second).check(value, path, report)
+
+    def json_schema(self) -> Schema:
+        is_first = {"type": _NAMES[self.kind]}
+        return {
+            "if": is_first,
+            "then": self.first.json_schema(),
+            "else": self.second.json_schema(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOf:
+    """Objects with these keys and no others."""
+
+    fields: Mapping[str, Check]
+    required: tuple[str, ...] = ()
+
+    def check(self, value: Any, path: str, report: Report) -> None:
         if not isinstance(value, dict):
             report(path, f"an object is needed, not {shown(value)}", None)
             return
         for key, each in value.items():
-            if key in fields:
-                fields[key](each, member(path, key), report)
+            if key in self.fields:
+                self.fields[key].check(each, member(path, key), report)
             else:
-                report(member(path, key), "unknown key", _near(key, fields))
-        _check_required(value, required, path, report)
+                report(member(path, key), "unknown key", _near(key, self.fields))
+        _check_required(value, self.required, path, report)
 
-    return check
+    def json_schema(self) -> Schema:
+        properties = {name: check.json_schema() for name, check in self.fields.items()}
+        made: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        return {**made, "required": list(self.required)} if self.required else made
 
 
-def one_of(fields: Mapping[str, Check]) -> Check:
-    """Accept objects with exactly one of these keys."""
-    check_object = object_of(fields)
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Objects with exactly one of these keys."""
 
-    def check(value: Any, path: str, report: Report) -> None:
-        check_object(value, path, report)
+    fields: Mapping[str, Check]
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        ObjectOf(self.fields).check(value, path, report)
         if isinstance(value, dict) and len(value) != 1:
-            report(path, f"exactly one key is needed: {', '.join(fields)}", None)
+            report(path, f"exactly one key is needed: {', '.join(self.fields)}", None)
 
-    return check
+    def json_schema(self) -> Schema:
+        made = ObjectOf(self.fields).json_schema()
+        return {**made, "minProperties": 1, "maxProperties": 1}
+
+
+text: Final = OfType("a string", (str,))
+nonempty_text: Final = NonemptyText()
+boolean: Final = OfType("true or false", (bool,))
+anything: Final = Anything()
+
+
+def _type_names(types: tuple[type, ...]) -> str | list[str]:
+    # Every integer is a number in JSON Schema.
+    names = [_NAMES[each] for each in types if not (each is int and float in types)]
+    return names[0] if len(names) == 1 else names
 
 
 def _check_required(

@@ -107,7 +107,7 @@ def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
     def report(where: str, message: str, hint: str | None) -> None:
         findings.append(Finding(str(directory), "error", f"{where}: {message}", hint=hint))
 
-    schema.MODEL_CONFIG(config, "", report)
+    schema.MODEL_CONFIG.check(config, "", report)
     if findings:
         raise ConfigError(findings)
     return model_entry_of(config, directory)
@@ -154,7 +154,7 @@ class _Reading:
         def report(where: str, message: str, hint: str | None) -> None:
             self.add("error", document, where, message, hint)
 
-        check(value, "", report)
+        check.check(value, "", report)
         for where, place in document.repeated.items():
             self.findings.append(
                 Finding(

@@ -12,6 +12,8 @@ class Finding:
 
     Attributes:
         line, column: counted from 1; None if they are not known.
+        end_line, end_column: the place after the word that is meant; None if it is not known.
+        field: the field of a graph's text whose value is meant, such as ``node.input_stream``.
         node: the node's name, or its calculator if it has none.
     """
 
@@ -22,6 +24,9 @@ class Finding:
     column: int | None = None
     node: str | None = None
     hint: str | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    field: str | None = None
 
     def to_text(self) -> str:
         """Return ``file:line:column: error: node "x": message``, with the hint on its own line."""

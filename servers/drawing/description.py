@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from graph_runtime import GraphConfigError, Registry, SubgraphContext, ValidatedGraph, graph_to_text
+from graph_runtime import (
+    GraphConfigError,
+    Registry,
+    SubgraphContext,
+    ValidatedGraph,
+    graph_to_text,
+)
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.language.names import canonical_names
 from graph_runtime.language.tag_map import TagMap, parse_tag_index
-from graph_runtime.plan.subgraph import expand_subgraphs
+from graph_runtime.plan.subgraph import Subgraph, expand_subgraphs
+from servers.drawing.drawing import Family
+from servers.drawing.family import family_of
 
 NodeKind = Literal["calculator", "source", "subgraph", "unknown"]
 
-_MAX_DEPTH = 100
+#: Before the calculator of a subgraph node that stays closed; no name of a calculator has it.
+_CLOSED = "\0"
+
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -37,12 +48,14 @@ class Port:
 class Node:
     """One node. ``group`` has the names of the subgraph nodes around it, the outermost first.
 
-    ``prefix`` is the prefix of the names of streams inside that group.
+    ``prefix`` is the prefix of the names of streams inside that group. ``members`` are the names in
+    the running graph: its own, and for a subgraph those of its nodes, if the graph is valid.
     """
 
     name: str
     calculator: str
     kind: NodeKind
+    family: Family
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     input_side_packets: tuple[Port, ...]
@@ -53,6 +66,12 @@ class Node:
     executor: str = ""
     max_in_flight: int = 1
     options: str = ""
+    members: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """The name in the graph whose subgraphs are expanded."""
+        return self.prefix + self.name
 
 
 @dataclass(frozen=True)
@@ -116,32 +135,38 @@ def describe_graph(
     registry: Registry,
     plan: ValidatedGraph | None,
     *,
-    expand: bool = False,
+    expand: bool | Collection[Path] = False,
     problems: Iterable[str] = (),
 ) -> GraphDescription:
     """Describe a ``CalculatorGraphConfig``, as it is written or with its subgraphs expanded.
 
-    ``plan`` is None for a graph that does not validate; its ``problems`` are kept.
+    Args:
+        config: the graph as it is written.
+        registry: its calculators and subgraphs.
+        plan: None for a graph that does not validate; its ``problems`` are kept.
+        expand: true for all subgraphs, or those whose nodes have these paths of names. One inside
+            another one is expanded only if the other one is.
+        problems: the reasons why the graph cannot run.
 
     Raises:
-        GraphConfigError: ``expand``, and a subgraph cannot be expanded.
+        GraphConfigError: a subgraph cannot be expanded.
     """
-    groups: dict[str, tuple[tuple[str, ...], str]] = {}
+    groups: dict[str, tuple[Path, str]] = {}
     shown = config
-    if expand:
-        shown = plan.config if plan is not None else expand_subgraphs(config, registry).config
-        groups = _find_groups(config, registry)
+    if expand is not False:
+        opened = None if expand is True else frozenset(expand)
+        shown, groups = _expanded(config, registry, opened)
     types, side_types = _types(plan)
     names = canonical_names(shown.node)
     loops = _loops(plan)
     nodes = tuple(
-        _node(node, name, registry, shown.package, groups, types, side_types, loops)
+        _node(node, name, registry, plan, shown.package, groups, types, side_types, loops)
         for node, name in zip(shown.node, names, strict=True)
     )
     inputs = _ports(shown.input_stream, types)
     return GraphDescription(
         type=config.type,
-        is_expanded=expand,
+        is_expanded=expand is True or bool(groups),
         inputs=inputs,
         outputs=_ports(shown.output_stream, types),
         nodes=nodes,
@@ -162,6 +187,7 @@ def _node(
     node: Any,
     name: str,
     registry: Registry,
+    plan: ValidatedGraph | None,
     package: str,
     groups: Mapping[str, tuple[tuple[str, ...], str]],
     types: Mapping[str, str],
@@ -180,10 +206,12 @@ def _node(
     if node.HasField("options"):
         options.options.CopyFrom(node.options)
     options.node_options.extend(node.node_options)
+    kind = _kind(node, registry, package)
     return Node(
         name=name[len(prefix) :],
         calculator=node.calculator,
-        kind=_kind(node, registry, package),
+        kind=kind,
+        family=_family(node, kind, registry, package),
         inputs=inputs,
         outputs=outputs,
         input_side_packets=_ports(node.input_side_packet, side_types),
@@ -196,7 +224,23 @@ def _node(
         executor=node.executor,
         max_in_flight=node.max_in_flight or 1,
         options=graph_to_text(options).strip(),
+        members=_members(name, plan) if kind == "subgraph" else (name,),
     )
+
+
+def _family(node: Any, kind: NodeKind, registry: Registry, package: str) -> Family:
+    if kind == "subgraph":
+        return "subgraph"
+    if not node.input_stream and not node.output_stream:
+        return "session"
+    calculator = registry.find_calculator(node.calculator, package)
+    return family_of(calculator) if calculator is not None else "own"
+
+
+def _members(name: str, plan: ValidatedGraph | None) -> tuple[str, ...]:
+    """Return the names of the nodes that a subgraph node becomes in the running graph."""
+    prefix = _prefix(name)
+    return tuple(node.name for node in plan.nodes if node.name.startswith(prefix)) if plan else ()
 
 
 def _kind(node: Any, registry: Registry, package: str) -> NodeKind:
@@ -318,23 +362,64 @@ def _executors(config: Any, plan: ValidatedGraph | None) -> tuple[ExecutorEntry,
 # Groups -------------------------------------------------------------------------------------------
 
 
-def _find_groups(config: Any, registry: Registry) -> dict[str, tuple[tuple[str, ...], str]]:
-    """Return path and type of subgraph nodes by the prefix of the names inside.
+def _expanded(
+    config: Any, registry: Registry, opened: frozenset[Path] | None
+) -> tuple[Any, dict[str, tuple[Path, str]]]:
+    """Expand subgraphs, or those with these paths.
 
-    The graph has been expanded before, so no subgraph contains itself.
+    Return the config, and path and type of each expanded node by the prefix of the names inside.
     """
-    found: dict[str, tuple[tuple[str, ...], str]] = {}
-    waiting: list[tuple[Any, str, tuple[str, ...]]] = [(config, "", ())]
-    while waiting:
-        graph, prefix, path = waiting.pop()
-        for node, name in zip(graph.node, canonical_names(graph.node), strict=True):
-            subgraph = registry.find_subgraph(node.calculator, config.package)
-            if subgraph is not None and len(path) < _MAX_DEPTH:
-                inner_prefix = _prefix(prefix + name)
-                inner_path = (*path, name)
-                found[inner_prefix] = (inner_path, node.calculator)
-                waiting.append((subgraph.make(SubgraphContext(node)), inner_prefix, inner_path))
-    return found
+    source = _Opened(registry, opened)
+    start = type(config)()
+    start.CopyFrom(config)
+    source.close(start, ())
+    found = expand_subgraphs(start, source).config
+    for node in found.node:
+        node.calculator = node.calculator.removeprefix(_CLOSED)
+    return found, source.groups
+
+
+class _Opened:
+    """The subgraphs of a registry as expansion asks for them; it notes those it has made."""
+
+    def __init__(self, registry: Registry, opened: frozenset[Path] | None) -> None:
+        self._registry = registry
+        self._opened = opened
+        self._paths: dict[str, Path] = {}
+        self._package = ""
+        self.groups: dict[str, tuple[Path, str]] = {}
+
+    def find_subgraph(self, name: str, package: str = "") -> Subgraph | None:
+        found = self._registry.find_subgraph(name, package)
+        if found is None:
+            return None
+        return Subgraph(found.name, self._maker(found.make), found.is_fixed, found.doc)
+
+    def _maker(self, make: Callable[[SubgraphContext], Any]) -> Callable[[SubgraphContext], Any]:
+        def noted(context: SubgraphContext) -> Any:
+            inner = make(context)
+            name = context.node.name
+            path = self._paths[name]
+            self.groups[_prefix(name)] = (path, context.node.calculator)
+            self.close(inner, path, _prefix(name))
+            return inner
+
+        return noted
+
+    def close(self, graph: Any, path: Path, prefix: str = "") -> None:
+        """Name the subgraph nodes of a graph, and hide those that stay closed from expansion."""
+        if not path:
+            self._package = graph.package
+        names = canonical_names(graph.node)
+        for node, name in zip(graph.node, names, strict=True):
+            if self._registry.find_subgraph(node.calculator, self._package) is None:
+                continue
+            if self._opened is not None and (*path, name) not in self._opened:
+                node.calculator = _CLOSED + node.calculator
+            self._paths[prefix + name] = (*path, name)
+        # With names of their own, nodes keep them when others are replaced.
+        for node, name in zip(graph.node, names, strict=True):
+            node.name = name
 
 
 def _prefix(name: str) -> str:

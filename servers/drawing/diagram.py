@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from servers.drawing.description import GraphDescription, Node, Port
-
-BoxKind = Literal["input", "output", "side_input", "calculator", "source", "subgraph", "unknown"]
+from servers.drawing.drawing import Family, NodeKind
 
 
 @dataclass(frozen=True)
@@ -19,6 +17,8 @@ class Socket:
         label: the port's tag.
         name: the stream's name.
         shown: the stream's name without the prefix of the subgraph.
+        section: of the ports of a side: 0 for the loop of the node itself, which goes over the top,
+            1 for streams, 2 for other loops, 3 for side packets.
     """
 
     label: str
@@ -27,6 +27,7 @@ class Socket:
     is_side_packet: bool = False
     is_back_edge: bool = False
     shown: str = ""
+    section: int = 1
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,13 @@ class Box:
     """A node, or a graph's input or output. ``key`` is unique; ``group`` as in the description."""
 
     key: str
-    kind: BoxKind
+    kind: NodeKind
     title: str
     subtitle: str = ""
     tops: tuple[Socket, ...] = ()
     bottoms: tuple[Socket, ...] = ()
     group: tuple[str, ...] = ()
+    family: Family = "own"
 
 
 @dataclass(frozen=True)
@@ -90,34 +92,40 @@ def make_diagram(graph: GraphDescription, title: str) -> Diagram:
     return Diagram(title, tuple(boxes), tuple(_edges(boxes)), graph.groups)
 
 
-def _terminal(kind: BoxKind, name: str, label: str, type_: str, *, is_top: bool) -> Box:
+def _terminal(kind: NodeKind, name: str, label: str, type_: str, *, is_top: bool) -> Box:
+    family: Family = "session" if kind == "side_input" else "io"
     socket = (Socket("", name, type_, is_side_packet=kind.startswith("side")),)
     tops, bottoms = ((), socket) if is_top else (socket, ())
-    return Box(f"{kind}:{name}", kind, name, label, tops, bottoms)
+    return Box(f"{kind}:{name}", kind, name, label, tops, bottoms, (), family)
 
 
 def _node_box(place: int, node: Node, prefixes: frozenset[str], loops: frozenset[str]) -> Box:
     """Return the box of a node. ``loops`` are the streams that are back edges of some node."""
+    own = {port.name for port in node.outputs} & {port.name for port in node.inputs}
+    inputs = _sockets(node, node.inputs, node.input_side_packets, prefixes)
+    outputs = _sockets(node, node.outputs, node.output_side_packets, prefixes)
     return Box(
         key=f"node:{place}",
         kind=node.kind,
         title=node.name,
         subtitle="" if node.name == node.calculator else node.calculator,
-        # Back edges enter and leave at the right.
-        tops=tuple(
-            sorted(
-                _sockets(node, node.inputs, node.input_side_packets, prefixes),
-                key=lambda socket: socket.is_back_edge,
-            )
-        ),
-        bottoms=tuple(
-            sorted(
-                _sockets(node, node.outputs, node.output_side_packets, prefixes),
-                key=lambda socket: socket.name in loops,
-            )
-        ),
+        tops=_sorted(inputs, own, None),
+        bottoms=_sorted(outputs, own, loops),
         group=node.group,
+        family=node.family,
     )
+
+
+def _sorted(
+    sockets: tuple[Socket, ...], own: set[str], loops: frozenset[str] | None
+) -> tuple[Socket, ...]:
+    """Return the ports of a side in their sections; ``loops`` are the streams that run back."""
+    found = []
+    for each in sockets:
+        is_loop = each.is_back_edge if loops is None else each.name in loops
+        section = 3 if each.is_side_packet else 0 if each.name in own else 2 if is_loop else 1
+        found.append(replace(each, section=section))
+    return tuple(sorted(found, key=lambda socket: socket.section))
 
 
 def _inner_name(name: str, node: Node, prefixes: frozenset[str]) -> str:

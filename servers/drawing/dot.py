@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from servers.drawing.diagram import Box, BoxKind, Diagram, Edge
+from servers.drawing.diagram import Box, Diagram, Edge
+from servers.drawing.drawing import NodeKind
 
-_STYLES: dict[BoxKind, str] = {
+_STYLES: dict[NodeKind, str] = {
     "input": "shape=box, style=rounded",
     "output": "shape=box, style=rounded",
     "side_input": "shape=parallelogram",

@@ -1,25 +1,31 @@
-"""The layers of the cells of a level. Links run down as far as possible."""
+"""The layers of the cells of a level. Lines run forward as far as possible, and are short."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from servers.drawing.level import Cell, Link
+from servers.drawing.level import Level
+from servers.drawing.network_simplex import shorten
+
+Edge = tuple[int, int]
 
 
-def split_links(cells: Sequence[Cell], links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
-    """Return the links that run down and the links that run up.
+def forward_edges(level: Level) -> tuple[list[Edge], set[tuple[int, int]]]:
+    """Return the edges between cells that run forward, and the targets whose lines run back.
 
-    Marked back edges run up, and links that would close a cycle: groups can form cycles that their
-    nodes do not.
+    Targets are indexes of net and target. Back edges run back, and edges that would close a cycle:
+    groups can form cycles that their nodes do not.
     """
-    after: dict[int, list[Link]] = {}
-    for link in links:
-        if not link.is_back and link.source != link.target:
-            after.setdefault(link.source, []).append(link)
-    up = {id(link) for link in links if link.is_back or link.source == link.target}
-    state = [0] * len(cells)  # 1: on the path, 2: finished
-    for start in range(len(cells)):
+    after: dict[int, list[tuple[int, tuple[int, int]]]] = {}
+    back = set()
+    for place, net in enumerate(level.nets):
+        for number, target in enumerate(net.targets):
+            if target.is_back or target.cell == net.source.cell:
+                back.add((place, number))
+            else:
+                after.setdefault(net.source.cell, []).append((target.cell, (place, number)))
+    state = [0] * len(level.cells)  # 1: on the path, 2: finished
+    for start in range(len(level.cells)):
         if state[start]:
             continue
         state[start] = 1
@@ -30,55 +36,60 @@ def split_links(cells: Sequence[Cell], links: Sequence[Link]) -> tuple[list[Link
             if following is None:
                 state[cell] = 2
                 stack.pop()
-            elif state[following.target] == 1:
-                up.add(id(following))
-            elif not state[following.target]:
-                state[following.target] = 1
-                stack.append((following.target, iter(after.get(following.target, ()))))
-    down = [link for link in links if id(link) not in up]
-    return down, [link for link in links if id(link) in up]
+            elif state[following[0]] == 1:
+                back.add(following[1])
+            elif not state[following[0]]:
+                state[following[0]] = 1
+                stack.append((following[0], iter(after.get(following[0], ()))))
+    edges = [
+        (source, target)
+        for source, targets in after.items()
+        for target, key in targets
+        if key not in back
+    ]
+    return edges, back
 
 
-def assign_layers(cells: Sequence[Cell], down: Sequence[Link]) -> list[int]:
-    """Return the layer of each cell, from 0: one below the lowest cell above it (longest path).
+def assign_layers(level: Level, edges: Sequence[Edge]) -> list[int]:
+    """Return the layer of each cell, from 0: no edge inside a layer, and short edges.
 
-    Layer 0 is for cells pinned to the top, the last layer for cells pinned to the bottom. A cell
-    with no cell above it is placed directly above its readers.
+    Layer 0 is for cells pinned to the beginning, the last layer for cells pinned to the end.
     """
-    has_top = any(cell.pin == "top" for cell in cells)
-    first = 1 if has_top else 0
-    layers = [0 if cell.pin == "top" else first for cell in cells]
-    order = _topological(len(cells), down)
-    above: dict[int, list[int]] = {}
-    below: dict[int, list[int]] = {}
-    for link in down:
-        above.setdefault(link.target, []).append(link.source)
-        below.setdefault(link.source, []).append(link.target)
-    for place in order:
-        if cells[place].pin != "top":
-            sources = [layers[source] + 1 for source in above.get(place, ())]
-            layers[place] = max(sources, default=first)
+    cells = level.cells
+    if not cells:
+        return []
+    # All cells of an end are one node; a node before all others keeps them together.
     free = [place for place, cell in enumerate(cells) if cell.pin == "free"]
-    last = max((layers[place] for place in free), default=0)
+    nodes = {cell: number for number, cell in enumerate(free, 2)}
     for place, cell in enumerate(cells):
-        if cell.pin == "bottom":
-            layers[place] = last + 1
-    for place in reversed(order):
-        if cells[place].pin == "free" and place not in above and place in below:
-            layers[place] = max(first, min(layers[target] for target in below[place]) - 1)
-    return layers
+        nodes.setdefault(place, 0 if cell.pin == "first" else 1)
+    weights: dict[tuple[int, int], int] = {(0, 1): 0}
+    for place in free:
+        weights[0, nodes[place]] = 0
+        weights[nodes[place], 1] = 0
+    for source, target in edges:
+        key = (nodes[source], nodes[target])
+        weights[key] = weights.get(key, 0) + 1
+    layers = _longest_paths(len(free) + 2, list(weights))
+    shorten(layers, [(*key, weight) for key, weight in weights.items()])
+    found = [layers[nodes[place]] for place in range(len(cells))]
+    used = {layer: number for number, layer in enumerate(sorted(set(found)))}
+    return [used[layer] for layer in found]
 
 
-def _topological(count: int, down: Sequence[Link]) -> list[int]:
+def _longest_paths(count: int, edges: Sequence[Edge]) -> list[int]:
+    """Return the number of nodes on the longest path to each node."""
+    after: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count
-    below: dict[int, list[int]] = {}
-    for link in down:
-        missing[link.target] += 1
-        below.setdefault(link.source, []).append(link.target)
-    order = [cell for cell in range(count) if not missing[cell]]
-    for cell in order:
-        for target in below.get(cell, ()):
+    for source, target in edges:
+        after[source].append(target)
+        missing[target] += 1
+    layers = [0] * count
+    order = [node for node in range(count) if not missing[node]]
+    for node in order:
+        for target in after[node]:
+            layers[target] = max(layers[target], layers[node] + 1)
             missing[target] -= 1
             if not missing[target]:
                 order.append(target)
-    return order
+    return layers

@@ -1,376 +1,450 @@
-"""The layout of a diagram: places of boxes, frames of subgraphs and lines."""
+"""The layout of a graph: places of nodes, frames of subgraphs and lines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from servers.drawing.columns import Columns, arrange
-from servers.drawing.diagram import Box, Diagram, Edge, Socket
-from servers.drawing.layers import assign_layers, split_links
-from servers.drawing.level import Cell, Level, LevelBuilder, Link, Pin
-from servers.drawing.text_size import text_width
+from servers.drawing.description import GraphDescription, Node
+from servers.drawing.diagram import Box, Diagram, Edge, Socket, make_diagram
+from servers.drawing.drawing import (
+    Direction,
+    DrawnNode,
+    DrawnPort,
+    Frame,
+    GraphDrawing,
+    Side,
+    Wire,
+)
+from servers.drawing.folding import lay_out_folded
+from servers.drawing.layers import assign_layers, forward_edges
+from servers.drawing.level import Cell, End, Level, Net, Placement, Point
+from servers.drawing.node_box import FOOT, HEAD, SUBTITLE_SIZE, NodeBox, measure, port_label
+from servers.drawing.sheet import lay_out_level, straightened
+from servers.drawing.text_size import text_width, title_width
 
-TITLE_SIZE = 13.0
-SUBTITLE_SIZE = 11.0
-TAG_SIZE = 9.0
-NAME_SIZE = 10.0
-
-_MARGIN = 16.0
-_CELL_GAP = 28.0
-_LAYER_GAP = 56.0
-#: The length of the straight beginning of a line at a box, past the stream's name.
-_STRAIGHT = 15.0
-_LANE_GAP = 10.0
-_SOCKET_PADDING = 14.0
+MARGIN = 24.0
+#: The height of a frame's title, and from its edges to what is in it.
+FRAME_TITLE = 34.0
 _FRAME_PADDING = 18.0
-_FRAME_TITLE = 24.0
-#: The distance between a frame and its first and last layer.
-_FRAME_GAP = 34.0
-_PINS: dict[str, Pin] = {"input": "top", "side_input": "top", "output": "bottom"}
+#: From this number of nodes on, a page shows a small map of the drawing.
+MINIMAP_FROM = 60
 
-Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class PlacedBox:
-    """A box with its place. ``tops`` and ``bottoms`` are the x of its sockets."""
-
-    box: Box
-    x: float
-    y: float
-    width: float
-    height: float
-    tops: tuple[float, ...]
-    bottoms: tuple[float, ...]
+Path = tuple[str, ...]
+#: A box and the place of one of its outputs.
+Producer = tuple[str, int]
 
 
-@dataclass(frozen=True)
-class Frame:
-    """The frame of an expanded subgraph. ``title_at_right``: a line would cross it at the left."""
+def draw(
+    graph: GraphDescription,
+    title: str,
+    *,
+    direction: Direction = "right",
+    has_feet: bool = True,
+) -> GraphDrawing:
+    """Place a whole graph.
 
-    path: tuple[str, ...]
-    type: str
-    title_at_right: bool
-    x: float
-    y: float
-    width: float
-    height: float
-
-    @property
-    def title(self) -> str:
-        name = self.path[-1]
-        return name if name == self.type else f"{name} ({self.type})"
-
-
-@dataclass(frozen=True)
-class Line:
-    """The line of a link.
-
-    Attributes:
-        points: points on the line, which is vertical there and curved between (`is_back`: angular).
-        has_arrow: the line ends at a box, not at a frame behind which it continues.
+    Args:
+        graph: nodes and streams; its open subgraphs become frames.
+        title: the name of the drawing.
+        direction: of the streams: "right", in bands below one another if one band would be too
+            long to be read, or "down" for narrow windows.
+        has_feet: nodes have room for figures below their ports.
     """
-
-    edge: Edge
-    points: tuple[Point, ...]
-    is_back: bool
-    has_arrow: bool
+    diagram = make_diagram(graph, title)
+    return _Layout(graph, diagram, direction, has_feet=has_feet).drawing()
 
 
 @dataclass
-class Layout:
-    """Places and sizes in pixels. ``frames`` are in the order of drawing, the outermost first."""
+class _Group:
+    """A subgraph, or the whole graph, with its contents placed.
 
-    width: float = 0.0
-    height: float = 0.0
-    boxes: list[PlacedBox] = field(default_factory=list)
-    frames: list[Frame] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    Attributes:
+        contents: boxes and paths of open subgraphs, in the order of the placement's cells.
+        inlets, outlets: producers of the nets that cross its frame, in the order of the ports.
+        origin: where the placement begins in the frame.
+        ends: net and target in the placement by producer and target: a box's input, an open
+            subgraph, or None for the way out.
+        backs: nets and targets that close a loop.
+    """
 
-    def add(self, other: Layout, x: float, y: float) -> None:
-        """Add the contents of another layout at this place."""
-        for placed in other.boxes:
-            self.boxes.append(
-                replace(
-                    placed,
-                    x=placed.x + x,
-                    y=placed.y + y,
-                    tops=tuple(top + x for top in placed.tops),
-                    bottoms=tuple(bottom + x for bottom in placed.bottoms),
+    path: Path
+    contents: list[Box | Path]
+    placement: Placement
+    inlets: list[Producer]
+    outlets: list[Producer]
+    origin: Point
+    size: Point
+    ends: dict[tuple[Producer, tuple[str, int] | Path | None], tuple[int, int]]
+    backs: set[tuple[int, int]]
+
+    def cell(self) -> Cell:
+        """Return the subgraph as a cell of the level around it."""
+        first = len(self.contents)
+        across = [self.origin[1] + y for _, y in self.placement.starts[first:]]
+        count = len(self.inlets)
+        return Cell(*self.size, tuple(across[:count]), tuple(across[count:]))
+
+
+class _Layout:
+    def __init__(
+        self, graph: GraphDescription, diagram: Diagram, direction: Direction, *, has_feet: bool
+    ) -> None:
+        self._graph = graph
+        self._diagram = diagram
+        self._direction = direction
+        self._has_feet = has_feet
+        self._boxes = {box.key: _named(box) for box in diagram.boxes}
+        self._measured = {
+            key: measure(box, direction, has_foot=has_feet) for key, box in self._boxes.items()
+        }
+        self._groups: dict[Path, _Group] = {}
+        self._nodes = {f"node:{place}": node for place, node in enumerate(graph.nodes)}
+        self._corners: dict[str, Point] = {}
+        self._origins: dict[Path, Point] = {}
+        self._frames: list[Frame] = []
+        self._junctions: list[Point] = []
+        whole = self._lay_out(())
+        self._put(whole, (MARGIN, MARGIN))
+        self._size = whole.size
+
+    def drawing(self) -> GraphDrawing:
+        connected = {
+            (key, place, is_source)
+            for edge in self._diagram.edges
+            for key, place, is_source in (
+                (edge.source, edge.source_place, True),
+                (edge.target, edge.target_place, False),
+            )
+        }
+        width, height = self._turned(self._size)
+        ids = {key: self._id(box) for key, box in self._boxes.items()}
+        return GraphDrawing(
+            title=self._diagram.title,
+            direction=self._direction,
+            width=_rounded(width + 2 * MARGIN),
+            height=_rounded(height + 2 * MARGIN),
+            head=HEAD,
+            foot=FOOT if self._has_feet else 0.0,
+            nodes=tuple(
+                self._drawn(each, ids[each.box.key], connected) for each in self._measured.values()
+            ),
+            wires=tuple(self._wire(edge, ids) for edge in self._diagram.edges),
+            frames=tuple(self._frames),
+            junctions=tuple(_point(self._turned(each)) for each in self._junctions),
+            closed=tuple(
+                (*node.group, node.name) for node in self._graph.nodes if node.kind == "subgraph"
+            ),
+            has_minimap=len(self._graph.nodes) >= MINIMAP_FROM,
+        )
+
+    def _turned(self, point: Point) -> Point:
+        """Return a point (along, across) as (x, y), or the other way round."""
+        return point if self._direction == "right" else (point[1], point[0])
+
+    # Levels ---------------------------------------------------------------------------------------
+
+    def _lay_out(self, path: Path) -> _Group:
+        contents: list[Box | Path] = [box for box in self._boxes.values() if box.group == path]
+        contents += [
+            each
+            for each in self._diagram.groups
+            if each[:-1] == path and len(each) == len(path) + 1
+        ]
+        cells = [
+            self._measured[each.key].cell(self._direction)
+            if isinstance(each, Box)
+            else self._lay_out(each).cell()
+            for each in contents
+        ]
+        depth = len(path)
+        ins: list[Edge] = []
+        outs: list[Edge] = []
+        for edge in self._diagram.edges:
+            starts, ends = (
+                self._group(each)[:depth] == path for each in (edge.source, edge.target)
+            )
+            if starts != ends:
+                (outs if starts else ins).append(edge)
+        inlets, outlets = _producers(ins), _producers(outs)
+        first = len(contents)
+        cells += [Cell(0.0, 0.0, (), (0.0,), "first") for _ in inlets]
+        cells += [Cell(0.0, 0.0, (0.0,), (), "last") for _ in outlets]
+        nets, targets = self._nets(path, contents, first, inlets, outlets)
+        level = Level(tuple(cells), tuple(nets))
+        edges, backs = forward_edges(level)
+        layers = assign_layers(level, edges)
+        is_foldable = not path and self._direction == "right"
+        placement = (lay_out_folded if is_foldable else lay_out_level)(level, layers)
+        origin, size = self._room(path, placement, bool(inlets), bool(outlets))
+        group = _Group(path, contents, placement, inlets, outlets, origin, size, targets, backs)
+        self._groups[path] = group
+        return group
+
+    def _room(
+        self, path: Path, placement: Placement, has_inlets: bool, has_outlets: bool
+    ) -> tuple[Point, Point]:
+        """Return where the contents of a group begin in it, and its size: along, across."""
+        length, breadth = placement.length, placement.breadth
+        if not path:
+            return (0.0, 0.0), (length, breadth)
+        padding = _FRAME_PADDING
+        before = 0.0 if has_inlets else padding
+        behind = 0.0 if has_outlets else padding
+        title = title_width(path[-1]) + 46
+        kind = self._diagram.groups[path]
+        title += 0 if kind == path[-1] else text_width(kind, SUBTITLE_SIZE) + 8
+        title = float(round(title))
+        if self._direction == "right":
+            size = (before + length + behind, FRAME_TITLE + breadth + padding)
+            return (before, FRAME_TITLE), (max(size[0], title), size[1])
+        before += FRAME_TITLE
+        return (before, padding), (before + length + behind, max(breadth + 2 * padding, title))
+
+    def _group(self, key: str) -> Path:
+        return self._boxes[key].group
+
+    def _nets(
+        self,
+        path: Path,
+        contents: list[Box | Path],
+        first: int,
+        inlets: list[Producer],
+        outlets: list[Producer],
+    ) -> tuple[list[Net], dict[tuple[Producer, tuple[str, int] | Path | None], tuple[int, int]]]:
+        depth = len(path)
+        cell_of = {
+            each.key if isinstance(each, Box) else each: place
+            for place, each in enumerate(contents)
+        }
+        sources: dict[Producer, End] = {}
+        targets: dict[Producer, dict[tuple[str, int] | Path | None, End]] = {}
+        for edge in self._diagram.edges:
+            producer = (edge.source, edge.source_place)
+            source_group, target_group = self._group(edge.source), self._group(edge.target)
+            source_child, target_child = source_group[: depth + 1], target_group[: depth + 1]
+            is_from_inside = source_group[:depth] == path
+            is_to_inside = target_group[:depth] == path
+            if source_child == target_child and len(source_child) > depth and is_from_inside:
+                continue  # inside an open subgraph
+            if is_from_inside and source_group == path:
+                source = End(cell_of[edge.source], edge.source_place)
+            elif is_from_inside:
+                outlet = self._groups[source_child].outlets.index(producer)
+                source = End(cell_of[source_child], outlet)
+            elif producer in inlets:
+                source = End(first + inlets.index(producer), 0)
+            else:
+                continue
+            key: tuple[str, int] | Path | None
+            if is_to_inside and target_group == path:
+                key = (edge.target, edge.target_place)
+                target = End(cell_of[edge.target], edge.target_place, edge.is_back_edge)
+            elif is_to_inside:
+                key = target_child
+                inlet = self._groups[target_child].inlets.index(producer)
+                target = End(cell_of[target_child], inlet, edge.is_back_edge)
+            elif producer in outlets:
+                key = None
+                target = End(first + len(inlets) + outlets.index(producer), 0)
+            else:
+                continue
+            if source.cell >= first or target.cell >= first:
+                target = End(target.cell, target.port)
+            sources[producer] = source
+            known = targets.setdefault(producer, {})
+            if key not in known or known[key].is_back:
+                known[key] = target
+        nets = [Net(sources[each], tuple(found.values())) for each, found in targets.items()]
+        ends = {
+            (producer, key): (net, number)
+            for net, (producer, found) in enumerate(targets.items())
+            for number, key in enumerate(found)
+        }
+        return nets, ends
+
+    # Places ---------------------------------------------------------------------------------------
+
+    def _put(self, group: _Group, corner: Point) -> None:
+        """Place the contents of a group; ``corner`` is the beginning of its frame."""
+        origin = (corner[0] + group.origin[0], corner[1] + group.origin[1])
+        self._origins[group.path] = origin
+        self._junctions += [(x + origin[0], y + origin[1]) for x, y in group.placement.junctions]
+        placed = zip(group.contents, group.placement.starts, group.placement.cells, strict=False)
+        for each, (along, across), cell in placed:
+            at = (origin[0] + along, origin[1] + across)
+            if isinstance(each, Box):
+                self._corners[each.key] = at
+                self._measured[each.key] = replace(
+                    self._measured[each.key], inputs=cell.inputs, outputs=cell.outputs
+                )
+                continue
+            inner = self._groups[each]
+            self._frames.append(self._frame(inner, at))
+            self._put(inner, at)
+
+    def _frame(self, group: _Group, at: Point) -> Frame:
+        x, y = self._turned(at)
+        width, height = self._turned(group.size)
+        kind = self._diagram.groups[group.path]
+        name = group.path[-1]
+        return Frame(
+            group.path,
+            name,
+            "" if kind == name else kind,
+            tuple(
+                node.full_name
+                for node in self._graph.nodes
+                if node.group[: len(group.path)] == group.path
+            ),
+            *map(_rounded, (x, y, width, height)),
+        )
+
+    def _wire(self, edge: Edge, ids: Mapping[str, str]) -> Wire:
+        source_port = self._boxes[edge.source].bottoms[edge.source_place]
+        target = ids[edge.target]
+        place = edge.target_place
+        points = [_point(self._turned(each)) for each in self._points(edge)]
+        return Wire(
+            id=f"{ids[edge.source]}.{edge.source_place}>{target}.{place}",
+            stream=edge.name,
+            type=edge.type or source_port.type,
+            source=ids[edge.source],
+            source_port=edge.source_place,
+            target=target,
+            target_port=place,
+            is_side_packet=edge.is_side_packet,
+            is_back_edge=edge.is_back_edge or self._closes_loop(edge),
+            is_loop=edge.source == edge.target,
+            points=tuple(points),
+        )
+
+    def _points(self, edge: Edge) -> list[Point]:
+        """Return the line of an edge."""
+        points = [
+            (x + self._origins[path][0], y + self._origins[path][1])
+            for path, end in self._parts(edge)
+            for x, y in self._groups[path].placement.paths[end]
+        ]
+        return straightened(points)
+
+    def _closes_loop(self, edge: Edge) -> bool:
+        return any(end in self._groups[path].backs for path, end in self._parts(edge))
+
+    def _parts(self, edge: Edge) -> Iterator[tuple[Path, tuple[int, int]]]:
+        """Yield the parts of an edge: up through the frames around its source, and down again.
+
+        Each is a group, and the net and target in its placement.
+        """
+        producer = (edge.source, edge.source_place)
+        source, target = self._group(edge.source), self._group(edge.target)
+        common = 0
+        while common < min(len(source), len(target)) and source[common] == target[common]:
+            common += 1
+        for depth in range(len(source), common, -1):
+            yield source[:depth], self._groups[source[:depth]].ends[producer, None]
+        for depth in range(common, len(target)):
+            inner = target[: depth + 1]
+            yield target[:depth], self._groups[target[:depth]].ends[producer, inner]
+        yield target, self._groups[target].ends[producer, (edge.target, edge.target_place)]
+
+    # Nodes ----------------------------------------------------------------------------------------
+
+    def _id(self, box: Box) -> str:
+        node = self._nodes.get(box.key)
+        return box.key if node is None else node.full_name
+
+    def _drawn(
+        self, measured: NodeBox, name: str, connected: set[tuple[str, int, bool]]
+    ) -> DrawnNode:
+        box = measured.box
+        x, y = self._turned(self._corners[box.key])
+        is_right = self._direction == "right"
+        ports: list[tuple[DrawnPort, ...]] = []
+        for sockets, places, is_output in (
+            (box.tops, measured.inputs, False),
+            (box.bottoms, measured.outputs, True),
+        ):
+            side: Side
+            if is_right:
+                side = "right" if is_output else "left"
+                spots = [(x + measured.width * is_output, y + at) for at in places]
+            else:
+                side = "bottom" if is_output else "top"
+                spots = [(x + at, y + measured.height * is_output) for at in places]
+            ports.append(
+                tuple(
+                    _port(socket, side, spot, (box.key, place, is_output) in connected)
+                    for place, (socket, spot) in enumerate(zip(sockets, spots, strict=True))
                 )
             )
-        for frame in other.frames:
-            self.frames.append(replace(frame, x=frame.x + x, y=frame.y + y))
-        for line in other.lines:
-            points = tuple((px + x, py + y) for px, py in line.points)
-            self.lines.append(replace(line, points=points))
+        node = self._nodes.get(box.key)
+        size = (measured.width, measured.height)
+        return _drawn_node(box, node, name, (ports[0], ports[1]), (x, y), size)
 
 
-def lay_out(diagram: Diagram) -> Layout:
-    """Place a whole diagram, with a margin around it."""
-    inner, _, _, _ = _lay_out_group(diagram, ())
-    layout = Layout(inner.width + 2 * _MARGIN, inner.height + 2 * _MARGIN)
-    layout.add(inner, _MARGIN, _MARGIN)
-    return layout
+def _named(box: Box) -> Box:
+    """Return a box with its calculator as `DrawnNode.subtitle` has it."""
+    if box.family == "io" or box.kind == "side_input":
+        return box
+    title = box.title
+    kind = box.subtitle.rpartition(".")[2].removesuffix("Calculator") or box.subtitle
+    if not kind:
+        title = title.rpartition(".")[2].removesuffix("Calculator") or title
+    return replace(box, title=title, subtitle="" if kind == title else kind)
 
 
-def _lay_out_group(
-    diagram: Diagram, group: tuple[str, ...]
-) -> tuple[Layout, Level, tuple[float, ...], tuple[float, ...]]:
-    """Place one level with its contents. Return also the x of its inlets and outlets."""
-    builder = LevelBuilder(diagram, group)
-    boxes: dict[int, Box] = {}
-    children: dict[int, tuple[tuple[str, ...], Layout]] = {}
-    for box in diagram.boxes:
-        if box.group == group:
-            boxes[len(builder.cells)] = box
-            builder.add_box(_box_cell(box))
-    for path in diagram.groups:
-        if path[:-1] == group and len(path) == len(group) + 1:
-            inner, level, inlets, outlets = _lay_out_group(diagram, path)
-            children[len(builder.cells)] = (path, inner)
-            cell = Cell("/".join(path), inner.width, inner.height, inlets, outlets)
-            builder.add_group(path, level, cell)
-    level = builder.build()
-    down, up = split_links(level.cells, level.links)
-    layer_of = assign_layers(level.cells, down)
-    columns = arrange(level.cells, layer_of, down, _CELL_GAP)
-    sheet = _Sheet(level, layer_of, columns, down, up, is_framed=bool(group))
-    layout = sheet.draw()
-    for place, box in boxes.items():
-        layout.boxes.append(_placed(box, level.cells[place], *sheet.corner(place)))
-    for place, (path, inner) in children.items():
-        x, y = sheet.corner(place)
-        frame = Frame(path, diagram.groups[path], False, x, y, inner.width, inner.height)
-        end = text_width(frame.title, SUBTITLE_SIZE) + 20
-        is_crossed = any(inlet < end for inlet in level.cells[place].tops)
-        layout.frames.append(replace(frame, title_at_right=is_crossed))
-        layout.add(inner, x, y)
-    first = len(builder.cells)
-    ends = [sheet.corner(place)[0] + 0.5 for place in range(first, len(level.cells))]
-    count = len(level.inlets)
-    return layout, level, tuple(ends[:count]), tuple(ends[count:])
-
-
-# Boxes --------------------------------------------------------------------------------------------
-
-
-def _box_cell(box: Box) -> Cell:
-    """Return a cell with the size of a box: its texts, and its sockets side by side."""
-    if box.kind in _PINS:
-        width = text_width(box.title, NAME_SIZE + 1) + 22
-        width = max(width, text_width(box.subtitle, TAG_SIZE) + 22)
-        middle = (width / 2,)
-        height = 34.0 if box.subtitle else 24.0
-        tops, bottoms = (middle, ()) if box.tops else ((), middle)
-        return Cell(box.key, width, height, tops, bottoms, _PINS[box.kind])
-    tops_width = sum(sum(_room(socket, is_top=True)) for socket in box.tops)
-    bottoms_width = sum(sum(_room(socket, is_top=False)) for socket in box.bottoms)
-    # The title is bold.
-    texts = max(text_width(box.title, TITLE_SIZE * 1.12), text_width(box.subtitle, SUBTITLE_SIZE))
-    width = max(texts + 28, tops_width, bottoms_width, 90.0)
-    return Cell(
-        box.key,
-        width,
-        _box_height(box),
-        _spread(box.tops, tops_width, width, is_top=True),
-        _spread(box.bottoms, bottoms_width, width, is_top=False),
+def _drawn_node(
+    box: Box,
+    node: Node | None,
+    name: str,
+    ports: tuple[tuple[DrawnPort, ...], tuple[DrawnPort, ...]],
+    corner: Point,
+    size: Point,
+) -> DrawnNode:
+    return DrawnNode(
+        id=name,
+        kind=box.kind,
+        family=box.family,
+        title=box.title,
+        subtitle=box.subtitle,
+        calculator=node.calculator if node else "",
+        path=(*node.group, node.name) if node else (),
+        members=node.members if node else (),
+        inputs=ports[0],
+        outputs=ports[1],
+        x=_rounded(corner[0]),
+        y=_rounded(corner[1]),
+        width=size[0],
+        height=size[1],
+        executor=node.executor if node else "",
+        input_stream_handler=node.input_stream_handler if node else "",
+        max_in_flight=node.max_in_flight if node else 1,
+        options=node.options if node else "",
     )
 
 
-def _box_height(box: Box) -> float:
-    height = 20.0 + TITLE_SIZE
-    if box.subtitle:
-        height += SUBTITLE_SIZE + 5
-    if any(socket.label for socket in box.tops):
-        height += TAG_SIZE + 4
-    if any(socket.label for socket in box.bottoms):
-        height += TAG_SIZE + 4
-    return height
-
-
-def _room(socket: Socket, *, is_top: bool) -> tuple[float, float]:
-    """Return the room left and right of a socket, for its tag and the stream's name."""
-    tag = text_width(socket.label, TAG_SIZE) / 2
-    name = 0.0 if is_top else text_width(socket.shown, NAME_SIZE) + 2
-    return tag + _SOCKET_PADDING / 2, max(tag, name) + _SOCKET_PADDING / 2
-
-
-def _spread(
-    sockets: tuple[Socket, ...], needed: float, width: float, *, is_top: bool
-) -> tuple[float, ...]:
-    if len(sockets) == 1 and _room(sockets[0], is_top=is_top)[1] <= width / 2 + _SOCKET_PADDING:
-        return (width / 2,)
-    extra = (width - needed) / max(len(sockets), 1)
-    at = 0.0
-    places = []
-    for socket in sockets:
-        left, right = _room(socket, is_top=is_top)
-        places.append(at + left + extra / 2)
-        at += left + right + extra
-    return tuple(places)
-
-
-def _placed(box: Box, cell: Cell, x: float, y: float) -> PlacedBox:
-    return PlacedBox(
-        box,
-        x,
-        y,
-        cell.width,
-        cell.height,
-        tuple(x + top for top in cell.tops),
-        tuple(x + bottom for bottom in cell.bottoms),
+def _port(socket: Socket, side: Side, spot: Point, is_connected: bool) -> DrawnPort:
+    return DrawnPort(
+        port_label(socket),
+        socket.name,
+        socket.shown or socket.name,
+        socket.type,
+        socket.is_side_packet,
+        socket.is_back_edge,
+        is_connected,
+        side,
+        *_point(spot),
     )
 
 
-# Lines --------------------------------------------------------------------------------------------
+def _producers(edges: list[Edge]) -> list[Producer]:
+    return list(dict.fromkeys((edge.source, edge.source_place) for edge in edges))
 
 
-class _Sheet:
-    """The drawing of one level: the y of its layers, and the lanes of lines that run up."""
+def _rounded(value: float) -> float:
+    return round(value, 1)
 
-    def __init__(
-        self,
-        level: Level,
-        layer_of: list[int],
-        columns: Columns,
-        down: list[Link],
-        up: list[Link],
-        *,
-        is_framed: bool,
-    ) -> None:
-        self._cells = level.cells
-        self._layer_of = layer_of
-        self._columns = columns
-        self._down = down
-        # Short links first, so that they get the inner lanes.
-        self._up = sorted(up, key=lambda link: abs(layer_of[link.source] - layer_of[link.target]))
-        self._is_framed = is_framed
-        self._left = _FRAME_PADDING if is_framed else 0.0
-        count = len(columns.layers)
-        self._rows: list[float] = [
-            max((self._height(vertex) for vertex in row), default=0.0) for row in columns.layers
-        ]
-        # Gap g is above layer g; the last one is below all layers.
-        self._gaps = [0.0, *[_LAYER_GAP] * (count - 1), 0.0] if count else [0.0]
-        if is_framed:
-            has_inlets = any(cell.pin == "top" for cell in self._cells)
-            has_outlets = any(cell.pin == "bottom" for cell in self._cells)
-            if has_inlets and count > 1:
-                self._gaps[1] = _FRAME_TITLE + _FRAME_GAP
-            else:
-                self._gaps[0] = _FRAME_TITLE + 8
-            if has_outlets and count > 1:
-                self._gaps[-2] = _FRAME_GAP
-            else:
-                self._gaps[-1] = _FRAME_PADDING
-        for link in self._up:
-            self._gaps[layer_of[link.source] + 1] += _LANE_GAP
-            self._gaps[layer_of[link.target]] += _LANE_GAP
-        for layer in {layer_of[link.source] + 1 for link in self._up}:
-            self._gaps[layer] += 22.0 if layer == count else 6.0
-        for layer in {layer_of[link.target] for link in self._up}:
-            self._gaps[layer] += 14.0 if layer == 0 else 6.0
-        self._tops: list[float] = []
-        at = 0.0
-        for row, gap in zip(self._rows, self._gaps, strict=False):
-            at += gap
-            self._tops.append(at)
-            at += row
-        self._bottom = at + self._gaps[-1]
 
-    def corner(self, cell: int) -> Point:
-        """Return the upper left corner of a cell."""
-        x = self._columns.x[cell] + self._left
-        layer = self._layer_of[cell]
-        if self._cells[cell].pin == "top":
-            return x, self._tops[layer] + self._rows[layer] - self._cells[cell].height
-        return x, self._tops[layer]
-
-    def draw(self) -> Layout:
-        """Return a layout with the lines and the size of the level."""
-        lines = [
-            self._line_down(link, knots)
-            for link, knots in zip(self._down, self._columns.knots, strict=True)
-        ]
-        right = max(
-            (
-                self._columns.x[place] + vertex.width
-                for place, vertex in enumerate(self._columns.vertices)
-            ),
-            default=0.0,
-        )
-        right += self._left
-        used: list[tuple[int, int, float]] = []  # layers and x of lanes
-        slots: dict[tuple[int, bool], int] = {}
-        for link in self._up:
-            line, lane = self._line_up(link, used, slots)
-            lines.append(line)
-            right = max(right, lane)
-        layout = Layout(right + self._left, self._bottom)
-        layout.lines = lines
-        return layout
-
-    def _height(self, vertex: int) -> float:
-        cell = self._columns.vertices[vertex].cell
-        return self._cells[cell].height if cell >= 0 else 0.0
-
-    def _ends(self, link: Link) -> tuple[Point, Point]:
-        source, target = self._cells[link.source], self._cells[link.target]
-        x, y = self.corner(link.source)
-        to_x, to_y = self.corner(link.target)
-        return (
-            (x + source.bottoms[link.source_place], y + source.height),
-            (to_x + target.tops[link.target_place], to_y),
-        )
-
-    def _line_down(self, link: Link, knots: list[int]) -> Line:
-        start, end = self._ends(link)
-        layer = self._layer_of[link.source]
-        out = self._tops[layer] + self._rows[layer]
-        if self._cells[link.source].pin == "free":
-            out += _STRAIGHT
-        elif self._is_framed:
-            out += _FRAME_TITLE
-        points = [start, (start[0], out)]
-        for step, knot in enumerate(knots, layer + 1):
-            x = self._columns.x[knot] + self._columns.vertices[knot].width / 2 + self._left
-            points += [(x, self._tops[step]), (x, self._tops[step] + self._rows[step])]
-        points.append(end)
-        return Line(link.edge, tuple(points), False, self._has_arrow(link))
-
-    def _line_up(
-        self,
-        link: Link,
-        used: list[tuple[int, int, float]],
-        slots: dict[tuple[int, bool], int],
-    ) -> tuple[Line, float]:
-        """Draw a line from below the source, up a lane at the right, to above the target."""
-        start, end = self._ends(link)
-        low, high = self._layer_of[link.source], self._layer_of[link.target]
-        first, last = min(low, high), max(low, high)
-        lane = self._right_of(first, last)
-        for other_first, other_last, x in used:
-            if other_first <= last and first <= other_last:
-                lane = max(lane, x)
-        lane += _LANE_GAP + 4
-        used.append((first, last, lane))
-        below = slots[low, True] = slots.get((low, True), 0) + 1
-        above = slots[high, False] = slots.get((high, False), 0) + 1
-        low_y = self._tops[low] + self._rows[low] + 10 + below * _LANE_GAP
-        high_y = self._tops[high] - 8 - above * _LANE_GAP
-        points = (start, (start[0], low_y), (lane, low_y), (lane, high_y), (end[0], high_y), end)
-        return Line(link.edge, points, True, self._has_arrow(link)), lane
-
-    def _right_of(self, first: int, last: int) -> float:
-        return self._left + max(
-            (
-                self._columns.x[vertex] + self._columns.vertices[vertex].width
-                for layer in range(first, last + 1)
-                for vertex in self._columns.layers[layer]
-            ),
-            default=0.0,
-        )
-
-    def _has_arrow(self, link: Link) -> bool:
-        return self._cells[link.target].key == link.edge.target
+def _point(point: Point) -> Point:
+    return _rounded(point[0]), _rounded(point[1])

@@ -1,139 +1,103 @@
-"""One level of a drawing: cells to place and links between them.
+"""One level of a drawing: cells to place and nets between them.
 
-A subgraph is one cell of the level around it, and a level of its own inside, so its frame holds its
-nodes and nothing else. Links that cross the frame meet at a socket on it.
+The direction of the streams is "along", the other one "across", so that one layout serves drawings
+to the right and downwards. A subgraph is one cell of the level around it, and a level of its own
+inside, so its frame holds its nodes and nothing else. Nets that cross the frame meet at a port on
+it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from servers.drawing.diagram import Diagram, Edge
-
 #: The layer of a cell: the first one, the last one, or any.
-Pin = Literal["top", "bottom", "free"]
+Pin = Literal["first", "last", "free"]
+#: Where a cell stands in a layer that is longer.
+Align = Literal["start", "middle", "end"]
+
+Point = tuple[float, float]
+#: The section and the tag of each port, of inputs and of outputs.
+Sections = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
-    """A rectangle to place. ``tops`` and ``bottoms`` are the x of its sockets, from its left."""
+    """A rectangle to place. ``inputs`` and ``outputs`` are ports across, from its beginning.
 
-    key: str
-    width: float
-    height: float
-    tops: tuple[float, ...]
-    bottoms: tuple[float, ...]
-    pin: Pin = "free"
-
-
-@dataclass(frozen=True)
-class Link:
-    """A line from a bottom socket to a top socket, for ``edge``.
-
-    ``is_back``: the line runs up, around the side.
+    Attributes:
+        length: along.
+        breadth: across.
+        sections: of inputs and of outputs, the section and the tag of each port, if ports may
+            change places: those of a tag stay together and in order, those of a section stay
+            together.
     """
 
-    source: int
-    source_place: int
-    target: int
-    target_place: int
-    edge: Edge
-    is_back: bool
+    length: float
+    breadth: float
+    inputs: tuple[float, ...]
+    outputs: tuple[float, ...]
+    pin: Pin = "free"
+    align: Align = "middle"
+    sections: Sections = ((), ())
 
     @property
-    def ends(self) -> tuple[int, int, int, int]:
-        return (self.source, self.source_place, self.target, self.target_place)
+    def is_end(self) -> bool:
+        """It is a point on a frame or on the edge of a band."""
+        return self.pin != "free"
 
 
-@dataclass(frozen=True)
-class Level:
-    """The cells and links of one level.
+@dataclass(frozen=True, slots=True)
+class End:
+    """A port of a cell. ``is_back``: the line to it closes a loop."""
 
-    ``inlets`` and ``outlets`` are the sockets on the frame, as (box, place) of the producer.
+    cell: int
+    port: int
+    is_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """The lines of one stream: from an output to inputs.
+
+    ``has_drop``: one more line runs from the next gap to the end of the level across.
     """
 
+    source: End
+    targets: tuple[End, ...]
+    has_drop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The cells and nets of one level."""
+
     cells: tuple[Cell, ...]
-    links: tuple[Link, ...]
-    inlets: tuple[tuple[str, int], ...] = ()
-    outlets: tuple[tuple[str, int], ...] = ()
+    nets: tuple[Net, ...]
 
 
-@dataclass
-class LevelBuilder:
-    """Collects the level of one group (a path of subgraph nodes; the graph itself is ``()``)."""
+@dataclass(slots=True)
+class Placement:
+    """A level with places.
 
-    diagram: Diagram
-    group: tuple[str, ...]
-    cells: list[Cell] = field(default_factory=list)
+    Attributes:
+        cells: with their ports in the order that is drawn.
+        starts: along and across, of each cell.
+        paths: corners of the line to a target, by the indexes of net and target; the target after
+            the last one is the drop.
+        junctions: where lines of one net part.
+    """
 
-    def __post_init__(self) -> None:
-        self._groups = {box.key: box.group for box in self.diagram.boxes}
-        self._places: dict[str, int] = {}
-        self._children: dict[tuple[str, ...], int] = {}
-        self._child_levels: dict[tuple[str, ...], Level] = {}
+    length: float
+    breadth: float
+    cells: list[Cell]
+    starts: list[Point]
+    paths: dict[tuple[int, int], list[Point]]
+    junctions: list[Point]
 
-    def add_box(self, cell: Cell) -> None:
-        self._places[cell.key] = len(self.cells)
-        self.cells.append(cell)
-
-    def add_group(self, path: tuple[str, ...], level: Level, cell: Cell) -> None:
-        self._children[path] = len(self.cells)
-        self._child_levels[path] = level
-        self.cells.append(cell)
-
-    def build(self) -> Level:
-        """Return the level, with a cell on the frame for each stream that crosses it."""
-        crossing = [edge for edge in self.diagram.edges if self._crosses(edge)]
-        inlets = _unique(edge for edge in crossing if not self._is_inside(edge.source))
-        outlets = _unique(edge for edge in crossing if self._is_inside(edge.source))
-        first = len(self.cells)
-        cells = [*self.cells]
-        cells += [Cell(f"inlet:{i}", 1, 0, (), (0.5,), "top") for i in range(len(inlets))]
-        cells += [Cell(f"outlet:{i}", 1, 0, (0.5,), (), "bottom") for i in range(len(outlets))]
-        links: dict[tuple[int, int, int, int], Link] = {}
-        for edge in self.diagram.edges:
-            key = (edge.source, edge.source_place)
-            if self._is_inside(edge.source):
-                source = self._end(edge.source, edge.source_place, key, is_source=True)
-            elif key in inlets:
-                source = (first + inlets.index(key), 0)
-            else:
-                continue
-            if self._is_inside(edge.target):
-                target = self._end(edge.target, edge.target_place, key, is_source=False)
-            elif key in outlets:
-                target = (first + len(inlets) + outlets.index(key), 0)
-            else:
-                continue
-            if source[0] == target[0] and source[0] not in self._places.values():
-                continue  # inside a child
-            is_back = edge.is_back_edge and max(source[0], target[0]) < first
-            link = Link(*source, *target, edge, is_back)
-            if link.ends not in links or not is_back:
-                links[link.ends] = link
-        return Level(tuple(cells), tuple(links.values()), tuple(inlets), tuple(outlets))
-
-    def _end(
-        self, box: str, place: int, key: tuple[str, int], *, is_source: bool
-    ) -> tuple[int, int]:
-        """Return the cell and the socket of a box's socket at this level."""
-        own = self._places.get(box)
-        if own is not None:
-            return own, place
-        child = self._groups[box][: len(self.group) + 1]
-        level = self._child_levels[child]
-        sockets = level.outlets if is_source else level.inlets
-        # An edge inside the child has no socket on its frame, and is dropped by the caller.
-        return self._children[child], sockets.index(key) if key in sockets else 0
-
-    def _is_inside(self, box: str) -> bool:
-        return self._groups[box][: len(self.group)] == self.group
-
-    def _crosses(self, edge: Edge) -> bool:
-        return self._is_inside(edge.source) != self._is_inside(edge.target)
-
-
-def _unique(edges: Iterable[Edge]) -> list[tuple[str, int]]:
-    return list(dict.fromkeys((edge.source, edge.source_place) for edge in edges))
+    def lines(self) -> dict[object, list[list[Point]]]:
+        """Return the lines of each net."""
+        found: dict[object, list[list[Point]]] = {}
+        for (net, _), path in self.paths.items():
+            found.setdefault(net, []).append(path)
+        return found

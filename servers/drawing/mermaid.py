@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from servers.drawing.diagram import Box, BoxKind, Diagram, Edge
+from servers.drawing.diagram import Box, Diagram, Edge
+from servers.drawing.drawing import NodeKind
 
 #: Brackets around the text by kind of box: they select the shape.
-_SHAPES: dict[BoxKind, tuple[str, str]] = {
+_SHAPES: dict[NodeKind, tuple[str, str]] = {
     "input": ("([", "])"),
     "output": ("([", "])"),
     "side_input": ("[/", "/]"),

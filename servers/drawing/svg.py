@@ -1,196 +1,231 @@
-"""A diagram as SVG for light and dark pages, without scripts, fonts, or anything from outside."""
+"""A drawing as SVG in the page's look, without scripts, fonts, or anything from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import zlib
 from html import escape
+from itertools import pairwise
 
-from servers.drawing.diagram import Box, Diagram, Edge, Socket
-from servers.drawing.layout import (
-    NAME_SIZE,
+from servers.drawing.drawing import DrawnNode, DrawnPort, Family, Frame, GraphDrawing, Point, Wire
+from servers.drawing.look import MONO, SANS, SIGNS, Theme, color_rules
+from servers.drawing.node_box import (
+    LABEL_INSET,
     SUBTITLE_SIZE,
     TAG_SIZE,
-    TITLE_SIZE,
-    Frame,
-    Layout,
-    Line,
-    PlacedBox,
-    Point,
-    lay_out,
+    TAG_STRIP,
+    TEXT_LEFT,
 )
+from servers.drawing.text_size import TITLE_SIZE, title_width
 
-#: Selectors, CSS property, its color on light pages and on dark pages. Written out rule by rule,
-#: because viewers outside browsers know neither variables nor media queries.
-_COLORS: tuple[tuple[str, str, str, str], ...] = (
-    ("text", "fill", "#1f2328", "#e6edf3"),
-    (".subtitle, .tag, .name", "fill", "#59636e", "#9198a1"),
-    (".name", "stroke", "#ffffff", "#0d1117"),
-    ("rect", "stroke", "#8c959f", "#656c76"),
-    (".box rect", "fill", "#f6f8fa", "#212830"),
-    (".input rect", "fill", "#ddf4ff", "#12304f"),
-    (".output rect", "fill", "#dafbe1", "#143d25"),
-    (".side_input rect", "fill", "#fff8c5", "#3b300f"),
-    (".source rect", "fill", "#ddf4ff", "#12304f"),
-    (".subgraph rect, .frame rect", "fill", "#fbefff", "#35204d"),
-    (".unknown rect", "fill", "#ffebe9", "#4c1d1f"),
-    (".line", "stroke", "#6e7781", "#9198a1"),
-    (".head", "fill", "#6e7781", "#9198a1"),
-    (".back .line", "stroke", "#bc4c00", "#f0883e"),
-    (".back .head", "fill", "#bc4c00", "#f0883e"),
-    (".side .line", "stroke", "#9a6700", "#d29922"),
-    (".side .head", "fill", "#9a6700", "#d29922"),
-)
 _STYLE = f"""\
-.graphrt {{ font-family: ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }}
-.graphrt {{ text-anchor: middle; }}
-.graphrt .title {{ font-size: {TITLE_SIZE}px; font-weight: 600; }}
-.graphrt .subtitle {{ font-size: {SUBTITLE_SIZE}px; }}
-.graphrt .end {{ font-size: {NAME_SIZE + 1}px; font-weight: 500; }}
-.graphrt .tag {{ font-size: {TAG_SIZE}px; }}
-.graphrt .name {{ font-size: {NAME_SIZE}px; text-anchor: start; paint-order: stroke;
-  stroke-width: 3px; stroke-linejoin: round; }}
-.graphrt .line {{ fill: none; stroke-width: 1.3; }}
-.graphrt .back .line {{ stroke-dasharray: 5 4; }}
-.graphrt .side .line {{ stroke-dasharray: 1.5 3; }}
-.graphrt .unknown rect {{ stroke-dasharray: 4 3; }}
-.graphrt .frame rect {{ fill-opacity: 0.35; stroke-dasharray: 6 3; }}
-.graphrt .start {{ text-anchor: start; }}
+.graphrt text {{ font-family: {SANS}; }}
+.graphrt .title {{ font-size: {TITLE_SIZE:g}px; font-weight: 600; }}
+.graphrt .sub {{ font-size: {SUBTITLE_SIZE:g}px; }}
+.graphrt text.tag {{ font-family: {MONO}; font-size: {TAG_SIZE:g}px; font-weight: 500; }}
+.graphrt .packet {{ font-style: italic; }}
+.graphrt .middle {{ text-anchor: middle; }}
 .graphrt .finish {{ text-anchor: end; }}
+.graphrt .line {{ fill: none; stroke-width: 1.5; stroke-linejoin: round; }}
+.graphrt .side .line {{ stroke-width: 1; }}
+.graphrt .port {{ stroke-width: 1.25; }}
+.graphrt .edge {{ fill: none; stroke-opacity: 0.45; }}
+.graphrt .side_input .edge {{ stroke-opacity: 0; }}
+.graphrt .terminal .edge {{ stroke-opacity: 0.9; }}
+.graphrt .sign rect {{ fill-opacity: 0.15; }}
+.graphrt .sign path {{ fill: none; stroke-width: 1.5; stroke-linecap: round; }}
+.graphrt .frame > rect {{ fill-opacity: 0.55; stroke-opacity: 0.55; }}
+.graphrt .name text {{ paint-order: stroke; stroke-width: 5px; stroke-linejoin: round; }}
+.graphrt .hatch path {{ stroke-width: 2; }}
 """
 _CORNER = 7.0
-_HEAD = 6.0
+_SIGN = 26.0
+#: Nodes up to this number are told one by one to those who cannot see the drawing.
+_MOST_TOLD = 60
 
 
-def to_svg(diagram: Diagram) -> str:
+def to_svg(drawing: GraphDrawing, *, theme: Theme = "auto") -> str:
     """Return one ``<svg>`` element. Nodes and streams have ``data-node`` and ``data-stream``.
 
-    Types of streams are shown while the pointer is on a line.
+    Types of streams are shown while the pointer is on a line. ``theme``: "auto" follows the
+    reader's settings.
     """
-    layout = lay_out(diagram)
-    width, height = _number(layout.width), _number(layout.height)
+    width, height = _number(drawing.width), _number(drawing.height)
+    looped = {(wire.target, wire.target_port) for wire in drawing.wires if wire.is_back_edge}
+    # Of its own for each drawing, because several can be in one document.
+    hatch = f"hatch{zlib.crc32(repr(drawing).encode('utf-8', 'replace')):08x}"
+    # Lines back lie over the others, and side packets under them.
+    wires = sorted(drawing.wires, key=lambda wire: (not wire.is_side_packet, wire.is_back_edge))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graphrt" role="img" width="{width}" '
         f'height="{height}" viewBox="0 0 {width} {height}">',
-        f"<title>{_text(diagram.title)}</title>",
-        f"<style>\n{_style()}</style>",
-        *(_frame(frame) for frame in layout.frames),
-        *(_line(line) for line in layout.lines),
-        *(_box(placed) for placed in layout.boxes),
-        *_names(layout),
+        f"<title>{_text(drawing.title)}</title>",
+        f"<desc>{_text(_described(drawing))}</desc>",
+        f"<style>\n{_STYLE}{color_rules(theme)}</style>",
+        f'<defs><pattern id="{hatch}" class="hatch" width="8" height="8" '
+        'patternUnits="userSpaceOnUse"><path d="M-2 6L6 -2M2 10L10 2"/></pattern></defs>',
+        f'<rect class="canvas" width="{width}" height="{height}" rx="12"/>',
+        *(_frame(frame) for frame in drawing.frames),
+        *(_wire(wire) for wire in wires),
+        *(
+            f'<circle class="dot" cx="{_number(x)}" cy="{_number(y)}" r="2.6"/>'
+            for x, y in drawing.junctions
+        ),
+        *(_frame_name(frame) for frame in drawing.frames),
+        *(_node(node, drawing, looped, hatch) for node in drawing.nodes),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _style() -> str:
-    light, dark = "", ""
-    for selectors, prop, on_light, on_dark in _COLORS:
-        scoped = ", ".join(f".graphrt {selector}" for selector in selectors.split(", "))
-        light += f"{scoped} {{ {prop}: {on_light}; }}\n"
-        dark += f"{scoped} {{ {prop}: {on_dark}; }}\n"
-    return f"{_STYLE}{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
-
-
-def _frame(frame: Frame) -> str:
-    name = "/".join(frame.path)
-    kind, x = "subtitle start", frame.x + 10
-    if frame.title_at_right:
-        kind, x = "subtitle finish", frame.x + frame.width - 10
-    return (
-        f'<g class="frame" data-group="{_text(name)}">{_rectangle(frame, 8)}'
-        f"{_label(kind, x, frame.y + 16, frame.title)}</g>"
+def _described(drawing: GraphDrawing) -> str:
+    """Return the graph in words: each node, and where its streams go."""
+    nodes = [node for node in drawing.nodes if node.calculator]
+    if len(nodes) > _MOST_TOLD:
+        return f"{len(nodes)} nodes and {len(drawing.wires)} lines between them."
+    titles = {node.id: node.title for node in drawing.nodes}
+    sent: dict[str, list[str]] = {}
+    for wire in drawing.wires:
+        sent.setdefault(wire.source, []).append(f"{wire.stream} to {titles[wire.target]}")
+    return " ".join(
+        f"{node.title}{f' ({node.subtitle})' if node.subtitle else ''}"
+        f"{' sends ' + ', '.join(sent[node.id]) if node.id in sent else ''}."
+        for node in drawing.nodes
     )
 
 
-def _box(placed: PlacedBox) -> str:
-    box = placed.box
-    center = placed.x + placed.width / 2
-    is_end = box.kind in ("input", "output", "side_input")
-    name = "/".join((*box.group, box.title))
-    data = "" if is_end else f' data-node="{_text(name)}"'
-    parts = [f'<g class="box {box.kind}"{data}>', _rectangle(placed, 12 if is_end else 5)]
-    if is_end:
-        y = placed.y + (15 if box.subtitle else 16)
-        parts.append(_label("end", center, y, box.title))
-        if box.subtitle:
-            parts.append(_label("tag", center, y + 13, box.subtitle))
-    else:
-        parts += _node_texts(box, placed, center)
+# Nodes --------------------------------------------------------------------------------------------
+
+
+def _frame(frame: Frame) -> str:
+    return (
+        f'<g class="frame" data-group="{_text("/".join(frame.path))}">'
+        f"{_rectangle(frame.x, frame.y, frame.width, frame.height, 14)}</g>"
+    )
+
+
+def _frame_name(frame: Frame) -> str:
+    """Return the title of a frame, which lies over the lines."""
+    x = frame.x + 40
+    parts = [
+        '<g class="name subgraph">',
+        _sign("subgraph", frame.x + 10, frame.y + 7, 20),
+        _label("title", x, frame.y + 21.5, frame.title),
+    ]
+    if frame.subtitle:
+        x += title_width(frame.title) + 8
+        parts.append(_label("sub", x, frame.y + 21.5, frame.subtitle))
     return "".join([*parts, "</g>"])
 
 
-def _node_texts(box: Box, placed: PlacedBox, center: float) -> list[str]:
-    tags_above = any(socket.label for socket in box.tops)
-    y = placed.y + 10 + (TAG_SIZE + 4 if tags_above else 0) + TITLE_SIZE - 1
-    texts = [_label("title", center, y, box.title)]
-    if box.subtitle:
-        texts.append(_label("subtitle", center, y + SUBTITLE_SIZE + 5, box.subtitle))
-    texts += _tags(box.tops, placed.tops, placed.y + TAG_SIZE + 3)
-    texts += _tags(box.bottoms, placed.bottoms, placed.y + placed.height - 5)
-    return texts
+def _node(node: DrawnNode, drawing: GraphDrawing, looped: set[tuple[str, int]], hatch: str) -> str:
+    if not node.calculator:
+        return _terminal(node)
+    x, y = node.x, node.y
+    is_down = drawing.direction == "down"
+    head = y + (TAG_STRIP if is_down and node.inputs else 0.0)
+    parts = [f'<g class="node {node.kind} {node.family}" data-node="{_text("/".join(node.path))}">']
+    if node.options or node.executor:
+        parts.append(f"<title>{_text(_facts(node))}</title>")
+    if node.kind == "subgraph":
+        parts.append(
+            f'<rect class="face" x="{_number(x + 5)}" y="{_number(y + 5)}" '
+            f'width="{_number(node.width)}" height="{_number(node.height)}" rx="10"/>'
+        )
+    parts.append(_rectangle(x, y, node.width, node.height, 10, "face"))
+    if node.kind == "unknown":
+        parts.append(
+            f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(node.width)}" '
+            f'height="{_number(node.height)}" rx="10" fill="url(#{hatch})"/>'
+        )
+    parts.append(_rectangle(x, y, node.width, node.height, 10, "edge"))
+    if not is_down and (node.inputs or node.outputs):
+        line = _number(y + drawing.head)
+        parts.append(f'<path class="head" d="M{_number(x)} {line}h{_number(node.width)}"/>')
+    parts.append(_sign(node.family, x + 10, head + 10, _SIGN))
+    left = x + TEXT_LEFT
+    if node.subtitle:
+        parts.append(_label("title", left, head + 21, node.title))
+        parts.append(_label("sub", left, head + 35.5, node.subtitle))
+    else:
+        parts.append(_label("title", left, head + 27.5, node.title))
+    for place, port in enumerate(node.inputs):
+        parts.append(_port(port, (node.id, place) in looped))
+    parts += [_port(port, False) for port in node.outputs]
+    return "".join([*parts, "</g>"])
 
 
-def _tags(sockets: tuple[Socket, ...], places: tuple[float, ...], y: float) -> list[str]:
-    return [
-        _label("tag", x, y, socket.label)
-        for socket, x in zip(sockets, places, strict=True)
-        if socket.label
+def _facts(node: DrawnNode) -> str:
+    facts = [node.options]
+    if node.executor:
+        facts.insert(0, f"executor: {node.executor}")
+    return "\n".join(each for each in facts if each)
+
+
+def _terminal(node: DrawnNode) -> str:
+    radius = 8.0 if node.kind == "side_input" else node.height / 2
+    center = node.x + node.width / 2
+    middle = node.y + node.height / 2
+    parts = [
+        f'<g class="terminal {node.kind} {node.family}">',
+        _rectangle(node.x, node.y, node.width, node.height, radius, "face"),
+        _rectangle(node.x, node.y, node.width, node.height, radius, "edge"),
     ]
+    if node.subtitle:
+        parts.append(_label("title middle", center, middle - 2, node.title))
+        parts.append(_label("tag middle", center, middle + 12, node.subtitle))
+    else:
+        parts.append(_label("title middle", center, middle + 4.5, node.title))
+    return "".join([*parts, "</g>"])
 
 
-def _names(layout: Layout) -> Iterable[str]:
-    """Yield the names of streams, each beside the beginning of its line."""
-    for placed in layout.boxes:
-        if placed.box.kind in ("input", "output", "side_input"):
-            continue
-        for socket, x in zip(placed.box.bottoms, placed.bottoms, strict=True):
-            text = _label("name", x + 5, placed.y + placed.height + 12, socket.shown)
-            yield text.replace(
-                "</text>", f"<title>{_text(_typed(socket.name, socket.type))}</title></text>"
-            )
+def _sign(family: Family, x: float, y: float, size: float) -> str:
+    inset = size * 5 / 26
+    scale = (size - 2 * inset) / 16
+    return (
+        f'<g class="sign">{_rectangle(x, y, size, size, size * 0.27)}'
+        f'<path transform="translate({_number(x + inset)} {_number(y + inset)}) '
+        f'scale({scale:.4g})" d="{SIGNS[family]}"/></g>'
+    )
+
+
+def _port(port: DrawnPort, is_looped: bool) -> str:
+    kind = "port looped" if is_looped else "port"
+    x, y = port.x, port.y
+    if port.is_side_packet:
+        shape = f'<path class="{kind}" d="M{_number(x - 5)} {_number(y)}l5 -5 5 5 -5 5z"/>'
+    else:
+        shape = (
+            f'<rect class="{kind}" x="{_number(x - 4)}" y="{_number(y - 4)}" width="8" height="8" '
+            'rx="2.5"/>'
+        )
+    tag = "tag packet" if port.is_side_packet else "tag"
+    match port.side:
+        case "left":
+            return shape + _label(tag, x + LABEL_INSET, y + 3.7, port.label)
+        case "right":
+            return shape + _label(f"{tag} finish", x - LABEL_INSET, y + 3.7, port.label)
+        case "top":
+            return shape + _label(f"{tag} middle", x, y + TAG_STRIP + 0.5, port.label)
+        case _:
+            return shape + _label(f"{tag} middle", x, y - TAG_STRIP + 8, port.label)
 
 
 # Lines --------------------------------------------------------------------------------------------
 
 
-def _line(line: Line) -> str:
-    edge = line.edge
-    kind = "back" if edge.is_back_edge else "side" if edge.is_side_packet else "forward"
-    path = _angular(line.points) if line.is_back else _curved(line.points)
-    head = _head(line.points[-1]) if line.has_arrow else ""
+def _wire(wire: Wire) -> str:
+    kind = "back" if wire.is_back_edge else "side" if wire.is_side_packet else "forward"
+    title = f"{wire.stream}: {wire.type}" if wire.type else wire.stream
+    title += " (back edge)" if wire.is_back_edge else ""
+    title += " (side packet)" if wire.is_side_packet else ""
     return (
-        f'<g class="{kind}" data-stream="{_text(edge.name)}"><title>{_text(_title(edge))}</title>'
-        f'<path class="line" d="{path}"/>{head}</g>'
+        f'<g class="{kind}" data-stream="{_text(wire.stream)}"><title>{_text(title)}</title>'
+        f'<path class="line" d="{path_of(wire.points)}"/>'
+        f"{_chevron(wire.points) if wire.is_back_edge else ''}</g>"
     )
 
 
-def _title(edge: Edge) -> str:
-    text = _typed(edge.name, edge.type)
-    if edge.is_back_edge:
-        return f"{text} (back edge)"
-    return f"{text} (side packet)" if edge.is_side_packet else text
-
-
-def _typed(name: str, kind: str) -> str:
-    return f"{name}: {kind}" if kind else name
-
-
-def _curved(points: tuple[Point, ...]) -> str:
-    """Return a path that is vertical at every point, with curves between different x."""
-    (x, y), *rest = points
-    parts = [f"M{_number(x)} {_number(y)}"]
-    for to_x, to_y in rest:
-        if abs(to_x - x) < 0.05:
-            parts.append(f"V{_number(to_y)}")
-        else:
-            middle = (y + to_y) / 2
-            numbers = (x, middle, to_x, middle, to_x, to_y)
-            parts.append("C" + " ".join(_number(number) for number in numbers))
-        x, y = to_x, to_y
-    return "".join(parts)
-
-
-def _angular(points: tuple[Point, ...]) -> str:
+def path_of(points: tuple[Point, ...]) -> str:
     """Return a path of straight pieces with rounded corners."""
     parts = [f"M{_number(points[0][0])} {_number(points[0][1])}"]
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
@@ -211,20 +246,41 @@ def _towards(corner: Point, other: Point) -> Point:
     )
 
 
-def _head(tip: Point) -> str:
-    x, y = tip
-    return (
-        f'<path class="head" d="M{_number(x)} {_number(y)}l-{_HEAD / 2:g} -{_HEAD:g}h{_HEAD:g}z"/>'
+def _chevron(points: tuple[Point, ...]) -> str:
+    """Return an arrow head in the middle of the longest piece."""
+    a, b = max(pairwise(points), key=lambda each: _distance(*each))
+    x, y = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
+    length = _distance(a, b)
+    if length < 12:
+        return ""
+    along = ((b[0] - a[0]) / length, (b[1] - a[1]) / length)
+    tip = (x + 5 * along[0], y + 5 * along[1])
+    wing = (-along[1] * 4.5, along[0] * 4.5)
+    back = (x - 4 * along[0], y - 4 * along[1])
+    corners = (
+        tip,
+        (back[0] + wing[0], back[1] + wing[1]),
+        (x - 2 * along[0], y - 2 * along[1]),
+        (back[0] - wing[0], back[1] - wing[1]),
     )
+    text = "L".join(f"{_number(px)} {_number(py)}" for px, py in corners)
+    return f'<path class="chevron" d="M{text}z"/>'
+
+
+def _distance(a: Point, b: Point) -> float:
+    return abs(a[0] - b[0]) + abs(a[1] - b[1])
 
 
 # Elements -----------------------------------------------------------------------------------------
 
 
-def _rectangle(area: Frame | PlacedBox, radius: float) -> str:
+def _rectangle(
+    x: float, y: float, width: float, height: float, radius: float, kind: str = ""
+) -> str:
+    name = f'class="{kind}" ' if kind else ""
     return (
-        f'<rect x="{_number(area.x)}" y="{_number(area.y)}" width="{_number(area.width)}" '
-        f'height="{_number(area.height)}" rx="{radius:g}"/>'
+        f'<rect {name}x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" '
+        f'height="{_number(height)}" rx="{radius:g}"/>'
     )
 
 

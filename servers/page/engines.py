@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from servers.operations.metrics.families import Families
 from servers.operations.metrics.series import Counter, Gauge
+from servers.operations.metrics.server_metrics import ServerMetrics
 from servers.page.events import EngineNow
+from servers.page.request_feed import RequestFeed
 
 #: The metric of each field of `EngineNow`.
 _METRICS: Final = {
@@ -19,14 +20,20 @@ _METRICS: Final = {
     "graphrt_llm_engine_up": "up",
     "graphrt_llm_engine_restarts_total": "restarts",
 }
+_MEMORY: Final = "graphrt_llm_engine_memory_bytes"
+#: Differences of memory that readers are told, in bytes: it changes with every request.
+_GRAIN: Final = 1 << 20
 _UP: Final = "graphrt_llm_engine_up"
 
 
-def engines_in(families: Families) -> Iterator[EngineNow]:
-    """Yield the present values of each node that has an engine."""
+def engines_now(metrics: ServerMetrics, requests: RequestFeed) -> Iterator[EngineNow]:
+    """Yield the present values of each node that has an engine.
+
+    The metrics count the tokens of ended requests; those of running ones are added.
+    """
     found: dict[tuple[str, str], dict[str, float]] = {}
     names: set[tuple[str, str]] = set()
-    for family in families:
+    for family in metrics.families:
         field = _METRICS.get(family.name)
         if field is None:
             continue
@@ -36,6 +43,10 @@ def engines_in(families: Families) -> Iterator[EngineNow]:
                 found.setdefault(key, {})[field] = series.value
                 if family.name == _UP:
                     names.add(key)
+    for model, node, tokens in requests.tokens():
+        values = found.get((metrics.graph_name(model), node))
+        if values is not None:
+            values["generated"] = values.get("generated", 0) + tokens
     for key in sorted(names):
         values = found[key]
         yield EngineNow(
@@ -49,3 +60,14 @@ def engines_in(families: Families) -> Iterator[EngineNow]:
             up=bool(values.get("up", 0)),
             restarts=int(values.get("restarts", 0)),
         )
+
+
+def memory_of(metrics: ServerMetrics | None, graph: str) -> int | None:
+    """Return the bytes of memory of a graph's engines, in MiB's steps; None if it has none."""
+    used = 0
+    for family in () if metrics is None else metrics.families:
+        if family.name == _MEMORY:
+            for series in family:
+                if isinstance(series, Gauge) and series.labels.get("graph") == graph:
+                    used += int(series.value)
+    return used // _GRAIN * _GRAIN or None

@@ -11,6 +11,9 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from servers.drawing.drawing import GraphDrawing
+from servers.page.scratch_messages import SCRATCH_ANSWERS
+
 # Events of GET /v1/live ---------------------------------------------------------------------------
 
 
@@ -51,6 +54,40 @@ class Hello(Struct):
     graphs: dict[str, GraphShape]
 
 
+class Moment(Struct):
+    """Some seconds in which requests of models ended.
+
+    Attributes:
+        end_us: the end, of the clock of all other times.
+        tokens: of the requests that ended.
+        ttft_ms, tpot_ms: medians of their times to the first token, and per further token.
+        running, waiting: requests in the engines, at the first end.
+        cache: the used fraction of the fullest cache then, from 0 to 1.
+    """
+
+    end_us: int
+    tokens: int
+    ttft_ms: float | None
+    tpot_ms: float | None
+    running: int
+    waiting: int
+    cache: float | None
+    requests: int
+    errors: int
+
+
+class Hour(Struct):
+    """Event ``hour``: the last hour before the stream began, sent once, after the first ``hello``.
+
+    Attributes:
+        seconds: the length of a moment.
+        moments: those in which requests ended, the oldest first.
+    """
+
+    seconds: int
+    moments: list[Moment]
+
+
 class FilePlace(Struct):
     """A place in a file, without its directory. Lines and columns begin at 1."""
 
@@ -70,7 +107,7 @@ class ServableNow(Struct):
         since: when it was loaded, Unix time in seconds; 0 if it never was.
         place: where in its file the reason is.
         in_flight, limit: requests now, and the most at a time; None if there is no limit.
-        memory_bytes: of its processes; None if unknown.
+        memory_bytes: of its engines' processes, in steps of MiB; None without one.
         task: the name of its task; "" for graphs of authors of their own, and for plain models.
         replaced_by_failed: why newer files could not be loaded, so that this one goes on; "" if
             they could.
@@ -261,13 +298,13 @@ class End(Struct):
 
 
 class GraphView(Struct):
-    """``GET /v1/graphs/{name}``.
+    """``GET /v1/graphs/{model}``.
 
     Attributes:
         revision: as in `GraphShape`.
         file: the name of its file.
         description: what ``graphrt describe --format json`` prints.
-        layout: places of nodes and lines.
+        layout: places of nodes and wires, with paths of subgraphs that can be opened.
         places: where each node stands in the file, by its name.
         text: the file; None unless contents are shown.
     """
@@ -276,7 +313,7 @@ class GraphView(Struct):
     revision: str
     file: str
     description: dict[str, Any]
-    layout: dict[str, Any]
+    layout: GraphDrawing
     places: dict[str, FilePlace]
     text: str | None
 
@@ -304,7 +341,7 @@ class NodeError(Struct):
 
 
 class NodeView(Struct):
-    """``GET /v1/graphs/{name}/nodes/{node}``.
+    """``GET /v1/graphs/{model}/nodes/{node}``.
 
     Attributes:
         options: in the text form of protobuf.
@@ -317,14 +354,14 @@ class NodeView(Struct):
     name: str
     calculator: str
     options: str
-    docs: dict[str, Any] | None
+    docs: dict[str, Any]
     waits: list[Waiting]
     last: list[PacketSeen]
     errors: list[NodeError]
 
 
 class FollowRequest(Struct, forbid_unknown_fields=True):
-    """The body of ``POST /v1/graphs/{name}/follow``: one of the two.
+    """The body of ``POST /v1/graphs/{model}/follow``: one of the two.
 
     Attributes:
         next: the number of coming requests of the graph to follow, 1 to 16.
@@ -389,6 +426,7 @@ class Timeline(Struct):
 #: The events of ``GET /v1/live``, by the name in their ``event:`` line.
 EVENTS: dict[str, type[Struct]] = {
     "hello": Hello,
+    "hour": Hour,
     "servables": Servables,
     "graph": GraphCounts,
     "engine": EngineNow,
@@ -397,4 +435,11 @@ EVENTS: dict[str, type[Struct]] = {
     "end": End,
 }
 #: Bodies of the other routes.
-ANSWERS: tuple[type[Struct], ...] = (GraphView, NodeView, FollowRequest, Following, Timeline)
+ANSWERS: tuple[type[Struct], ...] = (
+    GraphView,
+    NodeView,
+    FollowRequest,
+    Following,
+    Timeline,
+    *SCRATCH_ANSWERS,
+)

@@ -13,10 +13,11 @@ from calculators.requests.request_record import RequestRecord
 from graph_runtime import Tracer, UnavailableError, ValidatedGraph
 from graph_runtime.observe.run_totals import RunTotals
 from servers.operations.request_log import RequestEnd
-from servers.page.events import EngineNow, PacketSeen, ServableNow
+from servers.page.events import EngineNow, ServableNow
 from servers.page.followed import FollowedRequests
+from servers.page.hour import LastHour
 from servers.page.live_graph import LiveGraph, ShownGraph
-from servers.page.live_reader import LiveReader
+from servers.page.live_reader import LiveReader, LiveState
 from servers.page.request_feed import RequestFeed
 from servers.page.settings import PageSettings
 
@@ -27,7 +28,7 @@ MOST_READERS: Final = 8
 #: The least time between two looks, in seconds.
 PERIOD: Final = 0.2
 #: A look is followed by a rest of so many times what it took: at most 1 % of a core.
-_REST: Final = 100
+REST: Final = 100
 #: The least time between two looks at what changes seldom.
 _SERVABLES_EVERY: Final = 1.0
 _ENGINES_EVERY: Final = 0.25
@@ -40,20 +41,23 @@ class LiveFeed:
     Without readers no task runs and no call of a graph is observed.
 
     Attributes:
+        state: the newest state.
         settings: the permissions of the page.
-        allows_control: clients may load and unload.
-        graphs: the loaded graphs by name.
+        followed: the requests whose calls are recorded.
         requests: the requests of all fronts.
+        hour: the figures of those that ended in the last hour.
+        graphs: the loaded graphs by name.
         servables: returns everything that is configured; set by the server.
         engines: returns the engines of language models; set by the server.
     """
 
     def __init__(self, settings: PageSettings, *, allows_control: bool = True) -> None:
         self.settings = settings
-        self.allows_control = allows_control
-        self.graphs: dict[str, LiveGraph] = {}
         self.followed = FollowedRequests()
         self.requests = RequestFeed(self.followed)
+        self.hour = LastHour(lambda: self.engines())
+        self.state = LiveState(settings, self.requests, self.hour, allows_control=allows_control)
+        self.graphs = self.state.graphs
         self.servables: Callable[[], Sequence[ServableNow]] = tuple
         self.engines: Callable[[], Iterable[EngineNow]] = tuple
         self._readers: set[LiveReader] = set()
@@ -63,14 +67,15 @@ class LiveFeed:
         #: CPU time in seconds of readers since the last look.
         self._spent = 0.0
         self._looked: dict[float, float] = {}
-        self.servables_now: Sequence[ServableNow] = ()
-        self.engines_now: dict[tuple[str, str], EngineNow] = {}
-        self.packets_now: dict[tuple[str, str], list[PacketSeen]] = {}
 
     @property
     def readers(self) -> int:
         """The number of live streams."""
         return len(self._readers)
+
+    def all_readers(self) -> Sequence[LiveReader]:
+        """Return the readers of the open streams."""
+        return tuple(self._readers)
 
     # Called by what is served ---------------------------------------------------------------------
 
@@ -99,6 +104,8 @@ class LiveFeed:
     def end_request(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
         """End a request; for the journal."""
         self.requests.end(record, end, ended)
+        if record.model:
+            self.hour.end(record, end, ended)
 
     def drain(self) -> None:
         """End all live streams now, and refuse new ones: the server stops."""
@@ -167,7 +174,7 @@ class LiveFeed:
                 reader.wake()
             spent = time.thread_time() - began + self._spent
             self._spent = 0.0
-            await asyncio.sleep(max(PERIOD, spent * _REST))
+            await asyncio.sleep(max(PERIOD, spent * REST))
 
     def _look(self) -> None:
         for graph in self._watched:
@@ -175,13 +182,13 @@ class LiveFeed:
         self.requests.look()
         if self._is_due(_SERVABLES_EVERY):
             servables = self.servables()
-            if servables != self.servables_now:
-                self.servables_now = servables
+            if servables != self.state.servables:
+                self.state.servables = servables
         if self._is_due(_ENGINES_EVERY):
             for engine in self.engines():
                 key = (engine.g, engine.node)
-                if self.engines_now.get(key) != engine:
-                    self.engines_now[key] = engine
+                if self.state.engines.get(key) != engine:
+                    self.state.engines[key] = engine
         if self._is_due(_PACKETS_EVERY):
             for key in {each for reader in self._readers for each in reader.focus}:
                 found = self.graphs.get(key[0])
@@ -190,8 +197,8 @@ class LiveFeed:
 
     def _look_at_packets(self, key: tuple[str, str], graph: LiveGraph) -> None:
         last = graph.last_packets(key[1])
-        if last != self.packets_now.get(key):
-            self.packets_now[key] = last
+        if last != self.state.packets.get(key):
+            self.state.packets[key] = last
 
     def _is_due(self, every: float) -> bool:
         """Return whether a look that is taken every so many seconds is due."""
@@ -215,8 +222,8 @@ class LiveFeed:
         focus = {each for reader in self._readers for each in reader.focus}
         for graph in wanted:
             graph.focus([node for name, node in focus if name == graph.name])
-        for key in self.packets_now.keys() - focus:
-            del self.packets_now[key]
+        for key in self.state.packets.keys() - focus:
+            del self.state.packets[key]
 
 
 def split_focus(texts: Collection[str], graphs: Collection[str]) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict
 from time import perf_counter_ns
 from typing import Any, Final
 
@@ -12,9 +11,9 @@ from graph_runtime.engine.run import Run
 from graph_runtime.language.names import canonical_names
 from graph_runtime.observe.statistics import node_statistics
 from graph_runtime.plan.plan import NodePlan
-from servers.drawing.description import describe_graph
-from servers.drawing.diagram import make_diagram
-from servers.drawing.layout import lay_out
+from servers.drawing.description import GraphDescription, describe_graph
+from servers.drawing.drawing import Direction, GraphDrawing
+from servers.drawing.layout import draw
 from servers.page.events import FilePlace, GraphView, NodeError, NodeView, Waiting
 from servers.page.live_graph import LiveGraph, ShownGraph
 
@@ -24,7 +23,12 @@ _MOST_ERRORS: Final = 8
 
 
 def view_graph(
-    shown: ShownGraph, revision: str, expand: Collection[str], *, with_text: bool
+    shown: ShownGraph,
+    revision: str,
+    expand: Collection[str],
+    direction: Direction = "right",
+    *,
+    with_text: bool,
 ) -> GraphView:
     """Return the description and drawing of a graph. Takes up to seconds: for a thread.
 
@@ -33,13 +37,13 @@ def view_graph(
     Raises:
         GraphConfigError: a subgraph cannot be expanded.
     """
-    description, layout = drawn(shown, expand)
+    description, layout = drawn(shown, expand, direction)
     names = canonical_names(shown.config.node)
     return GraphView(
         name=shown.name,
         revision=revision,
         file=shown.file,
-        description=description,
+        description=description.to_json(),
         layout=layout,
         places={
             name: FilePlace(shown.file, line, column)
@@ -49,20 +53,25 @@ def view_graph(
     )
 
 
-def drawn(shown: ShownGraph, expand: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return description and layout of a graph, as JSON objects."""
+def drawn(
+    shown: ShownGraph, expand: Collection[str], direction: Direction = "right"
+) -> tuple[GraphDescription, GraphDrawing]:
+    """Return description and layout of a graph; see `view_graph`."""
+    # A subgraph inside another one is open only if that is.
+    paths = [tuple(each.split("/")) for each in expand]
+    opened = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
     graph = describe_graph(
         shown.config,
         shown.registry,
         shown.plan,
-        expand=bool(expand) and not shown.problems,
+        expand=True if "*" in expand else opened or False,
         problems=shown.problems,
     )
-    return graph.to_json(), asdict(lay_out(make_diagram(graph, shown.file)))
+    return graph, draw(graph, shown.file, direction=direction)
 
 
 def view_node(
-    graph: LiveGraph, node: NodePlan, docs: dict[str, Any] | None, *, with_text: bool
+    graph: LiveGraph, node: NodePlan, docs: dict[str, Any], *, with_text: bool
 ) -> NodeView:
     """Return the state of a node of a loaded graph."""
     name = node.name

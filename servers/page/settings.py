@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+#: The built files of the page, as they are shipped.
+STATIC: Final = Path(__file__).parent / "static"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +18,10 @@ class PageSettings:
         page: the page and its routes are served; otherwise their paths are 404.
         contents: texts of requests, values of packets and texts of files may be shown.
         edit: graphs may be checked and tried that are not served.
+        files: the folder with the built files.
     """
 
     page: bool = True
     contents: bool = False
     edit: bool = False
+    files: Path = STATIC

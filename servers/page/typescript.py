@@ -13,11 +13,13 @@ from typing import Any
 
 import msgspec
 
+from servers.drawing.drawing import GraphDrawing
 from servers.page.events import ANSWERS, EVENTS
 
 FILE = Path(__file__).parents[2] / "page" / "src" / "live_types.ts"
 _HEAD = """\
 // Made by `python -m servers.page.typescript` from servers/page/events.py. Do not edit.
+import type { GraphDrawing } from "./graph_types"
 """
 _WORDS = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean"}
 _REF = "#/components/schemas/"
@@ -25,7 +27,10 @@ _REF = "#/components/schemas/"
 
 def typescript() -> str:
     """Return the text of `page/src/live_types.ts`."""
-    parts = [_HEAD, *interfaces((*EVENTS.values(), *ANSWERS))]
+    drawing = schemas_of([GraphDrawing])
+    schemas = schemas_of((*EVENTS.values(), *ANSWERS))
+    parts = [_HEAD]
+    parts += [_interface(name, each) for name, each in schemas.items() if name not in drawing]
     lines = "".join(f"  {event}: {kind.__name__}\n" for event, kind in EVENTS.items())
     parts.append(f"/** The data of events by the name in their `event:` line. */\n"
                  f"export interface LiveEvents {{\n{lines}}}\n")  # fmt: skip
@@ -34,8 +39,13 @@ def typescript() -> str:
 
 def interfaces(roots: Iterable[type]) -> list[str]:
     """Return the interfaces of classes and of all that they have in them, with their docstrings."""
+    return [_interface(name, schema) for name, schema in schemas_of(roots).items()]
+
+
+def schemas_of(roots: Iterable[type]) -> dict[str, dict[str, Any]]:
+    """Return the schemas of classes, and of all that they have in them, by name."""
     _, schemas = msgspec.json.schema_components(roots, ref_template=f"{_REF}{{name}}")
-    return [_interface(name, schema) for name, schema in schemas.items()]
+    return schemas
 
 
 def _interface(name: str, schema: dict[str, Any]) -> str:

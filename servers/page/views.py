@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from calculators.requests.http_payload import RequestError
-from graph_runtime import NotFoundError
+from graph_runtime import REGISTRY, NotFoundError, Registry
+from servers.drawing.drawing import Direction
+from servers.page.calculator_page import make_page
+from servers.page.calculator_views import list_calculators, view_calculator
 from servers.page.events import Following, FollowRequest, GraphView, NodeView, Timeline
 from servers.page.feed import LiveFeed, split_focus
 from servers.page.followed import MOST_AWAITED
 from servers.page.graph_view import view_graph, view_node
 from servers.page.live_graph import ShownGraph
 from servers.page.live_reader import FASTEST_HZ, LiveReader
+from servers.page.scratch import Scratch
+from servers.page.scratch_messages import Calculators, CalculatorView
 
 #: Graphs, and nodes in focus, of one live stream.
 MOST_WATCHED: Final = 64
@@ -31,8 +36,10 @@ class PageViews:
         self.feed = feed
         #: Reads the files of a graph that is not loaded, in a thread; set by the server.
         self.read_graph: Callable[[str], ShownGraph] | None = None
-        #: Returns the page of a calculator by its name; set by the server.
-        self.docs_of: Callable[[str], dict[str, Any] | None] = lambda calculator: None
+        #: Returns the registry of all graphs; set by the server.
+        self.registry: Callable[[], Registry] = lambda: REGISTRY
+        #: Checks and runs drafts; None if that is not allowed.
+        self.scratch: Scratch | None = None
 
     def reader(self, graphs: str, hz: str, focus: str) -> LiveReader:
         """Return a reader for the query of ``GET /v1/live``; "" stands for a missing value.
@@ -56,15 +63,21 @@ class PageViews:
                 f"a number from {_SLOWEST_HZ:g} to {FASTEST_HZ:g} is needed", param="hz"
             )
         self.feed.check_room()
-        return LiveReader(self.feed, names, rate, split_focus(nodes, names))
+        return LiveReader(self.feed.state, names, rate, split_focus(nodes, names))
 
-    async def graph(self, name: str, expand: Collection[str]) -> GraphView:
+    async def graph(self, name: str, expand: Collection[str], direction: str) -> GraphView:
         """Return the drawing of a graph, loaded or not; see `view_graph`.
 
+        ``direction``: "" stands for "right".
+
         Raises:
+            RequestError: there is no such direction (INVALID_ARGUMENT).
             NotFoundError: there is no such graph.
             GraphError: the graph is not loaded, and its file does not parse.
         """
+        if direction not in ("", *get_args(Direction)):
+            names = " or ".join(get_args(Direction))
+            raise RequestError(f"{names} is needed", param="direction")
         loaded = self.feed.graphs.get(name)
         shown = await self._read(name) if loaded is None else loaded.shown
         return await asyncio.to_thread(
@@ -72,6 +85,7 @@ class PageViews:
             shown,
             "" if loaded is None else loaded.revision,
             expand,
+            "down" if direction == "down" else "right",
             with_text=self.feed.settings.contents,
         )
 
@@ -92,8 +106,21 @@ class PageViews:
         planned = next((each for each in graph.plan.nodes if each.name == node), None)
         if planned is None:
             raise NotFoundError(f'The graph "{name}" has no node "{node}"')
-        docs = await asyncio.to_thread(self.docs_of, planned.calculator_type)
-        return view_node(graph, planned, docs, with_text=self.feed.settings.contents)
+        # In a thread: it reads the declarations of options.
+        docs = await asyncio.to_thread(make_page, planned.calculator_type, planned.calculator_class)
+        return view_node(graph, planned, docs.to_json(), with_text=self.feed.settings.contents)
+
+    async def calculators(self) -> Calculators:
+        """Return names and summaries of all calculators that graphs of this server may have."""
+        return await asyncio.to_thread(list_calculators, self.registry())
+
+    async def calculator(self, name: str) -> CalculatorView:
+        """Return the description of one.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        return await asyncio.to_thread(view_calculator, name, self.registry())
 
     async def timeline(self, request_id: str) -> Timeline:
         """Return the timeline of a followed request.
@@ -145,5 +172,5 @@ class PageViews:
 def _not_followed() -> NotFoundError:
     return NotFoundError(
         "There is no timeline of this request: it was not followed, or that was too long ago; POST "
-        "/v1/graphs/{name}/follow before it is sent"
+        "/v1/graphs/{model}/follow before it is sent"
     )

@@ -31,8 +31,9 @@ from servers.operations.process_state import logged_on_signal
 from servers.operations.request_log import RequestJournal
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
-from servers.page.engines import engines_in
+from servers.page.engines import engines_now, memory_of
 from servers.page.feed import LiveFeed
+from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
 from servers.server.fronts import Fronts
 from servers.server.loading_report import Show, draw_loading, log_loading
@@ -71,6 +72,7 @@ class ServerSettings(LifecycleOptions):
         graph_settings: settings of all graphs.
         python_path: modules that register further calculators for all graphs.
         calculators: files of such modules besides, whatever a changed configuration says.
+        calculator_modules: names of modules that ``registry`` has the calculators of.
         reread: reads the entries to serve again; None: nothing is reloaded.
         journal: records every request.
         metrics: the metrics to publish.
@@ -84,6 +86,7 @@ class ServerSettings(LifecycleOptions):
     grpc: GrpcSettings | None = None
     python_path: tuple[Path, ...] = ()
     calculators: tuple[Path, ...] = ()
+    calculator_modules: tuple[str, ...] = ()
     reread: Callable[[], ServerConfig] | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
@@ -101,6 +104,7 @@ class Server:
         live = None if self.views is None else self.views.feed
         graph_settings = replace(settings.graph_settings, metrics=self.metrics, live=live)
         shared = SharedModules(settings.registry, settings.python_path, settings.calculators)
+        self._shared = shared
         self.repository = ModelRepository(
             settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
         )
@@ -109,8 +113,11 @@ class Server:
             settings.journal.counts = self.metrics.end_request
             settings.journal.forgets = self.metrics.forget_generation
         if self.views is not None:
+            self.views.registry = lambda: self.repository.registry
             self.views.read_graph = partial(shown_graph_of, self.repository)
-            self.views.feed.servables = partial(servables_now, self.repository)
+            self.views.feed.servables = partial(
+                servables_now, self.repository, partial(memory_of, self.metrics)
+            )
             settings.journal.watcher = self.views.feed
         self._reloader: Reloader | None = None
         if settings.reread is not None:
@@ -129,11 +136,19 @@ class Server:
             return None
         feed = LiveFeed(http.page, allows_control=http.access.allows_control)
         if self.metrics is not None:
-            families = self.metrics.families
-            feed.engines = partial(engines_in, families)
-            readers = families.gauge("graphrt_live_readers", "Live streams that are open.")
+            feed.engines = partial(engines_now, self.metrics, feed.requests)
+            readers = self.metrics.families.gauge(
+                "graphrt_live_readers", "Live streams that are open."
+            )
             readers.of({}).follow(lambda: feed.readers)
-        return PageViews(feed)
+        views = PageViews(feed)
+        if http.page.edit:
+            views.scratch = Scratch(self._author_modules)
+        return views
+
+    def _author_modules(self) -> AuthorModules:
+        shared = self._shared
+        return AuthorModules(self.settings.calculator_modules, shared.paths, shared.digest)
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -252,6 +267,8 @@ class Server:
             if cut_off:
                 _log.warning("%d requests were cut off", cut_off)
             await self._fronts.close()
+        if self.views is not None and self.views.scratch is not None:
+            await self.views.scratch.close()
         await self.repository.close()
 
 

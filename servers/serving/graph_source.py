@@ -18,7 +18,7 @@ from graph_runtime import (
     parse_graph_text,
     validate_graph,
 )
-from graph_runtime.language.graph_config import MAX_BYTES
+from graph_runtime.language.graph_config import MAX_BYTES, parse_graph_draft
 from graph_runtime.language.source_map import node_positions, port_positions
 from graph_runtime.plan.link_errors import no_output_producer
 from graph_runtime.plan.stall_check import has_path
@@ -36,7 +36,7 @@ _QUEUE_SIZE: Final = re.compile(r"^[^\S\n]*#\s*OVMS_GRAPH_QUEUE_MAX_SIZE\s*:\s*(
 
 
 class GraphSource:
-    """One graph file, or a generated graph, whose ``text`` is given.
+    """One graph file, or a graph whose ``text`` is given.
 
     Attributes:
         path: the path as the user wrote it; for a generated graph, its name in messages.
@@ -46,6 +46,8 @@ class GraphSource:
         registry: the registry for its nodes, with the subgraphs beside it.
 
     Args:
+        text: the text of a generated graph, which has no file.
+        draft: the text of the file as an editor has it, which may not be saved.
         errors: receives errors in options, so that the rest of the graph can be checked. None:
             they are raised.
 
@@ -59,15 +61,21 @@ class GraphSource:
         registry: Registry,
         *,
         text: str | None = None,
+        draft: str | None = None,
         errors: list[GraphSyntaxError] | None = None,
     ) -> None:
         self.path = path
         self.registry = Registry(registry)
         self._is_file = text is None
+        self._draft = draft
         self._given = text
         self.files: list[Path] = []
         if text is None:
-            self.config = load_graph_config(path, errors=errors)
+            self.config = (
+                load_graph_config(path, errors=errors)
+                if draft is None
+                else parse_graph_draft(draft, source=path, errors=errors)
+            )
             self.configs = [self.config]
             self.files.append(Path(path))
             self._register_neighbours()
@@ -165,6 +173,8 @@ class GraphSource:
         """Return the file as text; None for a binary file, or without a file."""
         if not self._is_file:
             return None
+        if self._draft is not None:
+            return self._draft
         try:
             return read_regular_file(self.path, MAX_BYTES).decode()
         except (OSError, UnicodeDecodeError):
@@ -207,7 +217,7 @@ class GraphSource:
                 is_likely = says_type.search(text) is not None
             except (OSError, UnicodeDecodeError):
                 continue
-            if (is_likely or path.stem == name) and not path.samefile(own):
+            if (is_likely or path.stem == name) and path.resolve() != own.resolve():
                 config = load_graph_config(path)
                 if (config.type or path.stem) == name:
                     self.files.append(path)

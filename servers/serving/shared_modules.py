@@ -59,6 +59,11 @@ class SharedModules:
             raise SharedModulesError(fatal)
         _report(failures)
 
+    @property
+    def digest(self) -> str:
+        """A word that changes whenever the modules are imported anew."""
+        return self._digest
+
     def is_outdated(self, paths: tuple[Path, ...]) -> bool:
         """True if the modules have changed since they were imported."""
         return WatchedFiles(folders=self._all(paths)).digest() != self._digest

@@ -79,6 +79,8 @@ class Answer:
         self._prompt_tokens = begun.usage.prompt_tokens
         self._verbose = verbose
         self._record = record
+        if record is not None:
+            record.choices = outputs
         self._written = written
         #: The choices of the answer by choice of the engine.
         self._targets: list[Sequence[int]] = []
@@ -243,6 +245,7 @@ class Answer:
         record.ended = perf_counter_ns()
         record.prompt_tokens = usage.prompt_tokens
         record.completion_tokens = usage.completion_tokens
+        record.choices = ()
         if self._written:
             record.answers = [text.content for text in self._written]
 

@@ -50,7 +50,11 @@ export class Stage implements Scene {
   #before = 0
   #isDirty = true
 
-  constructor(still: HTMLCanvasElement, moving: HTMLCanvasElement, onView: (view: Viewport) => void) {
+  constructor(
+    still: HTMLCanvasElement,
+    moving: HTMLCanvasElement,
+    onView: (view: Viewport) => void,
+  ) {
     this.#still = still.getContext("2d", { alpha: false })!
     this.#moving = moving.getContext("2d")!
     this.#onView = onView

@@ -60,7 +60,8 @@ export class GraphNow {
     for (const wire of drawing.wires) {
       const stream = wire.is_side_packet ? undefined : figures?.stream(wire.stream)
       if (!stream) continue
-      if (!queued.has(wire.stream)) queued.set(wire.stream, this.#lasting(wire.stream, stream.queued))
+      if (!queued.has(wire.stream))
+        queued.set(wire.stream, this.#lasting(wire.stream, stream.queued))
       wires.set(wire.id, {
         rate: stream.rate,
         queued: queued.get(wire.stream) ?? 0,
@@ -69,7 +70,8 @@ export class GraphNow {
     }
     this.wires = wires
     const nodes = new Map<string, NodeNow>()
-    for (const node of drawing.nodes) nodes.set(node.id, this.#node(node, drawing, figures, failures, clock))
+    for (const node of drawing.nodes)
+      nodes.set(node.id, this.#node(node, drawing, figures, failures, clock))
     this.nodes = nodes
   }
 
@@ -112,7 +114,8 @@ export class GraphNow {
     let longest: Wire | undefined
     for (const wire of drawing.wires) {
       const now = this.wires.get(wire.id)
-      if (now?.isFull && now.queued >= (this.wires.get(longest?.id ?? "")?.queued ?? 0)) longest = wire
+      if (now?.isFull && now.queued >= (this.wires.get(longest?.id ?? "")?.queued ?? 0))
+        longest = wire
     }
     const at = drawing.nodes.find((node) => node.id === longest?.target)
     return at ? `a full queue at ${at.title}` : "a full queue"

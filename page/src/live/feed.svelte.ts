@@ -3,6 +3,7 @@ import type {
   GraphCounts,
   GraphShape,
   Hello,
+  Hour,
   LastPackets,
   RequestNow,
   Servables,
@@ -33,15 +34,24 @@ class Feed {
   #listeners = new Set<GraphListener>()
   #engineListeners = new Set<(engine: EngineNow) => void>()
   #requestListeners = new Set<(request: RequestNow) => void>()
+  #hourListeners = new Set<(hour: Hour) => void>()
   #abort: AbortController | null = null
   #wait = FIRST_WAIT
   #timer: ReturnType<typeof setTimeout> | undefined
   #isStarted = false
+  #helloAt = 0
 
   start(): void {
     this.#isStarted = true
     document.addEventListener("visibilitychange", () => this.#again())
     this.#again()
+  }
+
+  /** How long ago a time of the server's clock was. */
+  secondsSince(us: number): number {
+    if (!this.hello) return 0
+    const now = this.hello.now_us + (performance.now() - this.#helloAt) * 1000
+    return Math.max(0, (now - us) / 1e6)
   }
 
   /** Begin anew, as with another key. */
@@ -71,6 +81,11 @@ class Feed {
   onRequest(listener: (request: RequestNow) => void): () => void {
     this.#requestListeners.add(listener)
     return () => this.#requestListeners.delete(listener)
+  }
+
+  onHour(listener: (hour: Hour) => void): () => void {
+    this.#hourListeners.add(listener)
+    return () => this.#hourListeners.delete(listener)
   }
 
   #again(): void {
@@ -109,8 +124,11 @@ class Feed {
     const value: unknown = JSON.parse(data)
     if (event === "hello") {
       this.hello = value as Hello
+      this.#helloAt = performance.now()
       this.status = "live"
-    } else if (event === "servables") this.servables = (value as Servables).servables
+    } else if (event === "hour")
+      for (const listener of this.#hourListeners) listener(value as Hour)
+    else if (event === "servables") this.servables = (value as Servables).servables
     else if (event === "graph") {
       const counts = value as GraphCounts
       const shape = this.hello?.graphs[counts.g]
@@ -121,6 +139,9 @@ class Feed {
       for (const listener of this.#engineListeners) listener(engine)
     } else if (event === "request") {
       const now = value as RequestNow
+      const before = this.requests.find((request) => request.id === now.id)
+      // A new stream begins with the requests that have ended lately.
+      if (before?.at === "end") return
       const others = this.requests.filter((request) => request.id !== now.id)
       this.requests = [now, ...others].slice(0, KEPT_REQUESTS)
       for (const listener of this.#requestListeners) listener(now)

@@ -26,6 +26,9 @@ _USUAL_HEADERS = (
 )
 _EXPOSED_HEADERS = "x-request-id, retry-after, warning"
 _PREFLIGHT_SECONDS = "600"
+#: Browsers' words for requests of the server's own page, and of people who type an address. Other
+#: servers of the same machine are ``same-site``.
+_OWN_SITE = ("same-origin", "none")
 
 
 def is_loopback(host: str) -> bool:
@@ -69,24 +72,17 @@ class BrowserGuard:
             self._check_origin(origin.lower(), (host or "").lower())
 
     def check_page(self, headers: Mapping[str, str]) -> None:
-        """Check a request that only operators may make, wherever the server listens.
+        """Check a request that no page of another site may make, wherever the server listens.
 
         Raises:
-            HttpError: 403, a page of another site makes it.
+            HttpError: 403, such a page makes it, as a link or picture perhaps.
         """
         origin = headers.get("Origin")
         if origin is not None:
             self._check_origin(origin.lower(), headers.get("Host", "").lower())
-
-    def check_view(self, headers: Mapping[str, str]) -> None:
-        """Check a request for what runs, which no other site may learn or cause.
-
-        Raises:
-            HttpError: 403, a page of another site makes it, as a link or picture perhaps.
-        """
-        self.check_page(headers)
-        if headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Origin") is None:
-            raise HttpError(403, "a page of another site may not load this")
+        elif headers.get("Sec-Fetch-Site", "none") not in _OWN_SITE:
+            # An image, a script or a link of another page, which sends no Origin.
+            raise HttpError(403, "only the server's own page may request this from a browser")
 
     def cors_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of an answer to a listed page; {} for every other client."""

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from calculators.inference.place import quoted
 from calculators.requests.request_record import note_reason
-from calculators.tasks import ErrorForm, endpoint_at
+from calculators.tasks import ErrorForm, endpoint_at, find_task
 from servers import NAME, version
 from servers.access import Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
@@ -28,11 +28,13 @@ from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.graph_request import MAX_MODEL_CHARS, GraphRequests
 from servers.fronts.http.kserve_request import KserveRequests
 from servers.fronts.http.message_stream import key_in_protocols, wants_socket
+from servers.fronts.http.page_files import PageFiles
 from servers.fronts.http.page_requests import PageRequests
 from servers.fronts.http.published_document import PublishedDocument
 from servers.fronts.http.request_end import body_length, is_probe, request_end
 from servers.fronts.http.routes import (
     CONTROLS,
+    OF_PAGE,
     POST,
     RUNS,
     VIEWS,
@@ -81,6 +83,7 @@ class Handler:
         self._graphs = GraphRequests(data_plane, settings, self._guard)
         self._page = PageRequests(views, settings, self._guard)
         self._document = PublishedDocument(document)
+        self._page_files = PageFiles(settings.page.files)
         self._metrics = metrics
         self.is_draining = False
 
@@ -145,7 +148,10 @@ class Handler:
         # Browsers send preflight requests without a key.
         if access.keys is not None and request.method != "OPTIONS":
             access.check(path, _authorization(request), request.headers.get("X-Api-Key"))
-        route = exchange.route = find_route(path)
+        route = find_route(path)
+        if route is not None and route.endpoint in OF_PAGE and not self._settings.page.page:
+            route = None
+        exchange.route = route
         if route is None:
             raise HttpError(404, nothing_at(path))
         if request.method == "OPTIONS":
@@ -218,6 +224,8 @@ class Handler:
                 return _json(exchange, {"status": "ok"})
             case Endpoint.VERSION:
                 return _json(exchange, {"version": version()})
+            case Endpoint.PAGE:
+                return self._page_files.answer(exchange, route.item)
             case Endpoint.DOCS:
                 return docs_answer(exchange, exchange.request.path)
             case Endpoint.SERVER:
@@ -325,6 +333,9 @@ def _model_object(model: ModelDescription) -> dict[str, Any]:
     }
     if model.task:
         found["task"] = model.task
+        task = find_task(model.task)
+        if task is not None:
+            found["endpoints"] = list(dict.fromkeys(each.path for each in task.endpoints))
     if model.parent:
         # An adapter, as in vLLM, where the root is a path.
         found |= {"root": model.parent, "parent": model.parent}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -18,7 +19,11 @@ from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.routes import Endpoint, Route, nothing_at
 from servers.fronts.http.settings import HttpSettings
 from servers.page.events import FollowRequest
+from servers.page.scratch import Scratch
+from servers.page.scratch_messages import DraftCheck, DraftRun
 from servers.page.views import PageViews
+
+T = TypeVar("T")
 
 _FORMATS = ("timeline", "perfetto")
 
@@ -42,25 +47,49 @@ class PageRequests:
         views = self._views
         if views is None:
             raise HttpError(404, nothing_at(exchange.request.path))
-        self._guard.check_view(exchange.request.headers)
+        self._guard.check_page(exchange.request.headers)
         query = _query(exchange.request)
         match route.endpoint:
             case Endpoint.LIVE_EVENTS:
                 return await self._live(exchange, views, query)
             case Endpoint.GRAPH_VIEW:
                 expand = [each for each in query.get("expand", "").split(",") if each]
-                return _json(exchange, await views.graph(route.model, expand))
+                direction = query.get("direction", "")
+                return _json(exchange, await views.graph(route.model, expand, direction))
             case Endpoint.NODE_VIEW:
                 return _json(exchange, await views.node(route.model, route.item))
             case Endpoint.REQUEST_VIEW:
                 return await self._request(exchange, views, route.item, query)
+            case Endpoint.CALCULATORS:
+                return _json(exchange, await views.calculators())
+            case Endpoint.CALCULATOR:
+                return _json(exchange, await views.calculator(route.item))
+            case Endpoint.SCRATCH_CHECK:
+                scratch = self._scratch(views)
+                draft = await self._body(exchange, DraftCheck)
+                return _json(exchange, await scratch.check(draft))
+            case Endpoint.SCRATCH_RUN:
+                scratch = self._scratch(views)
+                asked_run = await self._body(exchange, DraftRun)
+                return _json(exchange, await scratch.run(asked_run))
             case _:
-                _, body = await read_json(exchange.request, self._settings, exchange.hold)
-                try:
-                    asked = msgspec.convert(body, FollowRequest)
-                except msgspec.ValidationError as error:
-                    raise HttpError(400, f"the body is not valid: {error}") from None
+                asked = await self._body(exchange, FollowRequest)
                 return _json(exchange, views.follow(route.model, asked), status=202)
+
+    def _scratch(self, views: PageViews) -> Scratch:
+        if views.scratch is None:
+            raise HttpError(
+                403,
+                "graphs cannot be checked and tried here; the server's --page_edit=true allows it",
+            )
+        return views.scratch
+
+    async def _body(self, exchange: Exchange, kind: type[T]) -> T:
+        _, body = await read_json(exchange.request, self._settings, exchange.hold)
+        try:
+            return msgspec.convert(body, kind)
+        except msgspec.ValidationError as error:
+            raise HttpError(400, f"the body is not valid: {error}") from None
 
     async def _live(
         self, exchange: Exchange, views: PageViews, query: Mapping[str, str]

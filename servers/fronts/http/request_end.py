@@ -12,6 +12,7 @@ from servers.operations.request_log import RequestEnd
 _MODEL = "/v2/models/{model}"
 _NAMES = {
     Endpoint.MODEL: "/v3/models/{model}",
+    Endpoint.PAGE: "/page/{file}",
     Endpoint.METADATA: _MODEL,
     Endpoint.MODEL_READY: f"{_MODEL}/ready",
     Endpoint.INFER: f"{_MODEL}/infer",
@@ -19,13 +20,15 @@ _NAMES = {
     Endpoint.GENERATE_STREAM: f"{_MODEL}/generate_stream",
     Endpoint.LOAD: "/v2/repository/models/{model}/load",
     Endpoint.UNLOAD: "/v2/repository/models/{model}/unload",
-    Endpoint.GRAPH_VIEW: "/v1/graphs/{name}",
-    Endpoint.NODE_VIEW: "/v1/graphs/{name}/nodes/{node}",
+    Endpoint.GRAPH_VIEW: "/v1/graphs/{model}",
+    Endpoint.NODE_VIEW: "/v1/graphs/{model}/nodes/{node}",
     Endpoint.REQUEST_VIEW: "/v1/requests/{id}",
-    Endpoint.FOLLOW: "/v1/graphs/{name}/follow",
+    Endpoint.FOLLOW: "/v1/graphs/{model}/follow",
 }
 _PROBED = frozenset({"/metrics", "/livez", "/readyz", "/health", "/ping"})
 _LIVE = "/v1/live"
+#: Statuses of views that are not worth a line: 499 is a client that has looked enough.
+_FINE = (200, 202, 499)
 # A line in the log would cost as much as a small inference.
 _QUIET = "/v2/models/"
 
@@ -39,7 +42,7 @@ def request_end(
     """
     request = exchange.request
     route = exchange.route
-    is_view = route is not None and route.endpoint in VIEWS and status < 400
+    is_view = route is not None and route.endpoint in VIEWS and status in _FINE
     return RequestEnd(
         protocol="http",
         method=request.method,

@@ -35,12 +35,17 @@ class Endpoint(Enum):
     MODELS = auto()
     MODEL = auto()
     GRAPH = auto()
-    # What the page shows:
+    # The files of the page, and what it shows:
+    PAGE = auto()
     LIVE_EVENTS = auto()
     GRAPH_VIEW = auto()
     NODE_VIEW = auto()
     REQUEST_VIEW = auto()
     FOLLOW = auto()
+    CALCULATORS = auto()
+    CALCULATOR = auto()
+    SCRATCH_CHECK = auto()
+    SCRATCH_RUN = auto()
     # KServe's protocol:
     METADATA = auto()
     MODEL_READY = auto()
@@ -66,8 +71,15 @@ VIEWS = frozenset(
         Endpoint.NODE_VIEW,
         Endpoint.REQUEST_VIEW,
         Endpoint.FOLLOW,
+        Endpoint.CALCULATORS,
+        Endpoint.CALCULATOR,
+        Endpoint.SCRATCH_CHECK,
+        Endpoint.SCRATCH_RUN,
     }
 )
+
+#: Endpoints that are not there when the page is switched off.
+OF_PAGE = VIEWS | {Endpoint.PAGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,7 @@ class Route:
     """An endpoint with its methods, and the model's name and version when the path has them.
 
     Name and version are as the client sent them: there may be no such model. ``item`` is the name
-    of a node in that model, or the id of a request.
+    of a node in that model, the id of a request, or the name of a calculator or file.
     """
 
     endpoint: Endpoint
@@ -104,14 +116,20 @@ FIXED = {
     "/v1/config/reload": Route(Endpoint.RELOAD, POST),
     "/metrics": Route(Endpoint.METRICS, _GET),
     "/openapi.json": Route(Endpoint.OPENAPI, _GET),
+    "/": Route(Endpoint.PAGE, _GET, item="index.html"),
     "/v1/live": Route(Endpoint.LIVE_EVENTS, ("GET",)),
+    "/v1/calculators": Route(Endpoint.CALCULATORS, _GET),
+    "/v1/scratch/check": Route(Endpoint.SCRATCH_CHECK, POST),
+    "/v1/scratch/run": Route(Endpoint.SCRATCH_RUN, POST),
     **{path: Route(Endpoint.DOCS, _GET) for path in DOCS_ROUTES},
     "/v3/models": Route(Endpoint.MODELS, _GET),
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
 }
+_PAGE_PREFIX = "/page/"
 _VIEW_PREFIX = "/v1/graphs/"
 _REQUEST_PREFIX = "/v1/requests/"
+_CALCULATOR_PREFIX = "/v1/calculators/"
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
@@ -183,10 +201,15 @@ def find_route(path: str) -> Route | None:
         return _kserve_route(path[len(_KSERVE_PREFIX) :])
     if path.startswith(_REPOSITORY_PREFIX):
         return _repository_route(path[len(_REPOSITORY_PREFIX) :])
+    if path.startswith(_PAGE_PREFIX):
+        return Route(Endpoint.PAGE, _GET, item=path[len(_PAGE_PREFIX) :])
     if path.startswith(_VIEW_PREFIX):
         return _view_route(path[len(_VIEW_PREFIX) :])
     if path.startswith(_REQUEST_PREFIX):
         return Route(Endpoint.REQUEST_VIEW, _GET, item=_unquoted(path[len(_REQUEST_PREFIX) :]))
+    if path.startswith(_CALCULATOR_PREFIX):
+        name = _unquoted(path[len(_CALCULATOR_PREFIX) :])
+        return Route(Endpoint.CALCULATOR, _GET, item=name)
     for prefix in _MODEL_PREFIXES:
         if path.startswith(prefix):
             return Route(Endpoint.MODEL, _GET, _unquoted(path[len(prefix) :]))

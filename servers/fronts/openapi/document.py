@@ -20,7 +20,12 @@ from servers.fronts.openapi.keys import SECURITY_SCHEMES, Keys
 from servers.fronts.openapi.kserve_operations import kserve_operations
 from servers.fronts.openapi.kserve_schemas import KSERVE_SCHEMAS
 from servers.fronts.openapi.operation import all_errors, joined, operation_object
-from servers.fronts.openapi.parameters import HEADERS, OF_SOME_TASKS, PARAMETERS
+from servers.fronts.openapi.page_operations import (
+    page_file_operations,
+    page_operations,
+    page_schemas,
+)
+from servers.fronts.openapi.parameters import HEADERS, OF_SOME_TASKS, OF_THE_PAGE, PARAMETERS
 from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
 
 _log = logging.getLogger(__name__)
@@ -48,6 +53,7 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
         *graph_operations(),
         *kserve_operations(model),
         *server_operations(),
+        *((*page_file_operations(), *page_operations()) if settings.page.page else ()),
     ]
     schemas = _merged(
         ERROR_SCHEMAS,
@@ -55,13 +61,14 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
         GRAPH_SCHEMAS,
         KSERVE_SCHEMAS,
         SERVER_SCHEMAS,
+        page_schemas() if settings.page.page else {},
     )
     if settings.unknown_members is not UnknownMembers.REFUSE:
         schemas = {name: _open(schema) for name, schema in schemas.items()}
     told = {(each.form, status) for each in operations for status in all_errors(each)}
     components: dict[str, Any] = {
         "schemas": schemas,
-        "parameters": _used_parameters(operations),
+        "parameters": _used_parameters(operations, has_page=settings.page.page),
         "headers": HEADERS,
         "responses": error_answers(settings, told),
     }
@@ -89,10 +96,10 @@ def _descriptions(model: str) -> Iterator[TaskDescription]:
             _log.exception("the task %s is not in the OpenAPI document", task.name)
 
 
-def _used_parameters(operations: list[Operation]) -> dict[str, Any]:
+def _used_parameters(operations: list[Operation], *, has_page: bool) -> dict[str, Any]:
     """Return the parameters without those of `OF_SOME_TASKS` that no operation has."""
     used = {name for operation in operations for name in operation.parameters}
-    unused = OF_SOME_TASKS - used
+    unused = OF_SOME_TASKS - used | (frozenset() if has_page else OF_THE_PAGE)
     return {name: described for name, described in PARAMETERS.items() if name not in unused}
 
 

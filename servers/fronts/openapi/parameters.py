@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from calculators.requests.schema import Schema, integer, string
+from calculators.requests.schema import Schema, integer, number, string
 from calculators.tasks.operation import TIMEOUT
 from servers.fronts.http.deadline import HEADER as TIMEOUT_HEADER
 
@@ -21,6 +21,10 @@ def _header(name: str, about: str, schema: Schema) -> dict[str, Any]:
     return {"name": name, "in": "header", "description": about, "schema": schema}
 
 
+def _query(name: str, about: str, schema: Schema) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": about, "schema": schema}
+
+
 #: Parameters by name in the document. Parameters of paths have the name in the path.
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "model": _path(
@@ -30,12 +34,39 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     ),
     "version": _path("version", "A version of the model.", string(pattern="^[0-9]{1,18}$")),
     "path": _path("path", "Any path; it may contain slashes.", string(minLength=1)),
-    "Model": {
-        "name": "model",
-        "in": "query",
-        "description": "The model; it may be left out if only one answers this path.",
-        "schema": string(minLength=1),
-    },
+    "node": _path("node", "The name of a node, with subgraphs expanded.", string(minLength=1)),
+    "calculator": _path("calculator", "The name of a calculator.", string(minLength=1)),
+    "file": _path("file", "The name of a file, as the page has it.", string(minLength=1)),
+    "request_id": _path("request_id", "The `X-Request-Id` of a request.", string(minLength=1)),
+    "Model": _query(
+        "model",
+        "The model; it may be left out if only one answers this path.",
+        string(minLength=1),
+    ),
+    "WatchedGraphs": _query(
+        "graphs",
+        "Names of graphs whose counts are sent, with commas between them; none by default.",
+        string(),
+    ),
+    "Hz": _query(
+        "hz", "The most events per second and graph; 5 by default.", number(minimum=0.1, maximum=5)
+    ),
+    "Focus": _query(
+        "focus",
+        "Nodes whose last packets are sent: `GRAPH/NODE` of watched graphs, with commas.",
+        string(),
+    ),
+    "Expand": _query(
+        "expand", "Paths of subgraph nodes to show open, with commas; `*`: all.", string()
+    ),
+    "Direction": _query(
+        "direction",
+        "The direction of the streams: right by default; down for narrow windows.",
+        string(enum=["right", "down"]),
+    ),
+    "TimelineFormat": _query(
+        "format", "The form of the answer.", string(enum=["timeline", "perfetto"])
+    ),
     "RequestId": _header(
         "X-Request-Id",
         "An id for the request: letters, digits, dots, dashes and underscores. It is in the answer"
@@ -59,6 +90,21 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
 
 #: Parameters that no operation may have, if the tasks that have them are not installed.
 OF_SOME_TASKS: Final = frozenset({"Model"})
+#: Parameters of operations that exist only if the page is served.
+OF_THE_PAGE: Final = frozenset(
+    {
+        "WatchedGraphs",
+        "Hz",
+        "Focus",
+        "Expand",
+        "Direction",
+        "TimelineFormat",
+        "node",
+        "request_id",
+        "calculator",
+        "file",
+    }
+)
 
 HEADERS: Final[dict[str, dict[str, Any]]] = {
     "XRequestId": {

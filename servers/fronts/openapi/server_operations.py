@@ -43,6 +43,11 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
                 "The task that answers, such as `text_generation`; graphs of authors of"
                 " their own have none."
             ),
+            "endpoints": array(
+                string(),
+                "The paths that the task answers, such as `/chat/completions`, without the"
+                " prefixes /v3 and /v1.",
+            ),
             "max_model_len": integer(
                 "The most tokens of prompt and answer together, or of a text to embed. Absent if"
                 " unknown, and before a model that is loaded on demand has been loaded.",

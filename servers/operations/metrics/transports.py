@@ -34,7 +34,7 @@ class TransportCounts:
         self._grpc_seconds = families.histogram(
             "graphrt_grpc_call_seconds", "From a call's begin to its status.", _SECONDS
         )
-        self._known: dict[tuple[str, str, int | str], tuple[Counter, Histogram]] = {}
+        self._known: dict[tuple[str, str, int | str], tuple[Counter, Histogram | None]] = {}
 
     def count(self, end: RequestEnd, seconds: float) -> None:
         key = (end.route, end.method, end.status)
@@ -42,14 +42,14 @@ class TransportCounts:
         if known is None:
             known = self._known[self._safe(end)] = self._series(end)
         known[0].counted += 1
-        if not end.is_watching:
+        if known[1] is not None:
             known[1].note(seconds)
 
     def _safe(self, end: RequestEnd) -> tuple[str, str, int | str]:
         """Return the key of the series. An HTTP method may be any word that a client sends."""
         return (end.route, self._method(end), end.status)
 
-    def _series(self, end: RequestEnd) -> tuple[Counter, Histogram]:
+    def _series(self, end: RequestEnd) -> tuple[Counter, Histogram | None]:
         method = self._method(end)
         if end.protocol == "grpc":
             method = method.rpartition("/")[2] or method
@@ -60,7 +60,8 @@ class TransportCounts:
         route = end.route or "none"
         return (
             self._http.of({"route": route, "method": method, "code": str(end.status)}),
-            self._http_seconds.of({"route": route}),
+            # The length of a stream of what runs is that of its client's interest.
+            None if end.is_watching else self._http_seconds.of({"route": route}),
         )
 
     def _method(self, end: RequestEnd) -> str:

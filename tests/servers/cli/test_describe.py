@@ -147,3 +147,11 @@ def test_a_graph_that_does_not_parse_is_an_error(place: Path) -> None:
     done = graphrt(*DESCRIBE, cwd=place)
     assert (done.returncode, done.stdout) == (1, "")
     assert "graph.pbtxt:1:" in done.stderr
+
+
+def test_single_subgraphs_are_opened_by_the_names_of_their_nodes(loop: Path) -> None:
+    done = graphrt(*DESCRIBE, "--format", "svg", "--open", "twice", "--theme", "dark", cwd=loop)
+    assert 'data-group="twice"' in done.stdout
+    assert "prefers-color-scheme" not in done.stdout
+    done = graphrt(*DESCRIBE, "--format", "svg", "--open", "other", "--direction", "down", cwd=loop)
+    assert (done.returncode, "data-group" in done.stdout) == (0, False)

@@ -45,9 +45,9 @@ node { calculator: "Double" input_stream: "number" output_stream: "NotAName" }
     assert (done.returncode, done.stdout) == (1, "")
     starts = [line for line in done.stderr.splitlines() if line.startswith("bad.pbtxt")]
     assert [line.split(": error: ")[0] for line in starts] == [
-        "bad.pbtxt:2:1",
-        "bad.pbtxt:3:1",
-        "bad.pbtxt:9:1",
+        "bad.pbtxt:2:20",
+        "bad.pbtxt:6:17",
+        "bad.pbtxt:9:67",
     ]
     assert 'Did you mean "Double"?' in starts[0]
     assert 'Did you mean "number"?' in starts[1]
@@ -93,7 +93,9 @@ def test_findings_as_json(place: Path) -> None:
     assert bad["valid"] is False
     (finding,) = bad["findings"]
     assert finding["severity"] == "error"
-    assert (finding["line"], finding["column"], finding["node"]) == (2, 1, "x")
+    assert (finding["line"], finding["column"], finding["node"]) == (2, 30, "x")
+    assert (finding["end_line"], finding["end_column"]) == (2, 38)
+    assert finding["field"] == "node.calculator"
 
 
 def test_subgraphs_beside_the_graph_are_found_by_their_type(place: Path) -> None:

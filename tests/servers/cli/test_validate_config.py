@@ -33,7 +33,7 @@ def test_errors_in_the_graphs_are_errors_of_the_config(site: Path) -> None:
     (site / "stream" / "graph.pbtxt").unlink()
     done = graphrt(*VALIDATE, "config.json", cwd=site)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "echo/graph.pbtxt:2:1: error: " in done.stderr
+    assert "echo/graph.pbtxt:2:20: error: " in done.stderr
     assert "stream/graph.pbtxt: error: no such file" in done.stderr
 
 
@@ -351,7 +351,7 @@ node { calculator: "PassThroughCalculator" input_stream: "inn" output_stream: "o
 node { calculator: "GateCalculator" options { [acme.Gate.ext] {} } }
 """)
     found = findings_in(tmp_path, "graph.pbtxt")
-    assert [(each["line"], each["column"]) for each in found] == [(2, 42), (3, 1), (4, 48)]
+    assert [(each["line"], each["column"]) for each in found] == [(2, 42), (3, 58), (4, 48)]
     assert 'Input Stream "inn"' in str(found[1]["message"])
 
 

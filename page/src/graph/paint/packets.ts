@@ -1,4 +1,5 @@
 import type { Wire } from "../../graph_types"
+import { longestPiece } from "./lines"
 import type { Scene } from "./still"
 
 /** A wire as a way to travel: the lengths at its corners. */
@@ -6,6 +7,8 @@ interface Track {
   wire: Wire
   at: number[]
   length: number
+  /** Where the words of a loop stand, from and to, so that no dot runs over them. */
+  words: [number, number]
   /** Where the first dot is, in drawing pixels from the beginning. */
   phase: number
   left: number
@@ -20,6 +23,8 @@ const LEAST_SPACING = 26
 const WIDEST_SPACING = 460
 const QUEUE_STEP = 9
 const QUEUE_MOST = 9
+const HALF_WORDS = 62
+const HALF_LINE = 12
 
 export class Packets {
   #tracks: Track[] = []
@@ -41,6 +46,7 @@ export class Packets {
           at,
           length: at.at(-1)!,
           // Wires side by side do not march in step; the golden ratio spreads them evenly.
+          words: wordsOf(wire),
           phase: ((index * 0.618034) % 1) * WIDEST_SPACING,
           left: Math.min(...xs),
           top: Math.min(...ys),
@@ -92,7 +98,9 @@ export class Packets {
     const { view } = scene
     const radius = radiusOf(view.k)
     let corner = 1
+    const [from, to] = track.words
     for (let s = track.phase; s < track.length; s += spacing) {
+      if (s > from && s < to) continue
       while (corner < track.at.length - 1 && track.at[corner]! < s) corner++
       const [ax, ay] = track.wire.points[corner - 1]!
       const [bx, by] = track.wire.points[corner]!
@@ -132,9 +140,22 @@ export class Packets {
   }
 }
 
+/** The middle of the longest piece of a loop, where its turns are written. */
+function wordsOf(wire: Wire): [number, number] {
+  const piece = wire.is_loop ? longestPiece(wire.points) : undefined
+  if (!piece) return [0, 0]
+  const isAcross = piece.from[1] === piece.to[1]
+  const middle = piece.before + piece.length / 2
+  const half = isAcross ? HALF_WORDS : HALF_LINE
+  return [middle - half, middle + half]
+}
+
 /** Pixels of the screen between two dots: halved whenever the rate doubles twice over. */
 function spacingOf(rate: number): number {
-  return Math.max(LEAST_SPACING, Math.min(WIDEST_SPACING, WIDEST_SPACING / (1 + Math.log2(1 + rate))))
+  return Math.max(
+    LEAST_SPACING,
+    Math.min(WIDEST_SPACING, WIDEST_SPACING / (1 + Math.log2(1 + rate))),
+  )
 }
 
 function radiusOf(zoom: number): number {

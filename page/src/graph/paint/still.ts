@@ -4,6 +4,7 @@ import type { Palette } from "../../look/palette"
 import type { GraphNow } from "../states"
 import { FAR, type Size, type Viewport } from "../viewport"
 import { paintNode } from "./node"
+import { longestPiece } from "./lines"
 import { fitted, mono, sans, widthOf } from "./text"
 
 export interface Scene {
@@ -24,6 +25,8 @@ export interface Scene {
 
 const CORNER = 9
 const DOT_STEP = 26
+/** Packets per second from which a line is wider. */
+const MANY = 100
 
 /** Paint all that stands: background, frames, wires, nodes. */
 export function paintStill(context: CanvasRenderingContext2D, scene: Scene): void {
@@ -41,7 +44,8 @@ export function paintStill(context: CanvasRenderingContext2D, scene: Scene): voi
   for (const wire of near) paintWire(context, wire, scene, true)
   paintJunctions(context, scene)
   for (const node of drawing.nodes) if (isSeen(node, scene)) paintNode(context, node, scene)
-  for (const wire of drawing.wires) if (wire.is_loop && view.k >= FAR) paintTurns(context, wire, scene)
+  for (const wire of drawing.wires)
+    if (wire.is_loop && view.k >= FAR) paintTurns(context, wire, scene)
   context.globalAlpha = 1
 }
 
@@ -129,55 +133,79 @@ function trace(context: CanvasRenderingContext2D, points: [number, number][]): v
   if (last) context.lineTo(last[0], last[1])
 }
 
+function strokeOf(wire: Wire, scene: Scene, isNear: boolean): string {
+  const { palette } = scene
+  const now = scene.now.wires.get(wire.id)
+  if (now?.isFull) return palette.bad
+  if (isNear) return palette.accent
+  if (wire.is_side_packet) return palette.side
+  return now && now.rate > 0 ? palette["wire-live"] : palette.wire
+}
+
 function paintWire(
   context: CanvasRenderingContext2D,
   wire: Wire,
   scene: Scene,
   isNear: boolean,
 ): void {
-  const { palette, view } = scene
-  const now = scene.now.wires.get(wire.id)
+  const { view } = scene
   const isFar = view.k < FAR
+  const rate = scene.now.wires.get(wire.id)?.rate ?? 0
   let width = isFar ? Math.max(1.5, 1.1 / view.k) : 1.5
-  if (wire.is_side_packet) {
-    context.strokeStyle = isNear ? palette.accent : palette.side
-    width = isFar ? 1 / view.k : 1
-  } else if (now?.isFull) {
-    context.strokeStyle = palette.bad
-    width *= 1.5
-  } else if (now && now.rate > 0) {
-    context.strokeStyle = isNear ? palette.accent : palette["wire-live"]
-    if (scene.isStill) width *= Math.min(3, 1 + Math.log10(1 + now.rate) / 1.5)
-    else if (now.rate > 100) width *= 1.5
-  } else context.strokeStyle = isNear ? palette.accent : palette.wire
+  if (wire.is_side_packet) width = isFar ? 1 / view.k : 1
+  // Without dots, the width tells how many packets there are.
+  else if (scene.isStill && rate > 0) width *= Math.min(3, 1 + Math.log10(1 + rate) / 1.5)
+  else if (rate > MANY || scene.now.wires.get(wire.id)?.isFull) width *= 1.5
   if (isNear) width += isFar ? 0.8 / view.k : 0.75
+  context.strokeStyle = strokeOf(wire, scene, isNear)
   context.lineWidth = width
   trace(context, wire.points)
   context.stroke()
 }
 
-function paintJunctions(context: CanvasRenderingContext2D, { drawing, palette, view }: Scene): void {
-  if (view.k < FAR) return
-  context.fillStyle = palette["wire-live"]
-  context.beginPath()
-  for (const [x, y] of drawing.junctions) {
-    context.moveTo(x + 2.5, y)
-    context.arc(x, y, 2.5, 0, 2 * Math.PI)
+/** Where lines of one stream part, in the color of the line. */
+function paintJunctions(context: CanvasRenderingContext2D, scene: Scene): void {
+  if (scene.view.k < FAR) return
+  for (const [x, y] of scene.drawing.junctions) {
+    const wire = scene.drawing.wires.find((one) => passes(one.points, x, y))
+    if (!wire) continue
+    context.fillStyle = strokeOf(wire, scene, false)
+    context.beginPath()
+    context.arc(x, y, wire.is_side_packet ? 2 : 2.5, 0, 2 * Math.PI)
+    context.fill()
   }
-  context.fill()
 }
 
-/** How often a node feeds itself, on the line over its top. */
+function passes(points: [number, number][], x: number, y: number): boolean {
+  for (let i = 1; i < points.length; i++) {
+    const [ax, ay] = points[i - 1]!
+    const [bx, by] = points[i]!
+    const isWithin =
+      x >= Math.min(ax, bx) - 0.5 &&
+      x <= Math.max(ax, bx) + 0.5 &&
+      y >= Math.min(ay, by) - 0.5 &&
+      y <= Math.max(ay, by) + 0.5
+    if (isWithin) return true
+  }
+  return false
+}
+
+/** How often a node feeds itself, on the longest piece of the line. */
 function paintTurns(context: CanvasRenderingContext2D, wire: Wire, scene: Scene): void {
   const { palette } = scene
   const node = scene.drawing.nodes.find(({ id }) => id === wire.target)
   if (!node || !isSeen(node, scene)) return
   const rate = scene.now.wires.get(wire.id)?.rate ?? 0
-  const text = rate > 0 ? `↻ ${count(rate)} turns/s` : "↻ loop"
-  const y = Math.min(...wire.points.map((point) => point[1]))
-  const x = node.x + node.width / 2
+  const piece = longestPiece(wire.points)
+  if (!piece) return
+  const isAcross = piece.from[1] === piece.to[1]
+  const turns = isAcross ? "turns/s" : "/s"
+  const text = rate > 0 ? `↻ ${count(rate)} ${turns}` : "↻ loop"
+  const y = (piece.from[1] + piece.to[1]) / 2
   context.font = mono(10.5, 500)
   const width = widthOf(context, text) + 18
+  // Beside a node the words end at the line, so that they do not cover the node.
+  const x = isAcross ? (piece.from[0] + piece.to[0]) / 2 : piece.from[0] + 9 - width / 2
   context.fillStyle = palette["accent-soft"]
   context.beginPath()
   context.roundRect(x - width / 2, y - 9, width, 18, 9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from calculators.tasks import find_task
 from servers import version
 from servers.access import Access, ApiKeys
 from servers.contract.data_plane import ModelDescription
@@ -75,7 +76,11 @@ def test_models_show_what_their_task_says(run: Run, prefix: str) -> None:
         async with serving(plane) as front:
             listed = await ask(front, request_bytes("GET", f"{prefix}/models"))
             common = {"object": "model", "created": 1_700_000_000, "owned_by": "graphrt"}
-            chat = {"max_model_len": 4096, "task": "text_generation"}
+            task = find_task("text_generation")
+            assert task is not None
+            endpoints = list(dict.fromkeys(endpoint.path for endpoint in task.endpoints))
+            assert "/chat/completions" in endpoints
+            chat = {"max_model_len": 4096, "task": "text_generation", "endpoints": endpoints}
             assert listed.json["data"] == [
                 {"id": "chat", **common, **chat},
                 {"id": "pirate", **common, **chat, "root": "chat", "parent": "chat"},

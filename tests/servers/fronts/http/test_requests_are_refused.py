@@ -20,7 +20,7 @@ JSON_TYPE = {"Content-Type": "application/json"}
     ("method", "path", "status", "allow"),
     [
         ("GET", "/nope", 404, None),
-        ("GET", "/", 404, None),
+        ("POST", "/", 405, "GET, HEAD, OPTIONS"),
         ("POST", "/v3/", 404, None),
         ("GET", "/v3/models/../../etc/passwd", 404, None),
         ("POST", "/v3/./chat/completions", 404, None),

@@ -1,0 +1,1 @@
+"""Filters over time: landmarks, visibilities and masks that tremble less."""

@@ -1,0 +1,1 @@
+"""Images and masks: warped, smoothed, colored."""

@@ -1,0 +1,229 @@
+"""TFLite models, compiled once per process and content."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from tempfile import NamedTemporaryFile
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from calculators.openvino.infer_requests import InferRequests
+from calculators.openvino.openvino_reason import openvino_reason
+from calculators.vision.inference.custom_operations import CONVERSIONS
+from calculators.vision.inference.tflite_file import custom_options, is_tflite
+from graph_runtime import Code, GraphError
+
+Array = npt.NDArray[Any]
+
+#: Compiled models that a process keeps; the one used longest ago is dropped first.
+KEPT_MODELS: Final = 32
+#: Inferences of one model that overlap on an event loop.
+_CONCURRENT: Final = 4
+
+_lock = threading.RLock()
+_compiled: OrderedDict[tuple[bytes, int], CompiledModel] = OrderedDict()  # guarded by: _lock
+#: Options of the custom operations of the model that is being read. guarded by: _lock
+_options: dict[str, deque[bytes]] = {}
+
+
+@final
+class TfLiteModel:
+    """The content of a ``.tflite`` file: the packet MODEL.
+
+    Raises:
+        GraphError: the bytes are not a TFLite model (INVALID_ARGUMENT).
+    """
+
+    __slots__ = ("content", "digest")
+
+    def __init__(self, content: bytes) -> None:
+        if not is_tflite(content):
+            raise GraphError(
+                f"a model of {len(content)} bytes is not in TFLite's format",
+                code=Code.INVALID_ARGUMENT,
+            )
+        self.content = content
+        self.digest = hashlib.sha256(content).digest()
+
+
+class CompiledModel:
+    """A model that OpenVINO has compiled for the CPU, in float32.
+
+    OpenVINO's own default is bfloat16 on CPUs that have it, which moves landmarks by tens of
+    pixels.
+
+    Attributes:
+        input_shapes, output_shapes: of its tensors, in the file's order.
+        input_names, output_names: likewise.
+    """
+
+    def __init__(self, network: Any, threads: int) -> None:
+        import openvino
+
+        self._openvino = openvino
+        self._network = network
+        self._threads = threads
+        self.input_names = [_name(port) for port in network.inputs]
+        self.output_names = [_name(port) for port in network.outputs]
+        self._compiled = _core().compile_model(
+            network,
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "f32",
+                "PERFORMANCE_HINT": "LATENCY",
+                "INFERENCE_NUM_THREADS": threads,
+            },
+        )
+        self.input_shapes = [tuple(port.get_partial_shape().to_shape()) for port in network.inputs]
+        self.output_shapes = [tuple(each.shape) for each in self._compiled.outputs]
+        self._input_types = [port.get_element_type() for port in self._compiled.inputs]
+        self.input_dtypes = [each.to_dtype() for each in self._input_types]
+        self._requests: InferRequests | None = None
+        self._lock = threading.Lock()
+        self._idle: list[Any] = []  # guarded by: _lock
+        self._reshaped: dict[tuple[tuple[int, ...], ...], CompiledModel] = {}
+
+    def infer(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the model in the calling thread; inputs and outputs are in the file's order.
+
+        Raises:
+            RuntimeError: OpenVINO's own error.
+        """
+        with self._lock:
+            request = self._idle.pop() if self._idle else None
+        if request is None:
+            request = self._compiled.create_infer_request()
+        for place, array in enumerate(inputs):
+            request.set_input_tensor(place, self._openvino.Tensor(array, shared_memory=True))
+        request.start_async()
+        request.wait()
+        # Copies: the next inference writes to the same memory.
+        found = [
+            np.array(request.get_output_tensor(place).data)
+            for place in range(len(self.output_shapes))
+        ]
+        with self._lock:
+            self._idle.append(request)
+        return found
+
+    async def infer_async(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the model while the event loop goes on; otherwise like `infer`."""
+        if self._requests is None:
+            with self._lock:
+                if self._requests is None:
+                    dtypes = [port.get_element_type().to_dtype() for port in self._compiled.outputs]
+                    self._requests = InferRequests(self._compiled, dtypes, _CONCURRENT)
+        return await self._requests.infer(inputs)
+
+    def for_shapes(self, shapes: Sequence[tuple[int, ...]]) -> CompiledModel:
+        """Return the model for inputs of these shapes: itself, or compiled anew, once per shapes.
+
+        Raises:
+            GraphError: the model cannot take such inputs (INVALID_ARGUMENT).
+        """
+        wanted = tuple(shapes)
+        if list(wanted) == self.input_shapes:
+            return self
+        with _lock:
+            found = self._reshaped.get(wanted)
+            if found is None:
+                try:
+                    network = self._network.clone()
+                    network.reshape(
+                        {
+                            port: self._openvino.PartialShape(list(shape))
+                            for port, shape in zip(network.inputs, wanted, strict=True)
+                        }
+                    )
+                    found = CompiledModel(network, self._threads)
+                except (RuntimeError, ValueError) as error:
+                    raise GraphError(
+                        f"the model takes tensors of the shapes {_listed(self.input_shapes)}; "
+                        f"{_listed(wanted)} came, and it cannot be resized to that",
+                        code=Code.INVALID_ARGUMENT,
+                    ) from error
+                self._reshaped[wanted] = found
+        return found
+
+    def warm(self) -> None:
+        """Run once on zeros, so that the first frame takes no longer than others."""
+        self.infer(
+            [
+                np.zeros(shape, dtype)
+                for shape, dtype in zip(self.input_shapes, self.input_dtypes, strict=True)
+            ]
+        )
+
+
+def compiled_model(model: TfLiteModel, threads: int) -> CompiledModel:
+    """Return the compiled model. Takes long the first time: call it in ``open``.
+
+    Raises:
+        GraphError: OpenVINO cannot load the model (FAILED_PRECONDITION).
+    """
+    key = (model.digest, threads)
+    with _lock:
+        found = _compiled.get(key)
+        if found is not None:
+            _compiled.move_to_end(key)
+            return found
+        try:
+            found = CompiledModel(_read(model.content), threads)
+            found.warm()
+        except Exception as error:
+            raise GraphError(
+                f"OpenVINO cannot load the TFLite model: {openvino_reason(error)}",
+                code=Code.FAILED_PRECONDITION,
+            ) from error
+        _compiled[key] = found
+        while len(_compiled) > KEPT_MODELS:
+            _compiled.popitem(last=False)
+        return found
+
+
+def _read(content: bytes) -> Any:
+    """Read a model. Lock held: the conversions below take its options in the model's order."""
+    _options.clear()
+    for name, options in custom_options(content).items():
+        if name not in CONVERSIONS:
+            raise GraphError(
+                f'the model has the custom operation "{name}", which is not supported',
+                code=Code.UNIMPLEMENTED,
+            )
+        _options[name] = deque(options)
+    # OpenVINO recognises TFLite by the ending of a file only.
+    with NamedTemporaryFile(suffix=".tflite") as file:
+        file.write(content)
+        file.flush()
+        return _core().read_model(file.name)
+
+
+@cache
+def _core() -> Any:
+    """The core of TFLite models, with MediaPipe's operations."""
+    import openvino  # here: processes without such a model do not load it
+    from openvino.frontend import ConversionExtension
+
+    core = openvino.Core()
+    for name, convert in CONVERSIONS.items():
+        core.add_extension(ConversionExtension(name, partial(_convert, name, convert)))
+    return core
+
+
+def _convert(name: str, convert: Callable[[Any, bytes], list[Any]], node: Any) -> list[Any]:
+    return convert(node, _options[name].popleft())
+
+
+def _name(port: Any) -> str:
+    names = sorted(port.get_names())
+    return names[0] if names else ""
+
+
+def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
+    return ", ".join(str(tuple(shape)) for shape in shapes)

@@ -1,0 +1,231 @@
+"""InferenceCalculator and its kin: tensors through a TFLite model, on OpenVINO."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from calculators.graph_directory import GRAPH_DIRECTORY
+from calculators.image.packet_types import TENSORS
+from calculators.openvino.openvino_reason import openvino_reason
+from calculators.vision.inference.compiled_model import CompiledModel, TfLiteModel, compiled_model
+from calculators.vision.inference.model_calculators import OpResolver
+from calculators.vision.inference.model_files import read_graph_file, tflite_model
+from calculators.vision.inference.tensor_order import TensorOrder
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Code,
+    GraphError,
+    Options,
+)
+
+Array = npt.NDArray[Any]
+
+_LOG = logging.getLogger(__name__)
+_OPTIONS = "mediapipe.InferenceCalculatorOptions"
+_TFLITE_OPTIONS = "mediapipe.TfLiteInferenceCalculatorOptions"
+
+
+class InferenceCalculatorCpu(Calculator):
+    """Runs a TFLite model on OpenVINO, in float32, by default with one thread.
+
+    On an event loop other nodes go on meanwhile. Nodes with the same model share its compiled form.
+
+    Inputs:
+        TENSORS (list of numpy.ndarray), or TENSOR:i (numpy.ndarray): one per input of the model.
+            Another shape than the model's resizes the model.
+    Outputs: TENSORS, or TENSOR:i: all outputs, in the model's order.
+    Input side packets:
+        MODEL (`TfLiteModel`, optional): or the option model_path, exactly one.
+        OP_RESOLVER, CUSTOM_OP_RESOLVER (`OpResolver`, optional): without effect.
+        DELEGATE (optional): without effect.
+    Options (mediapipe.InferenceCalculatorOptions):
+        model_path: a file beside the graph, or of MediaPipe's own (``mediapipe/...``).
+        delegate: ``xnnpack { num_threads }``; a GPU is not used.
+        cpu_num_thread: likewise.
+        input_output_config: the model's tensors by place or name, outputs that are fed back.
+
+    ::
+
+        node {
+          calculator: "InferenceCalculatorCpu"
+          input_stream: "TENSORS:image_tensors"
+          output_stream: "TENSORS:face_tensors"
+          options {
+            [mediapipe.InferenceCalculatorOptions.ext] {
+              model_path: "mediapipe/modules/face_landmark/face_landmark.tflite"
+              delegate { xnnpack {} }
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/tensor/inference_calculator_cpu.cc``.
+    """
+
+    options = Options(_OPTIONS)
+    #: The options' full name.
+    options_name: ClassVar[str] = _OPTIONS
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        for kind, ports in (("input", contract.inputs), ("output", contract.outputs)):
+            contract.require(
+                ports.has_tag("TENSORS") is not ports.has_tag("TENSOR"),
+                f"exactly one of the {kind} streams TENSORS and TENSOR is needed",
+            )
+            ports["TENSORS"].set(TENSORS).optional()
+            for index in range(max(ports.num_entries("TENSOR"), 1)):
+                ports["TENSOR", index].set(np.ndarray).optional()
+        sides = contract.input_side_packets
+        sides["MODEL"].set(TfLiteModel).optional()
+        sides["OP_RESOLVER"].set(OpResolver).optional()
+        sides["CUSTOM_OP_RESOLVER"].set(OpResolver).optional()
+        sides["DELEGATE"].set_any().optional()
+        options = contract.options(cls.options_name)
+        contract.require(
+            bool(options.model_path) is not sides.has_tag("MODEL"),
+            "the model comes either from the option model_path or from the side packet MODEL",
+        )
+        contract.use_service(GRAPH_DIRECTORY)
+        contract.timestamp_offset = 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        options = self.options
+        if cc.input_side_packets.has_tag("MODEL"):
+            model: TfLiteModel = cc.input_side_packets["MODEL"].value
+        else:
+            model = tflite_model(read_graph_file(cc, options.model_path))
+        if options.delegate.WhichOneof("delegate") in ("gpu", "nnapi"):
+            _LOG.warning("inference runs on the CPU; the delegate in the options is not there")
+        self._model = compiled_model(model, _threads(options))
+        self._order = TensorOrder.of(options, self._model)
+        self._fed_back: dict[int, Array] = {
+            place: np.zeros(self._model.input_shapes[place], self._model.input_dtypes[place])
+            for place in self._order.feedback.values()
+        }
+        self._has_list = cc.inputs.has_tag("TENSORS")
+
+    def process(self, cc: CalculatorContext) -> Awaitable[None] | None:
+        tensors = self._tensors(cc)
+        if not tensors:
+            return None
+        inputs = self._order.model_inputs(tensors, self._fed_back)
+        model = self._checked_model(inputs)
+        # In a graph of an event loop others run meanwhile; elsewhere the thread computes itself.
+        if asyncio._get_running_loop() is not None:
+            return self._infer(cc, model, inputs)
+        try:
+            self._send(cc, model.infer(inputs))
+        except RuntimeError as error:
+            raise _failure(error) from error
+        return None
+
+    async def _infer(
+        self, cc: CalculatorContext, model: CompiledModel, inputs: list[Array]
+    ) -> None:
+        try:
+            outputs = await model.infer_async(inputs)
+        except RuntimeError as error:
+            raise _failure(error) from error
+        self._send(cc, outputs)
+
+    def _send(self, cc: CalculatorContext, outputs: list[Array]) -> None:
+        for place, target in self._order.feedback.items():
+            self._fed_back[target] = outputs[place]
+        found = [outputs[place] for place in self._order.outputs]
+        if cc.outputs.has_tag("TENSORS"):
+            cc.outputs["TENSORS"].add(found, cc.time)
+            return
+        for array, output in zip(found, cc.outputs.all_of("TENSOR"), strict=False):
+            output.add(array, cc.time)
+
+    def _tensors(self, cc: CalculatorContext) -> list[Array]:
+        """The arrays of this timestamp; empty if an input has none."""
+        if self._has_list:
+            shard = cc.inputs["TENSORS"]
+            return [] if shard.is_empty() else shard.value
+        shards = cc.inputs.all_of("TENSOR")
+        if any(shard.is_empty() for shard in shards):
+            return []
+        return [shard.value for shard in shards]
+
+    def _checked_model(self, inputs: list[Array]) -> CompiledModel:
+        """The model for tensors of these shapes."""
+        model = self._model
+        for place, array in enumerate(inputs):
+            if array.dtype != model.input_dtypes[place]:
+                raise GraphError(
+                    f'the model\'s tensor "{model.input_names[place]}" is of '
+                    f"{np.dtype(model.input_dtypes[place])}, and {array.dtype} came",
+                    code=Code.INVALID_ARGUMENT,
+                )
+            if not array.flags.c_contiguous:
+                inputs[place] = np.ascontiguousarray(array)
+        shapes = [array.shape for array in inputs]
+        return model if shapes == model.input_shapes else model.for_shapes(shapes)
+
+
+class InferenceCalculator(InferenceCalculatorCpu):
+    __doc__ = InferenceCalculatorCpu.__doc__
+
+
+class InferenceCalculatorXnnpack(InferenceCalculatorCpu):
+    __doc__ = InferenceCalculatorCpu.__doc__
+
+
+class TfLiteInferenceCalculator(InferenceCalculatorCpu):
+    """Runs a TFLite model, by the code of `InferenceCalculatorCpu`, under the name of old graphs.
+
+    Inputs: TENSORS (list of numpy.ndarray): one per input of the model.
+    Outputs: TENSORS: all outputs, in the model's order.
+    Input side packets: MODEL (`TfLiteModel`), CUSTOM_OP_RESOLVER (`OpResolver`), optional.
+    Options (mediapipe.TfLiteInferenceCalculatorOptions):
+        model_path: a file beside the graph, or of MediaPipe's own (``mediapipe/...``).
+        delegate, cpu_num_thread: the number of threads.
+
+    ::
+
+        node {
+          calculator: "TfLiteInferenceCalculator"
+          input_stream: "TENSORS:image_tensors"
+          output_stream: "TENSORS:iris_tensors"
+          options {
+            [mediapipe.TfLiteInferenceCalculatorOptions.ext] {
+              model_path: "mediapipe/modules/iris_landmark/iris_landmark.tflite"
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/tflite/tflite_inference_calculator.cc``.
+    """
+
+    options = Options(_TFLITE_OPTIONS)
+    options_name: ClassVar[str] = _TFLITE_OPTIONS
+
+
+def _threads(options: Any) -> int:
+    if options.delegate.WhichOneof("delegate") == "xnnpack":
+        wanted = options.delegate.xnnpack.num_threads
+    else:
+        wanted = options.cpu_num_thread
+    # MediaPipe's own default on computers.
+    return int(wanted) if wanted > 0 else 1
+
+
+def _failure(error: RuntimeError) -> GraphError:
+    return GraphError(f"the inference failed: {openvino_reason(error)}", code=Code.INTERNAL)
+
+
+CALCULATORS: tuple[type[Calculator], ...] = (
+    InferenceCalculator,
+    InferenceCalculatorCpu,
+    InferenceCalculatorXnnpack,
+    TfLiteInferenceCalculator,
+)

@@ -1,0 +1,50 @@
+"""Files that graphs of models name, read once while they stay the same."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from calculators.graph_directory import GRAPH_DIRECTORY, graph_file
+from calculators.vision.inference.compiled_model import KEPT_MODELS, TfLiteModel
+from graph_runtime import CalculatorContext, Code, GraphError, NotFoundError
+from graph_runtime.regular_file import read_regular_file
+
+#: More than any model that MediaPipe names; larger files are refused.
+MAX_BYTES: Final = 1 << 30
+
+#: The model in these bytes. Python keeps the hash of bytes, so the second look is quick.
+tflite_model = lru_cache(maxsize=KEPT_MODELS)(TfLiteModel)
+
+
+def read_graph_file(cc: CalculatorContext, path: str) -> bytes:
+    """Return the content of a file that the graph names.
+
+    A relative path is searched beside the graph and in the working directory, one of MediaPipe's
+    own files (``mediapipe/...``) in the places of `calculators.mediapipe_directory`.
+
+    Raises:
+        NotFoundError: there is no such file.
+        GraphError: it cannot be read (FAILED_PRECONDITION).
+    """
+    file = graph_file(path, cc.service(GRAPH_DIRECTORY) or Path())
+    try:
+        found = os.stat(file)
+        return _content(file, found.st_ino, found.st_mtime_ns, found.st_size)
+    except (FileNotFoundError, NotADirectoryError):
+        if path.startswith("mediapipe/"):
+            hint = "; graphrt pull mediapipe copies MediaPipe's models"
+        else:
+            hint = " beside the graph or in the working directory"
+        raise NotFoundError(f'there is no file "{path}"{hint}') from None
+    except OSError as error:
+        raise GraphError(
+            f'the file "{path}" cannot be read: {error.strerror}', code=Code.FAILED_PRECONDITION
+        ) from error
+
+
+@lru_cache(maxsize=KEPT_MODELS)
+def _content(file: Path, inode: int, time: int, size: int) -> bytes:
+    return read_regular_file(file, MAX_BYTES)

@@ -1,0 +1,1 @@
+"""Landmarks as packets, and calculators on them."""

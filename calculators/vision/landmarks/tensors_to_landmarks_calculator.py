@@ -1,0 +1,187 @@
+"""TensorsToLandmarksCalculator: the numbers of a model as landmarks."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from calculators.image.packet_types import TENSORS
+from calculators.vision.landmarks.activation import sigmoid
+from calculators.vision.landmarks.landmarks import PRESENCE, VISIBILITY, Landmarks
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Code,
+    GraphError,
+    Options,
+)
+
+_OPTIONS = "mediapipe.TensorsToLandmarksCalculatorOptions"
+_TFLITE_OPTIONS = "mediapipe.TfLiteTensorsToLandmarksCalculatorOptions"
+_SIGMOID = 1
+_FLIPS = ("FLIP_HORIZONTALLY", "FLIP_VERTICALLY")
+
+
+class TensorsToLandmarksCalculator(Calculator):
+    """Makes landmarks of the first tensor of each list.
+
+    The tensor has 2 to 5 numbers per landmark or more: x, y, z, visibility, presence.
+
+    Inputs:
+        TENSORS (list of numpy.ndarray): float32.
+        FLIP_HORIZONTALLY, FLIP_VERTICALLY (bool, optional): in place of the options.
+    Outputs, at least one:
+        LANDMARKS (`Landmarks`): the numbers as they are.
+        NORM_LANDMARKS (`Landmarks`): x and y in fractions of the model's image, z of its width and
+            divided by normalize_z.
+    Input side packets: FLIP_HORIZONTALLY, FLIP_VERTICALLY (bool, optional): likewise.
+    Options (mediapipe.TensorsToLandmarksCalculatorOptions):
+        num_landmarks: required.
+        input_image_width, input_image_height: of the model's image; for NORM_LANDMARKS and flips.
+        flip_horizontally, flip_vertically: mirror the points in that image.
+        normalize_z: default 1.
+        visibility_activation, presence_activation: NONE or SIGMOID.
+
+    ::
+
+        node {
+          calculator: "TensorsToLandmarksCalculator"
+          input_stream: "TENSORS:tensors"
+          output_stream: "NORM_LANDMARKS:landmarks"
+          options {
+            [mediapipe.TensorsToLandmarksCalculatorOptions.ext] {
+              num_landmarks: 21
+              input_image_width: 224
+              input_image_height: 224
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/tensor/tensors_to_landmarks_calculator.cc``.
+    """
+
+    options = Options(_OPTIONS)
+    #: The options' full name.
+    options_name: ClassVar[str] = _OPTIONS
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        inputs, sides, outputs = contract.inputs, contract.input_side_packets, contract.outputs
+        inputs["TENSORS"].set(TENSORS)
+        for tag in _FLIPS:
+            contract.require(
+                not (inputs.has_tag(tag) and sides.has_tag(tag)),
+                f"{tag} is an input stream or a side packet, not both",
+            )
+            inputs[tag].set(bool).optional()
+            sides[tag].set(bool).optional()
+        outputs["LANDMARKS"].set(Landmarks).optional()
+        outputs["NORM_LANDMARKS"].set(Landmarks).optional()
+        options = contract.options(cls.options_name)
+        flips = options.flip_horizontally or options.flip_vertically
+        flips = flips or any(inputs.has_tag(tag) or sides.has_tag(tag) for tag in _FLIPS)
+        if outputs.has_tag("NORM_LANDMARKS") or flips:
+            contract.require(
+                options.input_image_width > 0 and options.input_image_height > 0,
+                "input_image_width and input_image_height are needed for normalized or flipped "
+                "landmarks",
+            )
+        contract.require(
+            options.num_landmarks > 0, f"num_landmarks is above 0, not {options.num_landmarks}"
+        )
+        contract.timestamp_offset = 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        options = self.options
+        self._flips = {
+            "FLIP_HORIZONTALLY": options.flip_horizontally,
+            "FLIP_VERTICALLY": options.flip_vertically,
+        }
+        for tag in _FLIPS:
+            if cc.input_side_packets.has_tag(tag):
+                self._flips[tag] = cc.input_side_packets[tag].value
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs["TENSORS"].is_empty():
+            return
+        for tag in _FLIPS:
+            if cc.inputs.has_tag(tag) and not cc.inputs[tag].is_empty():
+                self._flips[tag] = cc.inputs[tag].value
+        options = self.options
+        found = self._landmarks(cc.inputs["TENSORS"].value)
+        width, height = options.input_image_width, options.input_image_height
+        if self._flips["FLIP_HORIZONTALLY"]:
+            found[:, 0] = width - found[:, 0]
+        if self._flips["FLIP_VERTICALLY"]:
+            found[:, 1] = height - found[:, 1]
+        fields = {"has_visibility": self._numbers > 3, "has_presence": self._numbers > 4}
+        if cc.outputs.has_tag("LANDMARKS"):
+            plain = Landmarks(found, is_normalized=False, **fields)
+            cc.outputs["LANDMARKS"].add(plain, cc.time)
+        if cc.outputs.has_tag("NORM_LANDMARKS"):
+            normalized = found.copy()
+            normalized[:, :3] /= np.array([width, height, width], np.float32)
+            normalized[:, 2] /= np.float32(options.normalize_z)
+            cc.outputs["NORM_LANDMARKS"].add(Landmarks(normalized, **fields), cc.time)
+
+    def _landmarks(self, tensors: list[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
+        """(n, 5): what the first tensor says."""
+        count = self.options.num_landmarks
+        if not tensors or tensors[0].dtype != np.float32 or tensors[0].size < 2 * count:
+            given = f"{tensors[0].size} of {tensors[0].dtype}" if tensors else "none"
+            raise GraphError(
+                f"{count} landmarks need {2 * count} numbers of float32 or more; there are {given}",
+                code=Code.INVALID_ARGUMENT,
+            )
+        self._numbers = tensors[0].size // count
+        raw = tensors[0].reshape(-1)[: count * self._numbers].reshape(count, self._numbers)
+        values = np.zeros((count, 5), np.float32)
+        used = min(self._numbers, 5)
+        values[:, :used] = raw[:, :used]
+        options = self.options
+        for column, activation in (
+            (VISIBILITY, options.visibility_activation),
+            (PRESENCE, options.presence_activation),
+        ):
+            if column < used and activation == _SIGMOID:
+                values[:, column] = sigmoid(values[:, column])
+        return values
+
+
+class TfLiteTensorsToLandmarksCalculator(TensorsToLandmarksCalculator):
+    """Makes landmarks of tensors, as `TensorsToLandmarksCalculator`, under the name of old graphs.
+
+    Inputs: TENSORS (list of numpy.ndarray): float32.
+    Outputs: LANDMARKS, NORM_LANDMARKS (`Landmarks`).
+    Input side packets: FLIP_HORIZONTALLY, FLIP_VERTICALLY (bool, optional).
+    Options (mediapipe.TfLiteTensorsToLandmarksCalculatorOptions): the same.
+
+    ::
+
+        node {
+          calculator: "TfLiteTensorsToLandmarksCalculator"
+          input_stream: "TENSORS:tensors"
+          output_stream: "NORM_LANDMARKS:landmarks"
+          options {
+            [mediapipe.TfLiteTensorsToLandmarksCalculatorOptions.ext] {
+              num_landmarks: 5
+              input_image_width: 64
+              input_image_height: 64
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/tflite/tflite_tensors_to_landmarks_calculator.cc``.
+    """
+
+    options = Options(_TFLITE_OPTIONS)
+    options_name: ClassVar[str] = _TFLITE_OPTIONS
+
+
+CALCULATORS: tuple[type[Calculator], ...] = (
+    TensorsToLandmarksCalculator,
+    TfLiteTensorsToLandmarksCalculator,
+)

@@ -1,0 +1,1 @@
+"""Rectangles of regions: from detections and landmarks, moved, scaled, compared."""

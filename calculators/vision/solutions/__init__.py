@@ -1,0 +1,1 @@
+"""MediaPipe's solutions as Python classes, each over its graph."""

@@ -1,0 +1,155 @@
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+  type CompletionContext,
+  type CompletionResult,
+} from "@codemirror/autocomplete"
+import { history, historyKeymap, indentWithTab, standardKeymap } from "@codemirror/commands"
+import { foldGutter, indentOnInput, syntaxHighlighting } from "@codemirror/language"
+import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint"
+import { EditorState } from "@codemirror/state"
+import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view"
+import type { DraftFinding } from "../live_types"
+import { offersAt, type Known } from "./completions"
+import { readDraft } from "./draft"
+import { colors, folding, indentation, textproto } from "./language"
+import { look } from "./look"
+
+const KINDS = {
+  calculator: "class",
+  field: "property",
+  stream: "variable",
+  tag: "keyword",
+  value: "enum",
+  type: "type",
+}
+
+/** An editor of a graph's text in an element's shadow root: style sheets cannot enter the document. */
+export class GraphEditor {
+  readonly #view: EditorView
+
+  constructor(host: HTMLElement, text: string, known: Known, onchange: (text: string) => void) {
+    const root = host.shadowRoot ?? host.attachShadow({ mode: "open" })
+    this.#view = new EditorView({
+      parent: root,
+      root,
+      state: EditorState.create({
+        doc: text,
+        extensions: [
+          lineNumbers(),
+          foldGutter(),
+          lintGutter(),
+          history(),
+          indentOnInput(),
+          closeBrackets(),
+          highlightActiveLine(),
+          textproto,
+          folding,
+          indentation,
+          syntaxHighlighting(colors),
+          autocompletion({ override: [(context) => completed(context, known)], icons: false }),
+          keymap.of([
+            ...closeBracketsKeymap,
+            ...completionKeymap,
+            ...historyKeymap,
+            // Escape, then Tab leaves the editor: CodeMirror's own way out for keyboards.
+            indentWithTab,
+            ...standardKeymap,
+          ]),
+          EditorView.contentAttributes.of({ "aria-label": "Text of the graph" }),
+          EditorView.updateListener.of((update) => {
+            if (update.docChanged) onchange(update.state.doc.toString())
+          }),
+          look,
+        ],
+      }),
+    })
+  }
+
+  get text(): string {
+    return this.#view.state.doc.toString()
+  }
+
+  set text(text: string) {
+    if (text === this.text) return
+    this.#view.dispatch({ changes: { from: 0, to: this.#view.state.doc.length, insert: text } })
+  }
+
+  /** Underline findings at their words. */
+  show(findings: DraftFinding[]): void {
+    const diagnostics = findings.map((finding) => this.#diagnostic(finding))
+    this.#view.dispatch(setDiagnostics(this.#view.state, diagnostics))
+  }
+
+  /** Bring a place into view, and the cursor to it. Both from 1. */
+  goTo(line: number, column: number): void {
+    const anchor = this.#offset(line, column)
+    this.#view.dispatch({
+      selection: { anchor },
+      effects: EditorView.scrollIntoView(anchor, { y: "center" }),
+    })
+    this.#view.focus()
+  }
+
+  destroy(): void {
+    this.#view.destroy()
+  }
+
+  #diagnostic(finding: DraftFinding): Diagnostic {
+    const from = this.#offset(finding.line ?? 1, finding.column ?? 1)
+    const to = this.#offset(finding.end_line ?? finding.line ?? 1, finding.end_column ?? 1)
+    const hint = finding.hint ? `\n${finding.hint}` : ""
+    return {
+      from,
+      to: Math.max(from, to),
+      severity: finding.severity,
+      message: finding.message + hint,
+    }
+  }
+
+  // The text may have changed since the server looked at it.
+  #offset(line: number, column: number): number {
+    const { doc } = this.#view.state
+    const at = doc.line(Math.max(1, Math.min(doc.lines, line)))
+    return Math.min(at.to, at.from + column - 1)
+  }
+}
+
+function completed(context: CompletionContext, known: Known): CompletionResult | null {
+  const text = context.state.doc.toString()
+  const found = offersAt(text, readDraft(text), context.pos, known)
+  if (!found || (!context.explicit && found.from === context.pos && !opens(text, context.pos))) {
+    return null
+  }
+  return {
+    from: found.from,
+    options: found.offers.map((offer) => ({
+      label: offer.label,
+      type: KINDS[offer.kind],
+      ...(offer.detail ? { detail: offer.detail } : {}),
+      ...(offer.info ? { info: offer.info } : {}),
+      ...(offer.apply ? { apply: written(offer.apply) } : {}),
+    })),
+    validFor: /^[\w./[\]]*$/,
+  }
+}
+
+/** Offers come by themselves after an opening quote, a tag's colon, and at words. */
+function opens(text: string, offset: number): boolean {
+  return /[":[]$/.test(text.slice(Math.max(0, offset - 1), offset))
+}
+
+/** Write an offer, with the cursor in its empty braces or quotes. */
+function written(text: string) {
+  return (view: EditorView, _completion: unknown, from: number, to: number) => {
+    const empty = /\{ {2}\}|""/.exec(text)
+    const inside = empty ? empty.index + (empty[0] === '""' ? 1 : 2) : text.length
+    view.dispatch({
+      changes: { from, to, insert: text },
+      selection: { anchor: from + inside },
+      userEvent: "input.complete",
+    })
+  }
+}

@@ -1,0 +1,187 @@
+"""The vertices and pieces of lines of one level.
+
+A line over several layers has a *knot* in each layer between, which is ordered and placed like a
+cell. All lines of a net share their knots. A line that runs back leaves its source at the end, has
+a knot beside the source, one beside the target, and one in each layer between. The loop of a single
+cell has its knot on the cell itself, above its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from servers.drawing.level import Level
+
+#: The distance between the line of a loop and its cell, and between such lines.
+LOOP_RISE = 18.0
+LOOP_GAP = 12.0
+#: Room over the line of a loop, for how often it turns.
+_LOOP_ROOM = 10.0
+
+#: A vertex, and the distance of the line from its beginning.
+Hold = tuple[int, float]
+
+
+@dataclass(slots=True)
+class Piece:
+    """The part of a net in one gap: ends at the layer before and at the layer behind.
+
+    ``has_drop``: it has an end at the end of the level across, too.
+    """
+
+    net: int
+    has_drop: bool = False
+    before: list[Hold] = field(default_factory=list)
+    behind: list[Hold] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Web:
+    """Vertices 0 to the number of cells are the cells, all further ones knots.
+
+    Attributes:
+        breadths: of each vertex, with the room for loops.
+        heads: the room for loops at the beginning of each vertex.
+        layers: vertices in order.
+        gaps: pieces by the gap they are in; gap g is before layer g, the last one behind all.
+        ahead, behind: knots of each net by layer, of lines that run forward and back.
+        loops: the rank of loops by net and target.
+    """
+
+    level: Level
+    layer_of: list[int]
+    breadths: list[float]
+    heads: list[float]
+    layers: list[list[int]]
+    gaps: list[dict[int, Piece]]
+    ahead: list[dict[int, int]]
+    behind: list[dict[int, int]]
+    loops: dict[tuple[int, int], int]
+
+    def is_knot(self, vertex: int) -> bool:
+        return vertex >= len(self.level.cells) or self.level.cells[vertex].is_end
+
+    def source(self, net: int) -> Hold:
+        end = self.level.nets[net].source
+        return end.cell, self.heads[end.cell] + self.level.cells[end.cell].outputs[end.port]
+
+    def target(self, net: int, number: int) -> Hold:
+        end = self.level.nets[net].targets[number]
+        return end.cell, self.heads[end.cell] + self.level.cells[end.cell].inputs[end.port]
+
+    def loop(self, net: int, number: int) -> Hold:
+        """Return the knot of the loop of a single cell."""
+        cell = self.level.nets[net].source.cell
+        return cell, self.heads[cell] - LOOP_RISE - LOOP_GAP * self.loops[net, number]
+
+
+def make_web(level: Level, layers: Sequence[int], back: set[tuple[int, int]]) -> Web:
+    """Return the web of a level whose cells have layers; ``back`` has the targets of back lines."""
+    count = max(layers, default=-1) + 1
+    loops, ranks = _loops(level, back)
+    heads = [
+        LOOP_RISE + LOOP_GAP * (ranks[cell] - 1) + _LOOP_ROOM if cell in ranks else 0.0
+        for cell in range(len(level.cells))
+    ]
+    web = Web(
+        level,
+        list(layers),
+        [cell.breadth + head for cell, head in zip(level.cells, heads, strict=True)],
+        heads,
+        [[] for _ in range(count)],
+        [{} for _ in range(count + 1)],
+        [{} for _ in level.nets],
+        [{} for _ in level.nets],
+        loops,
+    )
+    for cell, layer in enumerate(layers):
+        web.layers[layer].append(cell)
+    for net, each in enumerate(level.nets):
+        _add_ahead(web, net, back)
+        _add_back(web, net, back)
+        if each.has_drop:
+            piece = _piece(web, layers[each.source.cell] + 1, net)
+            piece.has_drop = True
+            piece.before = piece.before or [web.source(net)]
+    return web
+
+
+def _loops(
+    level: Level, back: set[tuple[int, int]]
+) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
+    """Return the rank of each loop of a single cell, from the inside, and their number by cell."""
+    found = {}
+    counts: dict[int, int] = {}
+    ports = {
+        (net, number): (level.nets[net].source.port, level.nets[net].targets[number].port)
+        for net, number in back
+    }
+    for net, number in sorted(back, key=lambda key: (ports[key], key)):
+        cell = level.nets[net].source.cell
+        if level.nets[net].targets[number].cell == cell:
+            found[net, number] = counts.get(cell, 0)
+            counts[cell] = found[net, number] + 1
+    return found, counts
+
+
+def _piece(web: Web, gap: int, net: int) -> Piece:
+    return web.gaps[gap].setdefault(net, Piece(net))
+
+
+def _knot(web: Web, layer: int) -> int:
+    web.breadths.append(0.0)
+    web.heads.append(0.0)
+    web.layer_of.append(layer)
+    web.layers[layer].append(len(web.breadths) - 1)
+    return len(web.breadths) - 1
+
+
+def _add_ahead(web: Web, net: int, back: set[tuple[int, int]]) -> None:
+    targets = {
+        number: web.layer_of[end.cell]
+        for number, end in enumerate(web.level.nets[net].targets)
+        if (net, number) not in back
+    }
+    if not targets:
+        return
+    at = web.source(net)
+    first = web.layer_of[web.level.nets[net].source.cell]
+    for layer in range(first + 1, max(targets.values()) + 1):
+        piece = _piece(web, layer, net)
+        piece.before.append(at)
+        piece.behind += [web.target(net, each) for each, to in targets.items() if to == layer]
+        if layer < max(targets.values()):
+            at = (_knot(web, layer), 0.0)
+            web.ahead[net][layer] = at[0]
+            piece.behind.append(at)
+
+
+def _add_back(web: Web, net: int, back: set[tuple[int, int]]) -> None:
+    source = web.level.nets[net].source.cell
+    first = web.layer_of[source]
+    targets: dict[int, int] = {}
+    for number, end in enumerate(web.level.nets[net].targets):
+        if (net, number) not in back:
+            continue
+        if end.cell != source:
+            targets[number] = web.layer_of[end.cell]
+            continue
+        above = web.loop(net, number)
+        out = _piece(web, first + 1, net)
+        out.before += [above] if web.source(net) in out.before else [web.source(net), above]
+        _piece(web, first, net).behind += [above, web.target(net, number)]
+    if not targets:
+        return
+    at = (_knot(web, first), 0.0)
+    web.behind[net][first] = at[0]
+    out = _piece(web, first + 1, net)
+    out.before += [at] if web.source(net) in out.before else [web.source(net), at]
+    for layer in range(first, min(targets.values()) - 1, -1):
+        piece = _piece(web, layer, net)
+        piece.behind.append(at)
+        piece.behind += [web.target(net, each) for each, to in targets.items() if to == layer]
+        if layer > min(targets.values()):
+            at = (_knot(web, layer - 1), 0.0)
+            web.behind[net][layer - 1] = at[0]
+            piece.before.append(at)

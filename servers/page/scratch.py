@@ -1,0 +1,258 @@
+"""`Scratch`: graphs that are not served, checked and run in child processes.
+
+Calculators may import, compute and block, and they run with options that a client chose: none of
+that may happen in the server. One child checks texts, as fast as people type; each run has a child
+of its own, which ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from calculators.child_process.child_process import ChildProcess
+from calculators.child_process.framing import Frame
+from graph_runtime import UnavailableError
+from servers.page.scratch_messages import (
+    Begin,
+    Check,
+    CheckedDraft,
+    DraftCheck,
+    DraftResult,
+    DraftRun,
+    Message,
+    Run,
+)
+
+T = TypeVar("T")
+
+#: The program of the children, which stands above this room.
+_MODULE: Final = "servers.cli.scratch"
+#: Seconds for a run, and for its child to start and to end besides.
+RUN_SECONDS: Final = 10.0
+_START_SECONDS: Final = 20.0
+#: Bytes that a run may take.
+RUN_MEMORY: Final = 1 << 30
+CHECK_SECONDS: Final = 10.0
+#: The child that checks ends after this time without a text.
+_IDLE_SECONDS: Final = 60.0
+#: Texts that wait, and runs at a time.
+MOST_WAITING: Final = 8
+MOST_RUNS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorModules:
+    """Calculators of the operator's own.
+
+    Attributes:
+        modules: names to import.
+        paths: files and directories.
+        version: changes when they are to be imported again.
+    """
+
+    modules: tuple[str, ...] = ()
+    paths: tuple[Path, ...] = ()
+    version: Hashable = None
+
+
+class Scratch:
+    """Checks and runs drafts of graphs. Belongs to one event loop; `close` ends its children."""
+
+    def __init__(
+        self,
+        author_modules: Callable[[], AuthorModules] = AuthorModules,
+        *,
+        run_seconds: float = RUN_SECONDS,
+        memory: int = RUN_MEMORY,
+    ) -> None:
+        """
+        Args:
+            author_modules: what the children import besides graphrt's own calculators.
+            run_seconds: processor time, and time, of one run.
+            memory: bytes of one run, beyond what an idle child has.
+        """
+        self._author_modules = author_modules
+        self._run_seconds = run_seconds
+        self._memory = memory
+        self._checker: _Child | None = None
+        self._checker_version: Hashable = None
+        self._lock = asyncio.Lock()
+        self._waiting = 0
+        self._runs: set[_Child] = set()
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def check(self, body: DraftCheck) -> CheckedDraft:
+        """Return the findings about a text, with its description and layout.
+
+        Raises:
+            UnavailableError: too many texts wait, or the child failed.
+        """
+        if self._waiting >= MOST_WAITING:
+            raise UnavailableError("too many graphs wait to be checked; try again in a second")
+        self._waiting += 1
+        try:
+            async with self._lock:
+                child = await self._ready_checker()
+                try:
+                    async with asyncio.timeout(CHECK_SECONDS):
+                        answer = await child.ask(Check(body))
+                except BaseException as error:
+                    # Its next answer would be the one to this text.
+                    await self._end_checker()
+                    if isinstance(error, TimeoutError):
+                        raise UnavailableError(
+                            f"the check took longer than {CHECK_SECONDS:g} s and was stopped"
+                        ) from None
+                    raise
+                self._end_later()
+                return msgspec.json.decode(answer, type=CheckedDraft)
+        finally:
+            self._waiting -= 1
+
+    async def run(self, body: DraftRun) -> DraftResult:
+        """Run a graph in a child of its own, with limits of time and memory.
+
+        Raises:
+            UnavailableError: too many runs go on, or the child cannot be started.
+        """
+        if len(self._runs) >= MOST_RUNS:
+            raise UnavailableError("other graphs are being tried; try again in a few seconds")
+        begin = Begin(
+            *self._imports(),
+            memory=self._memory,
+            cpu_seconds=round(self._run_seconds) + 1,
+            run_seconds=self._run_seconds,
+        )
+        async with self._child() as child:
+            try:
+                async with asyncio.timeout(_START_SECONDS):
+                    await child.start(begin)
+            except TimeoutError:
+                raise UnavailableError("the process for the run did not start in time") from None
+            try:
+                # The child ends its run by itself, so that its packets are not lost.
+                async with asyncio.timeout(self._run_seconds + 2):
+                    answer = await child.ask(Run(body))
+            except TimeoutError:
+                text = f"the run took longer than {self._run_seconds:g} s and was stopped"
+                return DraftResult("stopped", text)
+            except UnavailableError as error:
+                hint = f"a run has {self._memory >> 20} MiB and {self._run_seconds:g} s"
+                return DraftResult("stopped", str(error), hint)
+        return msgspec.json.decode(answer, type=DraftResult)
+
+    async def close(self) -> None:
+        """End the children. Checks and runs in progress fail."""
+        await self._end_checker()
+        for child in tuple(self._runs):
+            await child.end()
+
+    def _imports(self) -> tuple[list[str], list[str]]:
+        found = self._author_modules()
+        return list(found.modules), [str(path) for path in found.paths]
+
+    @asynccontextmanager
+    async def _child(self) -> AsyncIterator[_Child]:
+        child = _Child("graph that is tried")
+        self._runs.add(child)
+        try:
+            yield child
+        finally:
+            self._runs.discard(child)
+            await asyncio.shield(child.end())
+
+    async def _ready_checker(self) -> _Child:
+        if self._idle is not None:
+            self._idle.cancel()
+        version = self._author_modules().version
+        if self._checker is not None and version != self._checker_version:
+            await self._end_checker()
+        if self._checker is None or self._checker.is_over:
+            child = _Child("check of graphs")
+            self._checker, self._checker_version = child, version
+            try:
+                async with asyncio.timeout(_START_SECONDS):
+                    await child.start(Begin(*self._imports()))
+            except BaseException as error:
+                await self._end_checker()
+                if isinstance(error, TimeoutError):
+                    raise UnavailableError("the process of checks did not start") from None
+                raise
+        return self._checker
+
+    def _end_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._idle = loop.call_later(_IDLE_SECONDS, self._end_idle)
+
+    def _end_idle(self) -> None:
+        if not self._lock.locked() and self._checker is not None:
+            self._checker.kill()
+            self._checker = None
+
+    async def _end_checker(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        child, self._checker = self._checker, None
+        if child is not None:
+            await asyncio.shield(child.end())
+
+
+class _Child:
+    """One child process: a question at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._process = ChildProcess(self._take, self._over, name)
+        self._answer: asyncio.Future[bytes] | None = None
+        self._is_started = False
+        self.is_over = False
+
+    async def start(self, begin: Begin) -> None:
+        """Start the process and wait until it has imported everything."""
+        try:
+            await self._process.start(_MODULE)
+        except OSError as error:
+            self.is_over = True
+            raise UnavailableError("no process can be started for this") from error
+        self._is_started = True
+        await self.ask(begin)
+
+    async def ask(self, message: Message) -> bytes:
+        """Return the bytes of the answer.
+
+        Raises:
+            UnavailableError: the process has ended; the text says how.
+        """
+        if self.is_over:
+            raise UnavailableError("the process has ended")
+        answer = self._answer = asyncio.get_running_loop().create_future()
+        self._process.send(msgspec.json.encode(message))
+        found: bytes = await answer
+        return found
+
+    def kill(self) -> None:
+        """End the process now."""
+        if self._is_started and not self.is_over:
+            self._process.kill("it is not needed any more")
+
+    async def end(self) -> None:
+        """End the process and wait until it is gone."""
+        self.kill()
+        if self._is_started:
+            await self._process.wait()
+
+    def _take(self, frame: Frame) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(bytes(frame))
+
+    def _over(self, reason: str) -> None:
+        self.is_over = True
+        if self._answer is not None and not self._answer.done():
+            with suppress(asyncio.InvalidStateError):
+                self._answer.set_exception(UnavailableError(f"the process ended: {reason}"))

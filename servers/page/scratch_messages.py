@@ -1,0 +1,208 @@
+"""Bodies and answers of ``/v1/scratch/...`` and ``/v1/calculators``, which the child has too."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from servers.drawing.drawing import GraphDrawing
+
+
+class DraftCheck(Struct, forbid_unknown_fields=True):
+    """The body of ``POST /v1/scratch/check``.
+
+    Attributes:
+        text: of a graph, which may be unfinished.
+    """
+
+    text: str
+
+
+class DraftFinding(Struct):
+    """One error or warning, as ``graphrt validate --format json`` prints it.
+
+    Attributes:
+        line, column: from 1, in characters; None if the place is not known.
+        end_line, end_column: the place after the word that is meant.
+        field: the field whose value is meant, such as ``node.input_stream``.
+        node: the name of the node, or its calculator.
+    """
+
+    severity: Literal["error", "warning"]
+    message: str
+    line: int | None = None
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    field: str | None = None
+    node: str | None = None
+    hint: str | None = None
+
+
+class DraftPlace(Struct):
+    """The place of a node in the text; both from 1."""
+
+    line: int
+    column: int
+
+
+class CheckedDraft(Struct):
+    """The answer to it.
+
+    Attributes:
+        valid: the graph can be loaded.
+        content: a summary, such as ``3 nodes``; "" for a graph with errors.
+        description, layout: as in `GraphView`; None for a text that does not parse.
+        places: of nodes, by their names in the description.
+    """
+
+    valid: bool
+    content: str
+    findings: list[DraftFinding]
+    description: dict[str, Any] | None = None
+    layout: GraphDrawing | None = None
+    places: dict[str, DraftPlace] = field(default_factory=dict)
+
+
+class DraftRun(Struct, forbid_unknown_fields=True):
+    """The body of ``POST /v1/scratch/run``.
+
+    Attributes:
+        text: of the graph.
+        packets: operations as in the lines of ``graphrt run --feed``: ``{"stream": "in", "ts": 0,
+            "value": 1}``, ``{"close": "in"}`` and others.
+        side_packets: values by name, in the same form.
+        observe: streams whose packets are wanted; by default the graph's outputs.
+    """
+
+    text: str
+    packets: list[dict[str, Any]] = field(default_factory=list)
+    side_packets: dict[str, Any] = field(default_factory=dict)
+    observe: list[str] = field(default_factory=list)
+
+
+class SentPacket(Struct):
+    """A packet of an observed stream; ``value`` as ``graphrt run`` prints it."""
+
+    stream: str
+    ts: int | str
+    value: Any
+
+
+class DraftResult(Struct):
+    """The answer to it.
+
+    Attributes:
+        state: ``done``; ``failed``, in the graph; ``invalid``, the graph or a packet;
+            ``stopped``, by a limit of time or memory.
+        error: "" if it is done.
+        packets: in the order in which they were sent.
+        cut: how many further packets there were.
+        side_packets: those that nodes made.
+        trace: of the run, in the Trace Event Format; None if it did not begin.
+    """
+
+    state: Literal["done", "failed", "invalid", "stopped"]
+    error: str = ""
+    hint: str = ""
+    findings: list[DraftFinding] = field(default_factory=list)
+    packets: list[SentPacket] = field(default_factory=list)
+    cut: int = 0
+    side_packets: dict[str, Any] = field(default_factory=dict)
+    trace: dict[str, Any] | None = None
+
+
+class CalculatorEntry(Struct):
+    """A calculator or subgraph of the list."""
+
+    name: str
+    summary: str
+
+
+class Calculators(Struct):
+    """``GET /v1/calculators``, as ``graphrt calculators --format json`` prints it."""
+
+    calculators: list[CalculatorEntry]
+    subgraphs: list[str]
+
+
+class PortOfCalculator(Struct):
+    """A declared port of a calculator."""
+
+    field: str
+    tag: str
+    index: int
+    name: str
+    type: str
+    is_optional: bool
+    is_multiple: bool
+    doc: str
+
+
+class OptionsOfCalculator(Struct):
+    """A type of options: its fields as ``graphrt calculators NAME --format json`` has them."""
+
+    message_type: str
+    fields: list[dict[str, Any]]
+
+
+class CalculatorView(Struct):
+    """``GET /v1/calculators/{name}``: its ports, options, and a node to paste.
+
+    Attributes:
+        ports: None if they depend on the node.
+    """
+
+    name: str
+    summary: str
+    doc: str
+    place: str
+    ports: list[PortOfCalculator] | None
+    options: list[OptionsOfCalculator]
+    timestamp_offset: int | None
+    process_timestamp_bounds: bool
+    input_stream_handler: str
+    snippet: str
+
+
+class Begin(Struct, tag="begin"):
+    """The first message to the child.
+
+    Attributes:
+        modules, paths: calculators to import besides graphrt's own.
+        memory: the most bytes that the child may take further; 0: no limit.
+        cpu_seconds: its processor time; 0: no limit.
+        run_seconds: a run is cancelled after this time.
+    """
+
+    modules: list[str]
+    paths: list[str]
+    memory: int = 0
+    cpu_seconds: int = 0
+    run_seconds: float = 0.0
+
+
+class Check(Struct, tag="check"):
+    """A text to check; the child answers with a `CheckedDraft`."""
+
+    body: DraftCheck
+
+
+class Run(Struct, tag="run"):
+    """A graph to run; the child answers with a `DraftResult`."""
+
+    body: DraftRun
+
+
+Message = Begin | Check | Run
+
+#: For types in TypeScript and schemas.
+SCRATCH_ANSWERS: tuple[type[Struct], ...] = (
+    DraftCheck,
+    CheckedDraft,
+    DraftRun,
+    DraftResult,
+    Calculators,
+    CalculatorView,
+)

@@ -1,0 +1,224 @@
+"""Graphs that are not served, checked and run in child processes with limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from graph_runtime import UnavailableError
+from servers.page.scratch import AuthorModules, Scratch
+from servers.page.scratch_messages import DraftCheck, DraftRun
+from tests.patience import PATIENCE
+
+T = TypeVar("T")
+
+PASSES = """\
+input_stream: "in"
+output_stream: "out"
+node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }
+"""
+
+AUTHOR = '''\
+import os
+import time
+
+from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+
+
+@calculator
+class Heavy(Calculator):
+    """Does what the packet says."""
+
+    what = In[str]()
+    out = Out[object]()
+
+    def process(self, cc: CalculatorContext) -> None:
+        word = cc.get(self.what)
+        if word == "sleep":
+            time.sleep(600)
+        if word == "compute":
+            while True:
+                pass
+        if word == "allocate":
+            cc.emit(self.out, len(bytearray(8 << 30)))
+        if word == "die":
+            os._exit(3)
+        if word == "fail":
+            raise ValueError("the packet says so")
+        if word == "much":
+            cc.emit(self.out, "x" * 1_000_000)
+        if word == "key":
+            cc.emit(self.out, os.environ.get("API_KEY", "no key"))
+
+
+@calculator
+class Endless(Calculator):
+    """A source that never ends."""
+
+    out = Out[int]()
+
+    def process(self, cc: CalculatorContext) -> None:
+        self.count = getattr(self, "count", 0) + 1
+        cc.emit(self.out, self.count, at=self.count)
+'''
+HEAVY = """\
+input_stream: "in"
+output_stream: "out"
+node { calculator: "Heavy" input_stream: "in" output_stream: "out" }
+"""
+
+
+def done(work: Callable[[Scratch], Awaitable[T]], scratch: Scratch | None = None) -> T:
+    """The result of work with a scratch, which leaves no process."""
+
+    async def scenario() -> T:
+        own = scratch or Scratch()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await work(own)
+        finally:
+            await own.close()
+
+    return asyncio.run(scenario())
+
+
+@pytest.fixture
+def author(tmp_path: Path) -> Scratch:
+    file = tmp_path / "heavy.py"
+    file.write_text(AUTHOR)
+    return Scratch(lambda: AuthorModules(paths=(file,)), run_seconds=1.0)
+
+
+def feed(*words: str) -> DraftRun:
+    packets = [{"stream": "in", "ts": time, "value": word} for time, word in enumerate(words)]
+    return DraftRun(HEAVY, packets)
+
+
+def test_a_check_has_findings_at_their_words_and_a_drawing() -> None:
+    async def work(scratch: Scratch) -> None:
+        good = await scratch.check(DraftCheck(PASSES))
+        assert (good.valid, good.content, good.findings) == (True, "1 node", [])
+        assert good.description is not None
+        assert good.layout is not None
+        assert good.description["nodes"][0]["name"] in good.places
+        wrong = await scratch.check(DraftCheck(PASSES.replace("PassThrough", "PasThrough")))
+        (finding,) = wrong.findings
+        assert not wrong.valid
+        assert (finding.line, finding.column, finding.end_line, finding.end_column) == (
+            3,
+            20,
+            3,
+            42,
+        )
+        assert finding.field == "node.calculator"
+        assert 'Did you mean "PassThroughCalculator"?' in finding.message
+        assert wrong.layout is not None  # drawn all the same
+        broken = await scratch.check(DraftCheck("node {"))
+        assert (broken.valid, broken.description) == (False, None)
+
+    done(work)
+
+
+def test_a_run_answers_with_packets_and_a_trace() -> None:
+    packets = [{"stream": "in", "ts": time, "value": value} for time, value in ((0, "a"), (5, 2))]
+    result = done(lambda scratch: scratch.run(DraftRun(PASSES, packets)))
+    assert (result.state, result.error) == ("done", "")
+    assert [(each.stream, each.ts, each.value) for each in result.packets] == [
+        ("out", 0, "a"),
+        ("out", 5, 2),
+    ]
+    assert result.trace is not None
+    names = [event["name"] for event in result.trace["traceEvents"]]
+    assert "PassThroughCalculator.process" in names
+
+
+def test_a_graph_or_a_packet_with_errors_is_not_run() -> None:
+    async def work(scratch: Scratch) -> None:
+        wrong = await scratch.run(DraftRun('node { calculator: "Nothing" }'))
+        assert (wrong.state, wrong.error) == ("invalid", "the graph has errors")
+        assert len(wrong.findings) == 1
+        late = [{"stream": "in", "ts": time, "value": 0} for time in (3, 1)]
+        refused = await scratch.run(DraftRun(PASSES, late))
+        assert refused.state == "failed"
+        assert refused.error.startswith("packet:2: ")
+        typo = await scratch.run(DraftRun(PASSES, [{"strem": "in"}]))
+        assert typo.state == "invalid"
+        assert 'Did you mean "stream"?' in typo.error
+        unknown = await scratch.run(DraftRun(PASSES, observe=["aut"]))
+        assert 'Did you mean "out"?' in unknown.error
+
+    done(work)
+
+
+def test_errors_of_calculators_are_those_of_the_run(author: Scratch) -> None:
+    result = done(lambda scratch: scratch.run(feed("fail")), author)
+    assert result.state == "failed"
+    assert "the packet says so" in result.error
+
+
+@pytest.mark.parametrize("word", ["sleep", "compute", "allocate", "die"])
+def test_no_run_takes_more_than_its_limits(author: Scratch, word: str) -> None:
+    result = done(lambda scratch: scratch.run(feed(word)), author)
+    assert result.state in ("stopped", "failed")
+    assert result.error
+    if word == "allocate":
+        assert "MemoryError" in result.error
+
+
+def test_a_source_without_end_is_stopped_and_its_first_packets_are_shown(author: Scratch) -> None:
+    text = 'output_stream: "out" node { calculator: "Endless" output_stream: "out" }'
+    result = done(lambda scratch: scratch.run(DraftRun(text)), author)
+    assert result.state == "stopped"
+    assert result.error == "the run took longer than 1 s and was stopped"
+    assert [each.value for each in result.packets[:3]] == [1, 2, 3]
+    assert len(result.packets) == 1000
+    assert result.cut > 0
+
+
+def test_a_large_value_is_shown_by_its_size(
+    author: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "CANARY")
+    result = done(lambda scratch: scratch.run(feed("much", "key")), author)
+    large, key = (each.value for each in result.packets)
+    assert (large["type"], large["bytes"]) == ("builtins.str", 1_000_000)
+    assert len(large["repr"]) <= 1000
+    assert key == "no key"
+
+
+def test_only_some_graphs_run_at_a_time(author: Scratch) -> None:
+    async def work(scratch: Scratch) -> None:
+        runs = [asyncio.create_task(scratch.run(feed("sleep"))) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(UnavailableError, match="other graphs are being tried"):
+            await scratch.run(feed())
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+    done(work, author)
+
+
+def test_changed_calculators_are_imported_anew(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    found = [AuthorModules(paths=(file,), version=1)]
+    text = 'node { calculator: "Added" input_side_packet: "x" }'
+    module = (
+        "from graph_runtime import Calculator, SideIn, calculator\n\n\n"
+        "@calculator\nclass Added(Calculator):\n    x = SideIn[int]()\n\n"
+        "    def process(self, cc):\n        pass\n"
+    )
+
+    async def work(scratch: Scratch) -> None:
+        file.write_text("")
+        assert "Unable to find" in (await scratch.check(DraftCheck(text))).findings[0].message
+        file.write_text(module)
+        found[0] = AuthorModules(paths=(file,), version=2)
+        messages = [each.message for each in (await scratch.check(DraftCheck(text))).findings]
+        assert not any("Unable to find" in each for each in messages), messages
+
+    done(work, Scratch(lambda: found[0]))
