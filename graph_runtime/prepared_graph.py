@@ -78,11 +78,11 @@ class PreparedGraph:
         """
         path = graph_path if graph_path is not None else binary_graph_path
         given = (graph_config, text_config, graph_path, binary_graph_path, validated_graph)
-        if given.count(None) != len(given) - 1:
+        count = len(given) - given.count(None)
+        if count != 1:
             raise GraphConfigError(
                 "CalculatorGraph needs exactly one of graph_config, text_config, graph_path, "
-                f"binary_graph_path and validated_graph, not {len(given) - given.count(None)} of "
-                "them"
+                f"binary_graph_path and validated_graph, not {count} of them"
             )
         provided: dict[str, Any] = {}
         for service, value in (services or {}).items():

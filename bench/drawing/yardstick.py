@@ -16,8 +16,6 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from graph_runtime import REGISTRY, GraphError, Registry, ValidatedGraph, Valida
 from servers.drawing.description import describe_graph
 from servers.drawing.drawing import DrawnNode, GraphDrawing, Point
 from servers.drawing.layout import draw
+from servers.drawing.measures import crossings, length
 from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
 
@@ -52,7 +51,7 @@ _FOLDING = {
 }
 
 #: The lines of a stream, each a list of corners.
-Streams = dict[str, list[list[Point]]]
+Streams = dict[object, list[list[Point]]]
 
 
 def main() -> None:
@@ -165,45 +164,6 @@ def _elk_streams(drawing: GraphDrawing, laid: dict[str, Any]) -> Streams:
             [(point["x"], point["y"]) for point in points]
         )
     return found
-
-
-def length(streams: Streams) -> float:
-    """Return the sum of the lengths of all lines."""
-    return sum(
-        abs(a[0] - b[0]) + abs(a[1] - b[1])
-        for lines in streams.values()
-        for line in lines
-        for a, b in pairwise(line)
-    )
-
-
-def crossings(streams: Streams) -> int:
-    """Return the number of points where lines of different streams cross."""
-    flat = {name: set(_pieces(lines, 1)) for name, lines in streams.items()}
-    upright = {name: set(_pieces(lines, 0)) for name, lines in streams.items()}
-    total = 0
-    for name, across in flat.items():
-        for other, down in upright.items():
-            if name == other:
-                continue
-            total += len(
-                {
-                    (round(x), round(y))
-                    for y, left, right in across
-                    for x, top, bottom in down
-                    if left + 0.5 < x < right - 0.5 and top + 0.5 < y < bottom - 0.5
-                }
-            )
-    return total
-
-
-def _pieces(lines: Iterable[list[Point]], axis: int) -> Iterator[tuple[float, float, float]]:
-    """Yield the pieces along an axis: where they are on the other, and their two ends."""
-    for line in lines:
-        for a, b in pairwise(line):
-            if abs(a[axis] - b[axis]) < 0.1 and abs(a[1 - axis] - b[1 - axis]) >= 0.1:
-                low, high = sorted((a[1 - axis], b[1 - axis]))
-                yield round(a[axis], 1), low, high
 
 
 def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str, Any]]) -> None:

@@ -45,6 +45,8 @@ class ChildProcess(asyncio.BufferedProtocol):
         self._on_frame = on_frame
         self._on_end = on_end
         self._buffer = FrameBuffer()
+        #: Frames of this turn of the event loop, in buffers.
+        self._unsent: list[Piece] = []
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._kill_reason = ""
@@ -110,11 +112,19 @@ class ChildProcess(asyncio.BufferedProtocol):
     def send(self, *pieces: Piece) -> None:
         """Send one frame, made of the pieces in order. The pieces must not change afterwards.
 
+        All frames of one turn of the event loop are written at its end, by one call of the system.
         Does nothing if the child is gone: `on_end` reports that.
         """
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._unsent += framed(*pieces)
+
+    def _write(self) -> None:
+        unsent, self._unsent = self._unsent, []
         if self._transport is not None and not self._transport.is_closing():
-            for piece in framed(*pieces):
-                self._transport.write(piece)
+            self._transport.writelines(unsent)
 
     def kill(self, reason: str) -> None:
         """Kill the child now; `on_end` gets ``reason``."""

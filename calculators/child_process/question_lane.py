@@ -29,6 +29,9 @@ class _Lost(Exception):
     """The process ended, and the question was not to blame."""
 
 
+_DOWN: Final = (ChildState.STOPPED, ChildState.CLOSED)
+
+
 class _Question:
     """A question that the process has.
 
@@ -149,7 +152,8 @@ class QuestionLane(Generic[ReadyT]):
             RequestError: it takes too long or too much memory; too much waits (RESOURCE_EXHAUSTED);
                 there is no process (UNAVAILABLE).
         """
-        self._check_open()
+        if self._child.state in _DOWN:
+            raise self._unavailable()
         try:
             turn = await self._turns.begin(expected)
         except TooManyWaiting:
@@ -211,7 +215,8 @@ class QuestionLane(Generic[ReadyT]):
             answer.exception()  # its asker may leave before it learns of this
 
     async def _until_ready(self) -> None:
-        self._check_open()
+        if self._child.state in _DOWN:
+            raise self._unavailable()
         if not self._cannot_load:
             self._ready.clear()
             try:
@@ -219,10 +224,6 @@ class QuestionLane(Generic[ReadyT]):
             except TimeoutError:
                 raise self._unavailable() from None
         if self._child.state is not ChildState.READY:
-            raise self._unavailable()
-
-    def _check_open(self) -> None:
-        if self._child.state in (ChildState.STOPPED, ChildState.CLOSED):
             raise self._unavailable()
 
     def _unavailable(self) -> RequestError:

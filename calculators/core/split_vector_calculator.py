@@ -78,6 +78,7 @@ CALCULATORS = variants(
         "SplitNormalizedLandmarkListVectorCalculator": Any,
         "SplitNormalizedRectVectorCalculator": Any,
         "SplitTensorVectorCalculator": Any,
+        "SplitTfLiteTensorVectorCalculator": Any,
         "MovableSplitImageFrameVectorCalculator": Any,
     },
 )

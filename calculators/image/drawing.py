@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calculators.image.gradient_line import draw_gradient
 from calculators.image.image_error import ImageError
 from calculators.image.opencv import opencv
 
@@ -22,7 +23,7 @@ _FONT_HEIGHTS: Final = (21, 9, 21, 21, 21, 13, 21, 21)
 class Drawing:
     """Draws on ``image``, (height, width, 3 or 4) of uint8, in place.
 
-    Source: MediaPipe ``util/annotation_renderer.cc``, without its gradient lines.
+    Source: MediaPipe ``util/annotation_renderer.cc``.
     """
 
     def __init__(self, image: npt.NDArray[np.uint8], flips_text: bool) -> None:
@@ -129,6 +130,10 @@ class Drawing:
 
     def _draw_line(self, annotation: Any, line: Any) -> None:
         self._segment(annotation, *self._ends(line))
+
+    def _draw_gradient_line(self, annotation: Any, line: Any) -> None:
+        colors = np.array([_color(line.color1), _color(line.color2)], np.float64)
+        draw_gradient(self._image, self._ends(line), colors, _thickness(annotation.thickness))
 
     def _draw_arrow(self, annotation: Any, arrow: Any) -> None:
         start, end = self._ends(arrow)

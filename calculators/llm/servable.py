@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -250,7 +250,8 @@ class LlmServable:
             Cancelled: the client has left.
         """
         limits = self.limits.request
-        self.check_room()
+        if self.engine.unfinished >= self.limits.queue:
+            raise self._full()
         prompts = await self._prompts(checked, request.api)
         if checked.truncation is not None:
             prompts = [self._cut(prompt, checked, checked.truncation) for prompt in prompts]
@@ -274,7 +275,8 @@ class LlmServable:
                 has_images=bool(prompt.images),
                 may_be_less=not checked.limits_itself,
             )
-            settings = self.with_adapter(settings, checked.model)
+            if checked.model in self._adapters:
+                settings = msgspec.structs.replace(settings, adapter=checked.model)
             settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
@@ -331,7 +333,8 @@ class LlmServable:
         field = _PROMPT_FIELDS[api]
         will_be_cut = request.truncation is not None
         if isinstance(request, ChatRequest):
-            refuse_servers(request.tool_servers)
+            if request.tool_servers:
+                refuse_servers(request.tool_servers)
             try:
                 prompt = await self.chat_prompt(
                     request.messages,
@@ -376,20 +379,14 @@ class LlmServable:
             return prompt
         left = np.frombuffer(ids, dtype=np.int64).tolist()
         text = self.tokens.decode(left, skip_special_tokens=False)
-        return prompt._replace(input_ids=ids, text=text)
+        return msgspec.structs.replace(prompt, input_ids=ids, text=text)
 
-    def check_room(self) -> None:
-        """Refuse a request when too many are waiting.
-
-        Raises:
-            RequestError: RESOURCE_EXHAUSTED.
-        """
-        if self.engine.unfinished >= self.limits.queue:
-            raise RequestError(
-                f"{self.engine.unfinished} requests are running or waiting; try again later",
-                code=Code.RESOURCE_EXHAUSTED,
-                retry_after=1.0,
-            )
+    def _full(self) -> RequestError:
+        return RequestError(
+            f"{self.engine.unfinished} requests are running or waiting; try again later",
+            code=Code.RESOURCE_EXHAUSTED,
+            retry_after=1.0,
+        )
 
     async def chat_prompt(
         self,
@@ -485,12 +482,6 @@ class LlmServable:
             )
         return array.tobytes()
 
-    def with_adapter(self, settings: GenerationSettings, model: str) -> GenerationSettings:
-        """Return the settings of a request to ``model``, with the adapter of that name, if any."""
-        if model not in self._adapters:
-            return settings
-        return msgspec.structs.replace(settings, adapter=model)
-
     async def with_grammar(
         self, settings: GenerationSettings, request: CheckedRequest, prompt: str
     ) -> GenerationSettings:
@@ -536,7 +527,7 @@ def _check_pixels(parts: Sequence[Part]) -> None:
         )
 
 
-class _Prompt(NamedTuple):
+class _Prompt(msgspec.Struct, frozen=True):
     """A prompt, and the member of the request with it."""
 
     input_ids: bytes

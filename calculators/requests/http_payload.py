@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import Struct, field
 
 from calculators.requests.request_record import RequestRecord, current_record
 from graph_runtime import Code, GraphError
@@ -105,8 +106,7 @@ class Messages(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class HttpPayload:
+class HttpPayload(Struct, frozen=True, eq=False, weakref=True):
     """One HTTP request.
 
     Attributes:
@@ -127,7 +127,7 @@ class HttpPayload:
     body: bytes = b""
     parsed_json: Any = None
     client: ClientConnection = field(default_factory=NoClient)
-    record: RequestRecord | None = field(default_factory=current_record, repr=False, compare=False)
+    record: RequestRecord | None = field(default_factory=current_record)
     form: MultipartForm | None = None
     method: str = "POST"
     messages: Messages | None = None

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Final, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime.observe.call_times import CallTimes
@@ -30,8 +31,7 @@ class TokenCount(Protocol):
         """The number of its tokens so far."""
 
 
-@dataclass(slots=True)
-class GenerationRecord:
+class GenerationRecord(Struct):
     """One generation of a language model: a node may make several for one stream of requests.
 
     Attributes:
@@ -57,11 +57,11 @@ class GenerationRecord:
     ended: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    finish_reasons: list[str] = field(default_factory=list)
+    finish_reasons: list[str] = []
     max_tokens: int | None = None
     keeps_texts: bool = False
-    prompts: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
+    prompts: list[str] = []
+    answers: list[str] = []
     choices: Sequence[TokenCount] = ()
 
     @property
@@ -70,8 +70,7 @@ class GenerationRecord:
         return self.completion_tokens or sum(each.completion_tokens for each in self.choices)
 
 
-@dataclass(slots=True)
-class ToolCallRecord:
+class ToolCallRecord(Struct):
     """One call of a tool that this server ran.
 
     Attributes:
@@ -132,8 +131,7 @@ class ClientIdentity(NamedTuple):
 UNKNOWN_CLIENT: Final = ClientIdentity("")
 
 
-@dataclass(slots=True, eq=False)
-class RequestRecord:
+class RequestRecord(Struct, eq=False):
     """One request of a client, or one stream of requests over gRPC.
 
     Attributes:
@@ -169,10 +167,10 @@ class RequestRecord:
     keeps_texts: bool = False
     trace: object = None
     trace_id: str = ""
-    generations: list[GenerationRecord] = field(default_factory=list)
-    runs: list[tuple[str, CallTimes]] = field(default_factory=list)
-    tool_calls: list[ToolCallRecord] = field(default_factory=list)
-    routes: list[RouteTaken] = field(default_factory=list)
+    generations: list[GenerationRecord] = []
+    runs: list[tuple[str, CallTimes]] = []
+    tool_calls: list[ToolCallRecord] = []
+    routes: list[RouteTaken] = []
     unknown_members: UnknownMembers = UnknownMembers.REFUSE
     warnings: tuple[str, ...] = ()
     forgets: Callable[[RequestRecord, GenerationRecord], None] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from calculators.vision.drawing.drawn import drawn
     from calculators.vision.solutions.solutions import (
         FaceDetection,
         FaceMesh,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     )
     from graph_runtime import Registry
 
-__all__ = ["FaceDetection", "FaceMesh", "Hands", "Holistic", "Pose", "SelfieSegmentation"]
+__all__ = ["FaceDetection", "FaceMesh", "Hands", "Holistic", "Pose", "SelfieSegmentation", "drawn"]
 
 
 def register(registry: Registry) -> None:
@@ -33,9 +34,10 @@ def register(registry: Registry) -> None:
 
 
 def __getattr__(name: str) -> object:
-    """Return a class. They are imported when the first one is named."""
+    """Return a class, or `drawn`. They are imported when the first one is named."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from calculators.vision.drawing import drawn
     from calculators.vision.solutions import solutions
 
-    return getattr(solutions, name)
+    return getattr(drawn if name == "drawn" else solutions, name)

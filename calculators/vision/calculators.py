@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.vision.drawing import render_data_calculators
 from calculators.vision.filters.landmarks_smoothing_calculator import LandmarksSmoothingCalculator
 from calculators.vision.filters.visibility_smoothing_calculator import (
     VisibilitySmoothingCalculator,
 )
 from calculators.vision.images import matrix_calculators, segmentation_calculators
+from calculators.vision.images.cropping_calculator import ImageCroppingCalculator
+from calculators.vision.images.tflite_converter_calculator import TfLiteConverterCalculator
 from calculators.vision.inference import inference_calculator, model_calculators
 from calculators.vision.landmarks import (
     projection_calculators,
@@ -16,6 +19,7 @@ from calculators.vision.landmarks import (
     scores_calculators,
     tensors_to_landmarks_calculator,
 )
+from calculators.vision.landmarks.face_update_calculator import UpdateFaceLandmarksCalculator
 from calculators.vision.rects import (
     association_calculators,
     detections_to_rects_calculator,
@@ -25,6 +29,7 @@ from calculators.vision.rects import (
 from calculators.vision.rects.detection_projection_calculator import DetectionProjectionCalculator
 from calculators.vision.rects.rect_transformation_calculator import RectTransformationCalculator
 from calculators.vision.rects.roi_tracking_calculator import RoiTrackingCalculator
+from calculators.vision.video import video_calculators
 from graph_runtime import Calculator
 
 CALCULATORS: Final[tuple[type[Calculator], ...]] = (
@@ -32,6 +37,7 @@ CALCULATORS: Final[tuple[type[Calculator], ...]] = (
     DetectionProjectionCalculator,
     *detections_to_rects_calculator.CALCULATORS,
     *has_min_size_calculators.CALCULATORS,
+    ImageCroppingCalculator,
     *inference_calculator.CALCULATORS,
     *landmarks_to_rects_calculators.CALCULATORS,
     LandmarksSmoothingCalculator,
@@ -40,9 +46,13 @@ CALCULATORS: Final[tuple[type[Calculator], ...]] = (
     *projection_calculators.CALCULATORS,
     RectTransformationCalculator,
     *refinement_calculators.CALCULATORS,
+    *render_data_calculators.CALCULATORS,
     RoiTrackingCalculator,
     *scores_calculators.CALCULATORS,
     *segmentation_calculators.CALCULATORS,
     *tensors_to_landmarks_calculator.CALCULATORS,
+    TfLiteConverterCalculator,
+    UpdateFaceLandmarksCalculator,
+    *video_calculators.CALCULATORS,
     VisibilitySmoothingCalculator,
 )

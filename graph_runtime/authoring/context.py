@@ -28,7 +28,6 @@ from graph_runtime.timestamp import Timestamp
 
 if TYPE_CHECKING:
     from graph_runtime.engine.node import Node
-    from graph_runtime.streams.input_stream import InputStream
     from graph_runtime.streams.output_stream import OutputStream
 
 T = TypeVar("T")
@@ -89,10 +88,10 @@ class InputStreamShard:
 
     __slots__ = ("header", "is_done", "name", "packet")
 
-    def __init__(self, stream: InputStream) -> None:
-        self.name = stream.name
+    def __init__(self, name: str, header: Packet) -> None:
+        self.name = name
         self.packet: Packet = NO_PACKET
-        self.header = stream.header
+        self.header = header
         self.is_done = False
 
     @property
@@ -451,10 +450,13 @@ class CalculatorContext:
         Raises:
             StateError: there is no packet at this timestamp.
         """
-        value = self.get(port)
         shard = self.inputs[port.key]
-        shard.packet = packet_at(EMPTY, shard.packet.time)
-        return value
+        packet = shard.packet
+        if packet.payload is EMPTY:
+            return self.get(port)  # raises
+        shard.packet = packet_at(EMPTY, packet.time)
+        taken: T = packet.payload
+        return taken
 
     def packet(self, port: In[Any]) -> Packet:
         """The packet at the input timestamp; an empty one carries the settled timestamp."""

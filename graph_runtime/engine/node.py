@@ -157,11 +157,12 @@ class Node:
 
     def make_context(self) -> CalculatorContext:
         """A context with shards of its own."""
-        inputs, outputs = map(InputStreamShard, self.inputs), map(OutputStreamShard, self.outputs)
+        inputs = [InputStreamShard(stream.name, stream.header) for stream in self.inputs]
+        outputs = [OutputStreamShard(stream) for stream in self.outputs]
         return CalculatorContext(
             self,
-            PortMap("input stream", self.plan.inputs.port_names, list(inputs)),
-            PortMap("output stream", self.plan.outputs.port_names, list(outputs)),
+            PortMap("input stream", self.plan.inputs.port_names, inputs),
+            PortMap("output stream", self.plan.outputs.port_names, outputs),
         )
 
     def side_packets(self) -> PortMap[Packet]:
@@ -173,9 +174,7 @@ class Node:
         return PortMap("input side packet", names, [given[place] for place in there])
 
     def take_context(self) -> CalculatorContext:
-        """The context for the next call of a node."""
-        if not self.is_parallel:
-            return self.context
+        """The context for the next call of a parallel node."""
         context = self.free_contexts.pop() if self.free_contexts else self.make_context()
         self.active.append(context)
         return context

@@ -6,6 +6,7 @@ and no types: only names, values and braces, which is what editors and findings 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from graph_runtime.language.text_tokens import Kind, Token, tokens_of_draft
 #: The fields of a graph and of a node that name streams and side packets.
 PORT_FIELDS: Final = ("input_stream", "output_stream", "input_side_packet", "output_side_packet")
 
+_FIELD_GOES_ON: Final = re.compile(r"\s*[:{<]")
 _CLOSING: Final = {"{": "}", "<": ">", "[": "]"}
 
 
@@ -158,7 +160,7 @@ class _Reader:
         for token in tokens:
             if token.kind is Kind.SYMBOL:
                 self._take_symbol(token, tokens)
-            elif token.kind is Kind.WORD and not self._is_value():
+            elif token.kind is Kind.WORD and not (self._is_value() and not self._begins(token)):
                 self._leave_empty()
                 self._field = token
             elif self._field is not None:
@@ -167,6 +169,14 @@ class _Reader:
         for _, _, block in self._open:
             if block is not None:
                 block.end = len(self._draft.text)
+
+    def _begins(self, token: Token) -> bool:
+        """True if a word after a colon is the next field, because the value is still missing."""
+        if self._field is None or self._in_list():
+            return False
+        text = self._draft.text
+        is_later = "\n" in text[self._field.offset : token.offset]
+        return is_later and _FIELD_GOES_ON.match(text, token.offset + len(token.text)) is not None
 
     def _is_value(self) -> bool:
         return self._has_colon or self._in_list()

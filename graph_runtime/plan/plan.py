@@ -143,7 +143,7 @@ class ExecutorPlan:
     options: Any = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ValidatedGraph:
     """A graph that can run.
 

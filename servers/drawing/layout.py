@@ -194,6 +194,7 @@ class _Layout:
         title = title_width(path[-1]) + 46
         kind = self._diagram.groups[path]
         title += 0 if kind == path[-1] else text_width(kind, SUBTITLE_SIZE) + 8
+        title = float(round(title))
         if self._direction == "right":
             size = (before + length + behind, FRAME_TITLE + breadth + padding)
             return (before, FRAME_TITLE), (max(size[0], title), size[1])

@@ -6,6 +6,7 @@ with their tags beside the edge.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from servers.drawing.diagram import Box, Socket
@@ -16,7 +17,7 @@ from servers.drawing.text_size import mono_width, text_width, title_width
 HEAD = 46.0
 FOOT = 30.0
 #: Rows of ports, and the room above and below them.
-ROW = 21.0
+ROW = 22.0
 _ROWS_PADDING = 8.0
 #: The sizes of letters.
 SUBTITLE_SIZE = 11.0
@@ -84,6 +85,7 @@ def port_label(socket: Socket) -> str:
 
 def _terminal(box: Box, direction: Direction) -> NodeBox:
     width = max(84.0, title_width(box.title) + 32, mono_width(box.subtitle, TAG_SIZE - 0.5) + 36)
+    width = _even(width)
     height = _TERMINAL_HEIGHT if box.subtitle else _TERMINAL_LOW
     middle = ((height if direction == "right" else width) / 2,)
     ins, outs = (middle, ()) if box.tops else ((), middle)
@@ -105,7 +107,7 @@ def _rightward(box: Box, has_foot: bool) -> NodeBox:
     rows = count * ROW + 2 * _ROWS_PADDING if count else 0.0
     return NodeBox(
         box,
-        round(width),
+        _even(width),
         HEAD + rows + (FOOT if has_foot else 0.0),
         tuple(first + ROW * row for row in range(len(box.tops))),
         tuple(first + ROW * row for row in range(len(box.bottoms))),
@@ -121,10 +123,15 @@ def _downward(box: Box, has_foot: bool) -> NodeBox:
         [mono_width(port_label(each), TAG_SIZE) + 14 for each in side]
         for side in (box.tops, box.bottoms)
     ]
-    width = round(max(_LEAST_WIDTH, _texts(box, has_foot), *(sum(side) + 10 for side in rooms)))
+    width = _even(max(_LEAST_WIDTH, _texts(box, has_foot), *(sum(side) + 10 for side in rooms)))
     height = HEAD + (FOOT if has_foot else 0.0)
     height += TAG_STRIP * (bool(box.tops) + bool(box.bottoms))
     return NodeBox(box, width, height, *(_spread(side, width) for side in rooms))
+
+
+def _even(value: float) -> float:
+    """Return the next even number, so that halves are whole pixels."""
+    return 2.0 * math.ceil(value / 2)
 
 
 def _spread(rooms: list[float], width: float) -> tuple[float, ...]:
@@ -132,6 +139,6 @@ def _spread(rooms: list[float], width: float) -> tuple[float, ...]:
     at = 0.0
     places = []
     for room in rooms:
-        places.append(at + (room + extra) / 2)
+        places.append(float(round(at + (room + extra) / 2)))
         at += room + extra
     return tuple(places)

@@ -43,13 +43,13 @@ def attempts(web: Web) -> int:
 def order(web: Web, attempt: int) -> None:
     """Order the layers of a web in place, from one of several beginnings.
 
-    Every other one takes no notice of the order of ports that may change places.
+    Half of them take no notice of the order of ports that may change places.
     """
-    if attempt > 2:
+    if attempt > 3:
         chance = random.Random(attempt)
         for layer in web.layers:
             chance.shuffle(layer)
-    _improve(web, _gaps(web, with_ports=attempt % 2 == 0), ahead_first=attempt % 4 < 2)
+    _improve(web, _gaps(web, with_ports=attempt % 4 < 2), ahead_first=attempt % 2 == 1)
 
 
 def improve(web: Web, layers: list[list[int]]) -> int:

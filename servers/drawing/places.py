@@ -7,6 +7,7 @@ vertices that are joined by straight lines move as one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from servers.drawing.web import Web
@@ -57,8 +58,10 @@ def place(web: Web) -> list[float]:
                 wishes.append(mine or [(at[vertex], 0.05)])
             row.settle(wishes, at, is_exact=not spreads)
     _straighten(rows, lines, at)
-    least = min(at, default=0.0)
-    return [each - least for each in at]
+    # Whole pixels. The distances are, too, so straight lines stay straight and gaps wide enough.
+    whole = [math.floor(each + 0.5 + 1e-6) for each in at]
+    least = min(whole, default=0)
+    return [float(each - least) for each in whole]
 
 
 class _Row:

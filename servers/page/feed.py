@@ -15,6 +15,7 @@ from graph_runtime.observe.run_totals import RunTotals
 from servers.operations.request_log import RequestEnd
 from servers.page.events import EngineNow, ServableNow
 from servers.page.followed import FollowedRequests
+from servers.page.hour import LastHour
 from servers.page.live_graph import LiveGraph, ShownGraph
 from servers.page.live_reader import LiveReader, LiveState
 from servers.page.request_feed import RequestFeed
@@ -27,7 +28,7 @@ MOST_READERS: Final = 8
 #: The least time between two looks, in seconds.
 PERIOD: Final = 0.2
 #: A look is followed by a rest of so many times what it took: at most 1 % of a core.
-_REST: Final = 100
+REST: Final = 100
 #: The least time between two looks at what changes seldom.
 _SERVABLES_EVERY: Final = 1.0
 _ENGINES_EVERY: Final = 0.25
@@ -44,6 +45,7 @@ class LiveFeed:
         settings: the permissions of the page.
         followed: the requests whose calls are recorded.
         requests: the requests of all fronts.
+        hour: the figures of those that ended in the last hour.
         graphs: the loaded graphs by name.
         servables: returns everything that is configured; set by the server.
         engines: returns the engines of language models; set by the server.
@@ -53,7 +55,8 @@ class LiveFeed:
         self.settings = settings
         self.followed = FollowedRequests()
         self.requests = RequestFeed(self.followed)
-        self.state = LiveState(settings, self.requests, allows_control=allows_control)
+        self.hour = LastHour(lambda: self.engines())
+        self.state = LiveState(settings, self.requests, self.hour, allows_control=allows_control)
         self.graphs = self.state.graphs
         self.servables: Callable[[], Sequence[ServableNow]] = tuple
         self.engines: Callable[[], Iterable[EngineNow]] = tuple
@@ -101,6 +104,8 @@ class LiveFeed:
     def end_request(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
         """End a request; for the journal."""
         self.requests.end(record, end, ended)
+        if record.model:
+            self.hour.end(record, end, ended)
 
     def drain(self) -> None:
         """End all live streams now, and refuse new ones: the server stops."""
@@ -169,7 +174,7 @@ class LiveFeed:
                 reader.wake()
             spent = time.thread_time() - began + self._spent
             self._spent = 0.0
-            await asyncio.sleep(max(PERIOD, spent * _REST))
+            await asyncio.sleep(max(PERIOD, spent * REST))
 
     def _look(self) -> None:
         for graph in self._watched:

@@ -19,7 +19,7 @@ from servers.page.events import Following, Generation, NodeCalls, Timeline
 KEPT: Final = 16
 KEPT_SECONDS: Final = 600.0
 #: Calls of one request that are kept, the newest.
-_CALLS: Final = 20_000
+MOST_CALLS: Final = 20_000
 #: Requests of one graph, and named ones of all graphs, that may be awaited at a time.
 MOST_AWAITED: Final = 16
 
@@ -79,7 +79,7 @@ class FollowedRequests:
                 del self._next[graph]
         else:
             return None
-        tracer = Tracer(_CALLS)
+        tracer = Tracer(MOST_CALLS)
         self._forget_old()
         self._kept[request_id] = _Followed(graph, record, tracer, time.monotonic() + KEPT_SECONDS)
         if len(self._kept) > KEPT:

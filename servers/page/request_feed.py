@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from time import perf_counter_ns
-from typing import Final
+from typing import Final, NamedTuple
 
 from calculators.requests.request_record import GenerationRecord, RequestRecord
 from servers.operations.request_log import RequestEnd
@@ -17,66 +17,100 @@ KEPT: Final = 200
 _LONGEST_TEXT: Final = 256
 
 
-class _Running:
-    """What readers know of a request that runs."""
+#: What readers have been told of a request that runs.
+_NOTHING, _BEGIN, _FIRST_TOKEN = range(3)
 
-    __slots__ = ("has_begun", "has_token")
 
-    def __init__(self) -> None:
-        self.has_begun = False
-        self.has_token = False
+class _Ended(NamedTuple):
+    """A request that has ended, before anybody asks for its event."""
+
+    record: RequestRecord
+    end: RequestEnd
+    time: int
+    is_followed: bool
+
+    def event(self) -> RequestNow:
+        """Return the event of its end."""
+        record, end, time, is_followed = self
+        name = f"{end.method} {end.path}" if end.path else end.method
+        error = "" if end.status in (200, "OK") and not record.error else record.reason
+        return _event(record, "end", time, ascii(name)[1:-1], end.status, is_followed, error)
 
 
 class RequestFeed:
     """Numbers every event about a request, so that each reader takes those it has not seen.
 
-    Requests without a model, such as health checks, are left out. Belongs to one event loop.
+    Requests without a model, such as health checks, are left out. While nobody reads, a request
+    costs some hundred nanoseconds: its event is made when somebody asks. Belongs to one event loop.
 
     Attributes:
-        events: the last `KEPT` events, the newest last.
-        count: how many there have been.
+        count: how many events there have been.
         followed: the requests whose calls are recorded.
     """
 
     def __init__(self, followed: FollowedRequests) -> None:
-        self.events: deque[RequestNow] = deque(maxlen=KEPT)
         self.count = 0
         self.followed = followed
-        self._running: dict[RequestRecord, _Running] = {}
+        self._events: deque[RequestNow | _Ended] = deque(maxlen=KEPT)
+        self._running: dict[RequestRecord, int] = {}
 
     def begin(self, record: RequestRecord) -> None:
         """Begin a request; called by the journal."""
-        self._running[record] = _Running()
+        self._running[record] = _NOTHING
 
     def end(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
         """End a request; called by the journal."""
         self._running.pop(record, None)
         if not record.model:
             return
-        is_followed = self.followed.end(record, end.status, ended)
-        name = f"{end.method} {end.path}" if end.path else end.method
-        error = "" if end.status in (200, "OK") and not record.error else record.reason
-        self._add(_event(record, "end", ended, ascii(name)[1:-1], end.status, is_followed, error))
+        event = _Ended(record, end, ended, self.followed.end(record, end.status, ended))
+        self.count += 1
+        # A record with texts must not outlive its request.
+        self._events.append(event.event() if record.keeps_texts else event)
 
     def look(self) -> None:
         """Add events of requests that have begun, or got their first token, since the last look."""
-        for record, known in self._running.items():
-            if not record.model or known.has_token:
+        now = perf_counter_ns()
+        for record, told in self._running.items():
+            if told == _FIRST_TOKEN or not record.model:
                 continue
-            now = perf_counter_ns()
-            if not known.has_begun:
-                known.has_begun = True
-                self._add(self._now(record, "begin", now))
+            if told == _NOTHING:
+                self._running[record] = told = _BEGIN
+                self._add(self._now(record, told, now))
             if any(each.first_token for each in record.generations):
-                known.has_token = True
-                self._add(self._now(record, "first_token", now))
+                self._running[record] = _FIRST_TOKEN
+                self._add(self._now(record, _FIRST_TOKEN, now))
 
     def running(self) -> Iterator[RequestNow]:
         """Yield the state of each request that runs and was told of."""
         now = perf_counter_ns()
-        for record, known in self._running.items():
-            if known.has_begun:
-                yield self._now(record, "first_token" if known.has_token else "begin", now)
+        for record, told in self._running.items():
+            if told != _NOTHING:
+                yield self._now(record, told, now)
+
+    def ends(self) -> list[RequestNow]:
+        """Return the events of the last ends, of the last `KEPT` events, the newest last."""
+        return [event for event in self._last(KEPT) if event.at == "end"]
+
+    def since(self, number: int, most: int) -> tuple[list[RequestNow], int]:
+        """Return the events after the first ``number``, and how many were left out.
+
+        They are the newest ``most``, and all of followed requests: somebody waits for those.
+        """
+        missed = self.count - number
+        events = self._last(missed)
+        first = max(0, len(events) - most)
+        taken = [event for event in events[:first] if event.followed] + events[first:]
+        return taken, missed - len(taken)
+
+    def _last(self, count: int) -> list[RequestNow]:
+        found: list[RequestNow] = []
+        for place in range(max(0, len(self._events) - count), len(self._events)):
+            event = self._events[place]
+            if isinstance(event, _Ended):
+                event = self._events[place] = event.event()
+            found.append(event)
+        return found
 
     def tokens(self) -> Iterator[tuple[str, str, int]]:
         """Yield model, node and tokens of each generation of the requests that run."""
@@ -84,20 +118,14 @@ class RequestFeed:
             for each in record.generations:
                 yield record.model, each.node, each.tokens_so_far
 
-    def since(self, number: int, most: int) -> tuple[list[RequestNow], int]:
-        """Return the events after the first ``number``, the newest ``most``, and how many were
-        left out."""
-        missed = self.count - number
-        taken = min(missed, most, len(self.events))
-        return (list(self.events)[-taken:] if taken else []), missed - taken
-
-    def _now(self, record: RequestRecord, at: str, now: int) -> RequestNow:
+    def _now(self, record: RequestRecord, told: int, now: int) -> RequestNow:
         operation = record.generations[0].operation if record.generations else ""
+        at = "first_token" if told == _FIRST_TOKEN else "begin"
         return _event(record, at, now, operation, 0, self.followed.has(record.request_id), "")
 
     def _add(self, event: RequestNow) -> None:
         self.count += 1
-        self.events.append(event)
+        self._events.append(event)
 
 
 def _event(

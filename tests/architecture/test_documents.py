@@ -64,6 +64,11 @@ from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.operations.request_log.journal import MOST_WARNINGS as MOST_LOGGED
 from servers.options.server_options import GraphOptions
+from servers.page import followed
+from servers.page.feed import MOST_READERS, REST
+from servers.page.live_reader import REQUESTS_PER_SECOND
+from servers.page.request_feed import KEPT as TOLD_AT_FIRST
+from servers.page.views import MOST_IN_FOCUS, MOST_WATCHED
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.serving.graph_inference import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
@@ -282,6 +287,10 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{ANSWER_SECONDS:g} s; {AT_A_TIME}",
         f"{LOAD_WAIT_SECONDS:g} s; {RETRY_SECONDS:g} s",
         f"{GraphOptions().cache_dir_size >> 30} GiB (`--cache_dir_size`); {CONVERSION_SECONDS:g} s",
+        f"{MOST_READERS}; {MOST_WATCHED}, {MOST_IN_FOCUS}; {REQUESTS_PER_SECOND}, {TOLD_AT_FIRST}; "
+        f"{1 / REST:.0%}".replace("%", " %"),
+        f"{followed.KEPT}, {followed.MOST_AWAITED}; {followed.MOST_CALLS:,}; "
+        f"{followed.KEPT_SECONDS:g} s",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected

@@ -52,6 +52,11 @@ def test_every_value_has_its_field_path_and_node() -> None:
             'node { calculator: "A\n input_stream: "x"',
             [(("node",), "calculator", "A", 0), (("node",), "input_stream", "x", 0)],
         ),
+        (
+            'node { calculator:\n input_stream: "b" }',
+            [(("node",), "calculator", "", 0), (("node",), "input_stream", "b", 0)],
+        ),
+        ("node { mode:\n FAST }", [(("node",), "mode", "FAST", 0)]),
         ('} ] > input_stream: "a"', [((), "input_stream", "a", None)]),
     ],
 )

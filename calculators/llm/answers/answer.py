@@ -18,6 +18,7 @@ from calculators.language.delta import (
     Gained,
 )
 from calculators.language.delta import Verbose as ShownVerbose
+from calculators.language.events import Event
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
@@ -72,7 +73,8 @@ class Answer:
         self._has_running_usage = request.has_running_usage
         self._generation = generation
         self._outputs = outputs
-        self._call_ends = [CallEnds() for _ in outputs]
+        #: By choice of the engine, from its first call on.
+        self._call_ends: dict[int, CallEnds] = {}
         self._pieces = pieces
         self._prompt_tokens = begun.usage.prompt_tokens
         self._verbose = verbose
@@ -81,14 +83,14 @@ class Answer:
             record.choices = outputs
         self._written = written
         #: The choices of the answer by choice of the engine.
-        self._targets = [
-            list(range(number * copies, (number + 1) * copies)) for number in range(len(outputs))
-        ]
+        self._targets: list[Sequence[int]] = []
+        for number in range(len(outputs)):
+            self._targets.append(range(number * copies, (number + 1) * copies))
         self._open = set(range(len(outputs)))
         self._is_stopped = False
         #: One choice without log-probabilities and details, like nearly all requests.
         self._is_plain = (
-            self._targets == [[0]]
+            len(outputs) == copies == 1
             and not request.wants_logprobs
             and not request.returns_token_ids
             and not request.has_running_usage
@@ -104,7 +106,8 @@ class Answer:
     def cancel(self) -> None:
         """Cancel the generation: nobody reads the answer any more."""
         self._generation.cancel()
-        self._note_end(self._usage())
+        if self._record is not None and not self._record.ended:
+            self._note_end(self._record, self._usage())
 
     def stop(self) -> None:
         """End the generation in the engine; the next items are the end of the answer."""
@@ -135,7 +138,7 @@ class Answer:
                 output = self._outputs[0]
                 events = await output.feed_plain(tokens.token_ids)
                 if output.calls:
-                    return Deltas((Gained(0, self._call_ends[0].add(events)),))
+                    return Deltas((Gained(0, self._ends_of(0).add(events)),))
                 return Deltas((Gained(0, events),)) if events else _NOTHING
         items: list[Delta] = []
         if self._begun is not None:
@@ -153,7 +156,8 @@ class Answer:
             self._open.clear()
         if not self._open:
             usage = self._usage()
-            self._note_end(usage)
+            if self._record is not None and not self._record.ended:
+                self._note_end(self._record, usage)
             items.append(Ended(usage))
         return Deltas(items)
 
@@ -168,11 +172,13 @@ class Answer:
         else:
             gain, reason = await self._take(number, tokens)
         usage = self._usage() if self._has_running_usage else None
-        ends = self._call_ends[number]
-        events = ends.add(gain.events) if self._outputs[number].calls else gain.events
-        if reason is not None:
-            events = [*events, *ends.finish()]
-        logprobs = self._logprobs(gain.tokens)
+        events: Sequence[Event] = gain.events
+        if self._outputs[number].calls:
+            ends = self._ends_of(number)
+            events = ends.add(gain.events)
+            if reason is not None:
+                events = [*events, *ends.finish()]
+        logprobs = self._logprobs(gain.tokens) if self._wants_logprobs else None
         if events or gain.tokens or ids or usage is not None:
             items += [
                 Gained(target, events, logprobs, ids, usage) for target in self._targets[number]
@@ -229,10 +235,13 @@ class Answer:
         ids = tokens.token_ids[first : first + output.completion_tokens - count]
         return gain, reason, ids
 
-    def _note_end(self, usage: Usage) -> None:
-        record = self._record
-        if record is None or record.ended:
-            return
+    def _ends_of(self, number: int) -> CallEnds:
+        ends = self._call_ends.get(number)
+        if ends is None:
+            ends = self._call_ends[number] = CallEnds()
+        return ends
+
+    def _note_end(self, record: GenerationRecord, usage: Usage) -> None:
         record.ended = perf_counter_ns()
         record.prompt_tokens = usage.prompt_tokens
         record.completion_tokens = usage.completion_tokens
@@ -240,9 +249,7 @@ class Answer:
         if self._written:
             record.answers = [text.content for text in self._written]
 
-    def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob] | None:
-        if not self._wants_logprobs:
-            return None
+    def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob]:
         scored: list[TokenLogprob] = []
         for token in tokens:
             known = token.token_id < len(self._pieces)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from calculators.language.call_id import new_call_id
 from calculators.language.events import Content, OutputEvent, ToolCall
@@ -36,7 +38,7 @@ class RawText:
         self._verbose.content += await self._stream.feed(ids)
 
 
-class OutputDelta(NamedTuple):
+class OutputDelta(Struct, frozen=True):
     """The output of some tokens of a choice."""
 
     events: Sequence[OutputEvent]
@@ -132,7 +134,8 @@ class ChoiceOutput:
             return ()
         if self._parser is None:
             return (Content(text),)
-        return self._checked(self._parser.feed(text))
+        events = self._parser.feed(text)
+        return self._checked(events) if ToolCall in map(type, events) else events
 
     def _steady(self, ids: Sequence[int]) -> int:
         """Return how many of the tokens, from the first on, can be fed together; at least one."""
@@ -179,16 +182,13 @@ class ChoiceOutput:
         """Return the output of a piece of text; ``ends``: it is the last one."""
         events = self._parsed(piece.text)
         if ends and self._parser is not None:
-            events = [*events, *self._checked(self._parser.finish())]
+            last = self._parser.finish()
+            if last:
+                events = [*events, *self._checked(last)]
         return OutputDelta(events, piece.tokens)
 
     def _checked(self, events: Sequence[OutputEvent]) -> Sequence[OutputEvent]:
         """Give every call an id, and drop the first call above the limit and all that follows."""
-        for event in events:
-            if type(event) is ToolCall:
-                break
-        else:
-            return events
         checked: list[OutputEvent] = []
         for event in events:
             if isinstance(event, ToolCall):

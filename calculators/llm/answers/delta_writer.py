@@ -83,7 +83,8 @@ class DeltaWriter:
         if self._writer is not None:
             return ""
         self._writer = writer = self._make(begun)
-        self._servers = frozenset(server.label for server in begun.request.tool_servers)
+        if begun.request.tool_servers:
+            self._servers = frozenset(server.label for server in begun.request.tool_servers)
         if not begun.request.stream:
             self._choices = [
                 AnswerChoice(logprobs=[] if writer.wants_logprobs else None)

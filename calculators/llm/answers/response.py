@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal
+
+import msgspec
 
 from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import (
@@ -27,6 +30,8 @@ from calculators.llm.answers.usage import usage_json
 DONE: Final = "data: [DONE]\n\n"
 _END: Final = "}\n\n"
 _NO_USAGE: Final = ',"usage":null'
+#: Of models and fingerprints, of which a server has few.
+_quoted_name: Final = lru_cache(maxsize=256)(quote)
 
 
 def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
@@ -34,8 +39,7 @@ def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
     return f"{prefix}-{os.urandom(16).hex()}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(msgspec.Struct, frozen=True):
     """The identity of one answer, in its body or in each of its events.
 
     Attributes:
@@ -47,15 +51,16 @@ class ResponseHead:
 
     id: str
     model: str
-    created: int = field(default_factory=lambda: int(time.time()))
+    created: int = msgspec.field(default_factory=lambda: int(time.time()))
     system_fingerprint: str | None = None
 
     def json(self, kind: str) -> str:
         """Return the members as JSON without braces; ``kind`` is the value of ``object``."""
-        fingerprint = "null" if self.system_fingerprint is None else quote(self.system_fingerprint)
+        fingerprint = self.system_fingerprint
+        shown = "null" if fingerprint is None else _quoted_name(fingerprint)
         return (
             f'"id":{quote(self.id)},"object":"{kind}","created":{self.created}'
-            f',"model":{quote(self.model)},"system_fingerprint":{fingerprint}'
+            f',"model":{_quoted_name(self.model)},"system_fingerprint":{shown}'
         )
 
 

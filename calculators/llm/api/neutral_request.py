@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec import structs
 
 from calculators.language.generation_request import Api, GenerationRequest
 from calculators.llm.answers.response import new_response_id
@@ -190,7 +191,7 @@ def resolved_request(
         needs_max_tokens=request.api is Api.MESSAGES,
         may_echo=request.api is Api.COMPLETIONS,
     )
-    generation = replace(
+    generation = structs.replace(
         generation,
         include_usage=request.include_usage,
         has_running_usage=request.has_running_usage,
@@ -199,14 +200,14 @@ def resolved_request(
     )
     if request.api is Api.COMPLETIONS:
         return CompletionRequest(
-            **generation.shared,
+            **structs.asdict(generation),
             prompts=request.prompts,
             logprobs=body.get("logprobs"),
             add_special_tokens=body.get("add_special_tokens", True),
         )
     check_images(request.images, limits)
     return ChatRequest(
-        **generation.shared,
+        **structs.asdict(generation),
         messages=list(request.messages),
         images=request.images,
         tools=request.tools,

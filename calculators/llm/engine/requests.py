@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
@@ -19,8 +20,7 @@ _NO_ROOM: Final = (
 _RETRY_AFTER: Final = 1.0
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     generation: Generation
     first_choice: int
     unfinished: int
@@ -55,7 +55,10 @@ class Requests:
                 if is_meant and self._open.pop(request_id, None) is not None:
                     self._send(Cancel(request_id))
 
-        generation = Generation(sum(part.settings.num_return_sequences for part in parts), cancel)
+        choices = 0
+        for part in parts:
+            choices += part.settings.num_return_sequences
+        generation = Generation(choices, cancel)
         first_choice = 0
         for part in parts:
             count = part.settings.num_return_sequences

@@ -30,7 +30,9 @@ class OutputStream:
             return []
         if self._reasoning is not None:
             events = self._reasoning.feed(text)
-            return merged(events) if self._tool is None else self._find_calls(events, self._tool)
+            if self._tool is not None:
+                return self._find_calls(events, self._tool)
+            return events if len(events) < 2 else merged(events)
         if self._tool is not None:
             return merged(self._tool.feed(text))
         return [Content(text)]
@@ -39,7 +41,7 @@ class OutputStream:
         """Return the events of text that was held back. Call it once, at the end of the text."""
         events = self._reasoning.finish() if self._reasoning is not None else []
         if self._tool is None:
-            return merged(events)
+            return events if len(events) < 2 else merged(events)
         return merged([*self._find_calls(events, self._tool), *self._tool.finish()])
 
     def _find_calls(self, events: list[OutputEvent], tool: ToolParser) -> list[OutputEvent]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import structs
 
 from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import Tools, ToolServer
@@ -61,8 +62,7 @@ CHAT_MEMBERS: Final[Members] = table(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRequest(GenerationRequest):
+class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     """A checked chat request.
 
     Attributes:
@@ -96,7 +96,7 @@ def parse_chat_request(
     generation = read_generation(body, defaults, limits)
     media = MediaCheck(limits)
     return ChatRequest(
-        **generation.shared,
+        **structs.asdict(generation),
         tools=read_tools(body, limits),
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=_read_messages(body.get("messages"), limits, media),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.requests import fields
@@ -28,8 +29,7 @@ CHOICE_MEMBERS: Final[Members] = table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(Struct, frozen=True):
     """``n`` answers. ``beams`` above 1: the best ``n`` of a beam search."""
 
     n: int = 1

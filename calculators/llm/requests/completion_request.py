@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import structs
 
 from calculators.llm.requests.generation_request import (
     GENERATING,
@@ -52,8 +53,7 @@ COMPLETION_MEMBERS: Final[Members] = table(
 Prompt = str | tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionRequest(GenerationRequest):
+class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
     """A checked completion request.
 
     Attributes:
@@ -86,7 +86,7 @@ def parse_completion_request(
         raise fields.missing("prompt", "messages are for /v3/chat/completions")
     body = read_body(value, COMPLETION_MEMBERS)
     return CompletionRequest(
-        **read_generation(body, defaults, limits, may_echo=True).shared,
+        **structs.asdict(read_generation(body, defaults, limits, may_echo=True)),
         prompts=_read_prompts(body, limits),
         logprobs=body.get("logprobs"),
         add_special_tokens=body.get("add_special_tokens", True),

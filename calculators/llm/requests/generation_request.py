@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, Final
+
+from msgspec import Struct
 
 from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
@@ -96,8 +95,7 @@ ELSEWHERE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationRequest:
+class GenerationRequest(Struct, frozen=True, kw_only=True):
     """A checked request: how to generate, and how to write what is generated.
 
     Attributes:
@@ -129,15 +127,6 @@ class GenerationRequest:
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
     structured: StructuredOutput | None = None
-
-    @property
-    def shared(self) -> dict[str, Any]:
-        """The fields of `GenerationRequest`, as keyword arguments of its subclasses."""
-        return dict(zip(_SHARED, _shared_values(self), strict=True))
-
-
-_SHARED: Final = tuple(field.name for field in dataclasses.fields(GenerationRequest))
-_shared_values: Final = attrgetter(*_SHARED)
 
 
 def read_body(value: object, members: Members) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from calculators.requests import fields
 from calculators.requests.members import Members, check_object, honoured, table
@@ -25,8 +26,7 @@ STREAMING_MEMBERS: Final[Members] = table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StreamingOptions:
+class StreamingOptions(Struct, frozen=True):
     """The resolved options.
 
     ``include_usage`` is true only with ``stream``, and ``has_running_usage`` only with both.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from calculators.llm.text.stop_strings import StopStrings
 from calculators.llm.text.text_stream import TextStream
@@ -24,12 +26,11 @@ class _Held:
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """New text of a choice, and the tokens that made it."""
 
     text: str
-    tokens: list[ScoredToken] = field(default_factory=list)
+    tokens: list[ScoredToken] = []
 
 
 class ChoiceText:

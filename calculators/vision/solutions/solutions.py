@@ -39,10 +39,14 @@ class FaceDetections(NamedTuple):
 class FaceDetection(Solution):
     """Faces, with six keypoints each. Every image is seen for itself."""
 
-    def __init__(self, min_detection_confidence: float = 0.5, model_selection: int = 0) -> None:
+    def __init__(
+        self, min_detection_confidence: float | None = None, model_selection: int = 0
+    ) -> None:
         """
         Args:
-            min_detection_confidence: faces with a lower score are left out.
+            min_detection_confidence: faces with a lower score are left out. The graph's own, 0.5 or
+                0.6 for model_selection 1, unless given; MediaPipe's Python API has the graph's own
+                whatever is given.
             model_selection: 0: faces within two meters; 1: within five.
         """
         _check_choice("model_selection", model_selection, (0, 1))
@@ -52,7 +56,9 @@ class FaceDetection(Solution):
             f"FaceDetection{kind}Cpu",
             {"detections": "detections"},
             {},
-            {f"{node}.min_score_thresh": _fraction(min_detection_confidence)},
+            {}
+            if min_detection_confidence is None
+            else {f"{node}.min_score_thresh": _fraction(min_detection_confidence)},
         )
 
     def process(self, image: Image, timestamp: int | None = None) -> FaceDetections:

@@ -6,22 +6,11 @@ import {
   type CompletionContext,
   type CompletionResult,
 } from "@codemirror/autocomplete"
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands"
-import {
-  bracketMatching,
-  foldGutter,
-  indentOnInput,
-  syntaxHighlighting,
-} from "@codemirror/language"
+import { history, historyKeymap, indentWithTab, standardKeymap } from "@codemirror/commands"
+import { foldGutter, indentOnInput, syntaxHighlighting } from "@codemirror/language"
 import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint"
 import { EditorState } from "@codemirror/state"
-import {
-  EditorView,
-  drawSelection,
-  highlightActiveLine,
-  keymap,
-  lineNumbers,
-} from "@codemirror/view"
+import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view"
 import type { DraftFinding } from "../live_types"
 import { offersAt, type Known } from "./completions"
 import { readDraft } from "./draft"
@@ -53,9 +42,7 @@ export class GraphEditor {
           foldGutter(),
           lintGutter(),
           history(),
-          drawSelection(),
           indentOnInput(),
-          bracketMatching(),
           closeBrackets(),
           highlightActiveLine(),
           textproto,
@@ -69,7 +56,7 @@ export class GraphEditor {
             ...historyKeymap,
             // Escape, then Tab leaves the editor: CodeMirror's own way out for keyboards.
             indentWithTab,
-            ...defaultKeymap,
+            ...standardKeymap,
           ]),
           EditorView.contentAttributes.of({ "aria-label": "Text of the graph" }),
           EditorView.updateListener.of((update) => {

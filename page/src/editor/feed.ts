@@ -28,7 +28,7 @@ export function sampleOf({ type }: Field): string {
   if (/^(int|float|double|number)/i.test(type)) return "1\n2\n3"
   if (/^bool/i.test(type)) return "true\nfalse"
   if (/payload/i.test(type)) return '{"model": "graph"}'
-  return '"hello"'
+  return '"first"\n"second"\n"third"'
 }
 
 /** What is wrong with the packets of an input; "" if nothing is. */

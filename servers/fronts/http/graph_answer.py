@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
@@ -16,8 +16,10 @@ from servers.fronts.http.answer_stream import AnswerStream, SentResponse
 from servers.fronts.http.event_answer import fail_stream
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.warning_header import with_warnings
+from servers.fronts.http.whole_answer import send_whole
 
 _log = logging.getLogger(__name__)
+_JSON_FIELDS = {"Content-Type": JSON}
 
 
 async def answer_from_packets(
@@ -50,7 +52,7 @@ async def answer_from_packets(
             raise
         fail_stream(exchange, stream, raised)
         return SentResponse()
-    return answer.end()
+    return await answer.end()
 
 
 class GraphAnswer:
@@ -66,6 +68,7 @@ class GraphAnswer:
         "_form",
         "_further",
         "_has_begun",
+        "_json",
         "_whole",
         "stream",
     )
@@ -85,6 +88,7 @@ class GraphAnswer:
         self.stream: AnswerStream | None = exchange.begin_stream(form) if is_stream else None
         self._has_begun = False
         self._further = 0
+        self._json: bytes | None = None
         self._whole: HttpAnswer | None = None
 
     def emit(self, packet: ResponsePacket) -> None:
@@ -99,32 +103,40 @@ class GraphAnswer:
             if not self._has_begun and self._events_of is not None:
                 packet = _as_events(packet, self._events_of)
             self.stream.emit(packet)
-        elif self._whole is None:
-            body = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
-            self._whole = HttpAnswer(body, JSON)
-        else:
+        elif self._whole is not None or self._json is not None:
             self._further += 1
+        else:
+            self._json = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
         self._has_begun = True
 
-    def end(self) -> web.StreamResponse:
+    async def end(self) -> web.StreamResponse:
         """End the answer: the graph has ended well.
 
         Raises:
             RuntimeError: it gave no answer.
         """
-        exchange = self._exchange
-        if self._whole is not None:
-            if self._further and not self._whole.has_more:
-                _log.warning("a graph gave more than one packet to a unary request")
-            headers = {**self._whole.headers, **exchange.headers}
-            headers["Content-Type"] = self._whole.content_type
-            if exchange.record.warnings:
-                headers = with_warnings(headers, exchange.record.warnings)
-            return web.Response(body=self._whole.body, headers=headers)
+        whole = self._whole
+        if self._further and (whole is None or not whole.has_more):
+            _log.warning("a graph gave more than one packet to a unary request")
+        if self._json is not None:
+            return await self._send_whole(_JSON_FIELDS, self._json)
+        if whole is not None:
+            # The front's own headers take precedence.
+            taken = self._exchange.headers
+            fields = {name: value for name, value in whole.headers.items() if name not in taken}
+            fields["Content-Type"] = whole.content_type
+            return await self._send_whole(fields, whole.body)
         if self.stream is None or not self.stream.has_started:
             raise RuntimeError("the graph gave no answer")
         self.stream.end()
         return SentResponse()
+
+    async def _send_whole(self, fields: Mapping[str, str], body: bytes) -> web.StreamResponse:
+        exchange = self._exchange
+        if exchange.request.method != "HEAD":
+            return await send_whole(exchange, fields, (body,))
+        headers = with_warnings({**exchange.headers, **fields}, exchange.record.warnings)
+        return web.Response(body=body, headers=headers)
 
     def _begin(self, answer: HttpAnswer) -> None:
         has_events = answer.media_type == EVENTS

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class RequestEnd:
+class RequestEnd(Struct, frozen=True):
     """A front's account of a request that is over.
 
     Attributes:

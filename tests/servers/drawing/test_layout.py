@@ -57,6 +57,7 @@ def check(drawing: GraphDrawing) -> None:
     assert not overlapping(drawing)
 
 
+@settings(max_examples=50)
 @given(graphs(), DIRECTIONS)
 def test_nodes_and_lines_keep_clear_of_each_other(text: str, direction: Direction) -> None:
     graph = described(text)
@@ -65,12 +66,13 @@ def test_nodes_and_lines_keep_clear_of_each_other(text: str, direction: Directio
     assert drawing == draw(graph, "test", direction=direction)
 
 
-@settings(max_examples=15)
+@settings(max_examples=12)
 @given(graphs(most=30))
 def test_larger_graphs_do_too(text: str) -> None:
     check(drawn(text))
 
 
+@settings(max_examples=30)
 @given(graphs())
 def test_every_reader_of_a_stream_that_has_a_source_has_its_line(text: str) -> None:
     graph = described(text)

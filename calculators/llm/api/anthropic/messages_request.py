@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import structs
 
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.template_arguments import TemplateArguments
@@ -143,8 +145,7 @@ COUNT_TOKENS_MEMBERS: Final[Members] = table(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagesRequest(ChatRequest):
+class MessagesRequest(ChatRequest, frozen=True, kw_only=True):
     """A checked messages request.
 
     Attributes:
@@ -187,7 +188,7 @@ def parse_messages_request(
     media = MediaCheck(limits)
     messages = read_messages(body, limits, media)
     return MessagesRequest(
-        **replace(generation, structured=structured).shared,
+        **structs.asdict(structs.replace(generation, structured=structured)),
         tools=tools,
         tool_servers=servers,
         parallel_tool_calls=is_parallel,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import structs
 
 from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import Tools
@@ -130,8 +131,7 @@ RESPONSES_MEMBERS: Final[Members] = table(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsesRequest(ChatRequest):
+class ResponsesRequest(ChatRequest, frozen=True, kw_only=True):
     """A checked responses request.
 
     Attributes:
@@ -166,7 +166,7 @@ def parse_responses_request(
     messages = read_input(body.get("input"), limits, media)
     settings = generation.settings
     return ResponsesRequest(
-        **replace(generation, structured=structured).shared,
+        **structs.asdict(structs.replace(generation, structured=structured)),
         tools=tools,
         tool_servers=servers,
         parallel_tool_calls=body.get("parallel_tool_calls", True),

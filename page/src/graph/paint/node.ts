@@ -11,6 +11,8 @@ const RADIUS = 9
 const SIGN = 26
 const PAD = 12
 const BAR = 3
+/** The height of the tags at the top and bottom of a node, where streams go down. */
+const STRIP = 16
 /** Narrower nodes have no room for a 99th percentile. */
 const WIDE = 180
 
@@ -112,7 +114,8 @@ function paintHead(
   now: NodeNow,
 ): void {
   const color = kindColor(node, palette)
-  const middle = node.y + drawing.head / 2
+  const isDown = drawing.direction === "down"
+  const middle = node.y + drawing.head / 2 + (isDown && node.inputs.length ? STRIP : 0)
   const left = node.x + 10
   const isFailed = now.state === "failed"
   context.beginPath()
@@ -157,6 +160,7 @@ function paintHead(
     context.font = sans(11)
     context.fillText(fitted(context, node.subtitle, room), text, middle + 8.5)
   }
+  if (isDown) return
   context.fillStyle = isFailed || now.state === "throttled" ? palette.bad : palette.line
   withAlpha(context, isFailed || now.state === "throttled" ? 0.5 : 1, () =>
     context.fillRect(node.x + 0.5, node.y + drawing.head - 0.5, node.width - 1, 1),
@@ -206,20 +210,17 @@ function paintPort(
     )
 }
 
-/** Under a port at the top or above one at the bottom, within the column of the port. */
+/** Under a port at the top or above one at the bottom: a node is as wide as its tags. */
 function paintLabelInside(
   context: CanvasRenderingContext2D,
   node: DrawnNode,
   port: DrawnPort,
   isInput: boolean,
 ): void {
-  const ports = isInput ? node.inputs : node.outputs
-  const step = ports.length > 1 ? Math.abs(ports[1]!.x - ports[0]!.x) : node.width
-  const label = fitted(context, port.label, step - 10)
   context.textAlign = "center"
-  const half = widthOf(context, label) / 2 + 6
+  const half = widthOf(context, port.label) / 2 + 6
   const x = Math.min(Math.max(port.x, node.x + half), node.x + node.width - half)
-  context.fillText(label, x, port.y + (isInput ? 11 : -11))
+  context.fillText(port.label, x, port.y + (isInput ? 12 : -11.5))
   context.textAlign = "left"
 }
 
@@ -273,11 +274,11 @@ function paintFoot(
   now: NodeNow,
 ): void {
   const bottom = node.y + node.height
-  // Ports of a node at its bottom edge come before its figures.
-  const y = bottom - (drawing.foot || 26) / 2 - 0.5
+  const strip = drawing.direction === "down" && node.outputs.length ? STRIP : 0
+  const y = bottom - strip - drawing.foot / 2 - 0.5
   const left = node.x + PAD
   const right = node.x + node.width - PAD
-  if (drawing.direction === "right" || drawing.foot) {
+  if (drawing.foot) {
     if (now.why) {
       context.font = sans(11, 500)
       context.fillStyle = now.state === "waiting" ? palette.warn : palette.text

@@ -1,4 +1,5 @@
 import type { Wire } from "../../graph_types"
+import { longestPiece } from "./lines"
 import type { Scene } from "./still"
 
 /** A wire as a way to travel: the lengths at its corners. */
@@ -23,6 +24,7 @@ const WIDEST_SPACING = 460
 const QUEUE_STEP = 9
 const QUEUE_MOST = 9
 const HALF_WORDS = 62
+const HALF_LINE = 12
 
 export class Packets {
   #tracks: Track[] = []
@@ -44,7 +46,7 @@ export class Packets {
           at,
           length: at.at(-1)!,
           // Wires side by side do not march in step; the golden ratio spreads them evenly.
-          words: wordsOf(wire, xs, ys, at),
+          words: wordsOf(wire),
           phase: ((index * 0.618034) % 1) * WIDEST_SPACING,
           left: Math.min(...xs),
           top: Math.min(...ys),
@@ -138,14 +140,14 @@ export class Packets {
   }
 }
 
-/** The middle of the highest piece of a loop, where its turns are written. */
-function wordsOf(wire: Wire, xs: number[], ys: number[], at: number[]): [number, number] {
-  if (!wire.is_loop) return [0, 0]
-  const top = Math.min(...ys)
-  const corner = ys.findIndex((y, i) => y === top && ys[i + 1] === top)
-  if (corner < 0) return [0, 0]
-  const middle = at[corner]! + Math.abs(xs[corner + 1]! - xs[corner]!) / 2
-  return [middle - HALF_WORDS, middle + HALF_WORDS]
+/** The middle of the longest piece of a loop, where its turns are written. */
+function wordsOf(wire: Wire): [number, number] {
+  const piece = wire.is_loop ? longestPiece(wire.points) : undefined
+  if (!piece) return [0, 0]
+  const isAcross = piece.from[1] === piece.to[1]
+  const middle = piece.before + piece.length / 2
+  const half = isAcross ? HALF_WORDS : HALF_LINE
+  return [middle - half, middle + half]
 }
 
 /** Pixels of the screen between two dots: halved whenever the rate doubles twice over. */

@@ -4,6 +4,7 @@ import type { Palette } from "../../look/palette"
 import type { GraphNow } from "../states"
 import { FAR, type Size, type Viewport } from "../viewport"
 import { paintNode } from "./node"
+import { longestPiece } from "./lines"
 import { fitted, mono, sans, widthOf } from "./text"
 
 export interface Scene {
@@ -189,17 +190,22 @@ function passes(points: [number, number][], x: number, y: number): boolean {
   return false
 }
 
-/** How often a node feeds itself, on the line over its top. */
+/** How often a node feeds itself, on the longest piece of the line. */
 function paintTurns(context: CanvasRenderingContext2D, wire: Wire, scene: Scene): void {
   const { palette } = scene
   const node = scene.drawing.nodes.find(({ id }) => id === wire.target)
   if (!node || !isSeen(node, scene)) return
   const rate = scene.now.wires.get(wire.id)?.rate ?? 0
-  const text = rate > 0 ? `↻ ${count(rate)} turns/s` : "↻ loop"
-  const y = Math.min(...wire.points.map((point) => point[1]))
-  const x = node.x + node.width / 2
+  const piece = longestPiece(wire.points)
+  if (!piece) return
+  const isAcross = piece.from[1] === piece.to[1]
+  const turns = isAcross ? "turns/s" : "/s"
+  const text = rate > 0 ? `↻ ${count(rate)} ${turns}` : "↻ loop"
+  const y = (piece.from[1] + piece.to[1]) / 2
   context.font = mono(10.5, 500)
   const width = widthOf(context, text) + 18
+  // Beside a node the words end at the line, so that they do not cover the node.
+  const x = isAcross ? (piece.from[0] + piece.to[0]) / 2 : piece.from[0] + 9 - width / 2
   context.fillStyle = palette["accent-soft"]
   context.beginPath()
   context.roundRect(x - width / 2, y - 9, width, 18, 9)

@@ -30,7 +30,7 @@ export function pictureAxes({ datatype, shape }: TensorSpec): PictureAxes | null
   if (rest.length !== 3 || (batch !== 1 && batch !== -1)) return null
   const [first, middle, last] = rest as [number, number, number]
   const channels = (value: number) => ([1, 3, 4] as const).find((one) => one === value)
-  if (channels(last) ?? last === -1) {
+  if (channels(last) ?? (last === -1 && !channels(first))) {
     const found = channels(last) ?? 3
     return { height: any(first), width: any(middle), channels: found, isChannelFirst: false }
   }
@@ -94,7 +94,9 @@ export function blankTensor({ name, datatype, shape }: TensorSpec): Tensor {
 
 export type Drawing = "picture" | "boxes" | "points" | "bars" | "texts" | "figures"
 
+// More boxes are a detector's raw ones, before the best are chosen.
 const MOST_BOXES = 100
+const MOST_POINTS = 500
 
 /** The ways to draw a tensor of an answer, the likeliest first. */
 export function drawingsOf(tensor: Tensor): Drawing[] {
@@ -104,9 +106,11 @@ export function drawingsOf(tensor: Tensor): Drawing[] {
   if (pictureAxes(tensor) && data.length >= 192 && datatype === "UINT8") drawings.push("picture")
   const last = shape.at(-1) ?? 0
   const rows = last ? data.length / last : 0
-  if (shape.length >= 2 && rows >= 1 && rows <= MOST_BOXES) {
-    if (last === 4 || (last === 7 && shape.length === 4)) drawings.push("boxes")
-    if ((last === 2 || last === 3) && rows >= 3) drawings.push("points")
+  if (shape.length >= 2 && rows >= 1) {
+    const isBox = last === 4 || (last === 7 && shape.length === 4)
+    if (isBox && rows <= MOST_BOXES) drawings.push("boxes")
+    const isPoint = last === 2 || last === 3
+    if (isPoint && rows >= 3 && rows <= MOST_POINTS) drawings.push("points")
   }
   if (data.length <= 1 || data.length === last) drawings.push("bars")
   return [...drawings, "figures"]

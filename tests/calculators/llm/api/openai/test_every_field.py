@@ -6,10 +6,10 @@ are those of OpenVINO Model Server, OpenAI's API reference, and vLLM's extra par
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from typing import Any, Final
 
+import msgspec
 import pytest
 from anthropic.types import message_count_tokens_params as count_tokens_params
 from anthropic.types import message_create_params as messages_params
@@ -136,7 +136,7 @@ def parse(endpoint: str, members: dict[str, Any]) -> GenerationRequest:
     request: GenerationRequest = _ENDPOINTS[endpoint].parse(body, RequestLimits(), ModelDefaults())
     if isinstance(request, ResponsesRequest):
         # Members that the answer only repeats change nothing else.
-        return dataclasses.replace(request, echo={})
+        return msgspec.structs.replace(request, echo={})
     return request
 
 

@@ -1,0 +1,1 @@
+"""Landmarks, rectangles and labels as render data, and drawn on images."""

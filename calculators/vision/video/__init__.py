@@ -1,0 +1,1 @@
+"""Video files as streams of frames, and back."""

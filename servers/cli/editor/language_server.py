@@ -1,0 +1,278 @@
+"""The language server of graph files, on pygls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import TextDocument
+
+from graph_runtime import GraphError, Registry
+from graph_runtime.language.statements import DraftText
+from servers import version
+from servers.cli.editor.catalog import Catalog
+from servers.cli.editor.completion import Kind, complete
+from servers.cli.editor.hover import hover
+from servers.cli.editor.streams import is_stream_name, use_at, uses_like
+from servers.cli.editor.suggestion import replacement, suggested
+from servers.cli.graph_check import GraphCheck
+from servers.contract.finding import Finding
+from servers.drawing.description import describe_graph
+from servers.drawing.layout import draw
+from servers.drawing.svg import to_svg
+from servers.serving.graph_source import answer_problems
+
+#: Seconds without a key stroke before a text is checked.
+PAUSE: Final = 0.15
+#: The request for a drawing: ``{"uri": ...}``.
+DRAWING: Final = "graphrt/drawing"
+
+_SOURCE: Final = "graphrt"
+_KINDS: Final[dict[Kind, types.CompletionItemKind]] = {
+    "calculator": types.CompletionItemKind.Class,
+    "field": types.CompletionItemKind.Field,
+    "message": types.CompletionItemKind.Struct,
+    "value": types.CompletionItemKind.EnumMember,
+    "stream": types.CompletionItemKind.Variable,
+    "tag": types.CompletionItemKind.Property,
+}
+
+
+class GraphLanguageServer(LanguageServer):
+    """Checks graph files while they are edited. Their contents stay in this process."""
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__("graphrt", version())
+        self.registry = registry
+        self.catalog = Catalog(registry)
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+
+    def check_soon(self, uri: str, pause: float = PAUSE) -> None:
+        """Check a document after a pause; a further call begins the pause anew."""
+        self.forget(uri)
+        self._waiting[uri] = asyncio.get_running_loop().create_task(self._check(uri, pause))
+
+    def forget(self, uri: str) -> None:
+        """Drop a check that has not begun."""
+        task = self._waiting.pop(uri, None)
+        if task is not None:
+            task.cancel()
+
+    async def _check(self, uri: str, pause: float) -> None:
+        await asyncio.sleep(pause)
+        document = self.workspace.get_text_document(uri)
+        text, number = document.source, document.version
+        findings = await asyncio.to_thread(check_file, path_of(uri), text, self.registry)
+        if self.workspace.get_text_document(uri).version != number:
+            return  # a check of the newer text follows
+        diagnostics = [diagnostic_of(document, text, each) for each in findings]
+        self.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri, diagnostics, number)
+        )
+
+    def draft(self, uri: str) -> tuple[TextDocument, DraftText]:
+        """Return a document and its statements."""
+        document = self.workspace.get_text_document(uri)
+        return document, DraftText.read(document.source)
+
+
+def check_file(path: str, text: str, registry: Registry) -> list[Finding]:
+    """Return the findings about an edited file; its options may name files, which are not read."""
+    check = GraphCheck(path, registry, text)
+    if check.plan is not None:
+        for problem in answer_problems(check.plan):
+            check.add("error", problem)
+    return [each for each in check.placed_findings() if each.file == path]
+
+
+def path_of(uri: str) -> str:
+    """Return the path of a document; its name for one that is no file."""
+    return to_fs_path(uri) or uri.rpartition("/")[2] or "graph.pbtxt"
+
+
+def range_of(document: TextDocument, start: int, end: int) -> types.Range:
+    """Return the range between two offsets."""
+    return types.Range(
+        document.client_position_at_offset(start), document.client_position_at_offset(end)
+    )
+
+
+def diagnostic_of(document: TextDocument, text: str, finding: Finding) -> types.Diagnostic:
+    """Return a finding as editors show it, with what is proposed as its data."""
+    draft = DraftText.read(text)
+    start = draft.offset(finding.line or 1, finding.column or 1)
+    end = start
+    if finding.end_line is not None and finding.end_column is not None:
+        end = draft.offset(finding.end_line, finding.end_column)
+    word = suggested(finding.message, finding.hint)
+    hint = "" if finding.hint is None else f"\n{finding.hint}"
+    is_error = finding.severity == "error"
+    return types.Diagnostic(
+        range_of(document, start, end),
+        finding.message + hint,
+        types.DiagnosticSeverity.Error if is_error else types.DiagnosticSeverity.Warning,
+        source=_SOURCE,
+        data=None if word is None else {"replacement": replacement(text[start:end], word)},
+    )
+
+
+def make_server(registry: Registry) -> GraphLanguageServer:
+    """Return a server with all features; `GraphLanguageServer.start_io` serves one editor."""
+    server = GraphLanguageServer(registry)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    async def opened(params: types.DidOpenTextDocumentParams) -> None:
+        server.check_soon(params.text_document.uri, 0.0)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    async def changed(params: types.DidChangeTextDocumentParams) -> None:
+        server.check_soon(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    async def saved(params: types.DidSaveTextDocumentParams) -> None:
+        # Another file, which may use this one as a subgraph, has findings of its own.
+        for uri in server.workspace.text_documents:
+            server.check_soon(uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    async def closed(params: types.DidCloseTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        server.forget(uri)
+        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+    @server.feature(
+        types.TEXT_DOCUMENT_COMPLETION,
+        types.CompletionOptions(trigger_characters=['"', ":", "[", "'"]),
+    )
+    async def completion(params: types.CompletionParams) -> list[types.CompletionItem]:
+        document, draft = server.draft(params.text_document.uri)
+        offset = document.offset_at_position(params.position)
+        return [
+            types.CompletionItem(
+                each.text.strip("\"' :{}"),
+                kind=_KINDS[each.kind],
+                detail=each.detail or None,
+                text_edit=types.TextEdit(range_of(document, each.start, each.end), each.text),
+            )
+            for each in complete(draft, offset, server.catalog)
+        ]
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    async def hovered(params: types.HoverParams) -> types.Hover | None:
+        document, draft = server.draft(params.text_document.uri)
+        found = hover(draft, document.offset_at_position(params.position), server.catalog)
+        if found is None:
+            return None
+        text, start, end = found
+        content = types.MarkupContent(types.MarkupKind.Markdown, text)
+        return types.Hover(content, range_of(document, start, end))
+
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    async def definition(params: types.DefinitionParams) -> list[types.Location]:
+        uri = params.text_document.uri
+        document, draft = server.draft(uri)
+        offset = document.offset_at_position(params.position)
+        use = use_at(draft, offset)
+        if use is not None:
+            makers = [each for each in uses_like(draft, use) if each.is_producer]
+            return [
+                types.Location(uri, range_of(document, each.start, each.end)) for each in makers
+            ]
+        statement = draft.statement_at(offset)
+        if statement is None or statement.name != "calculator":
+            return []
+        check = await asyncio.to_thread(GraphCheck, path_of(uri), server.registry, document.source)
+        return _subgraph_file(check, statement.value)
+
+    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
+    async def references(params: types.ReferenceParams) -> list[types.Location]:
+        uri = params.text_document.uri
+        document, draft = server.draft(uri)
+        use = use_at(draft, document.offset_at_position(params.position))
+        found = uses_like(draft, use) if use is not None else []
+        return [types.Location(uri, range_of(document, each.start, each.end)) for each in found]
+
+    @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
+    async def prepare_rename(params: types.PrepareRenameParams) -> types.Range | None:
+        document, draft = server.draft(params.text_document.uri)
+        use = use_at(draft, document.offset_at_position(params.position))
+        return None if use is None else range_of(document, use.start, use.end)
+
+    @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
+    async def rename(params: types.RenameParams) -> types.WorkspaceEdit | None:
+        uri = params.text_document.uri
+        document, draft = server.draft(uri)
+        use = use_at(draft, document.offset_at_position(params.position))
+        if use is None:
+            return None
+        if not is_stream_name(params.new_name):
+            raise ValueError("names of streams have small letters, digits and _, no digit first")
+        edits = [
+            types.TextEdit(range_of(document, each.start, each.end), params.new_name)
+            for each in uses_like(draft, use)
+        ]
+        return types.WorkspaceEdit(changes={uri: edits})
+
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+    )
+    async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+        uri = params.text_document.uri
+        return [
+            _fix(uri, each, each.data["replacement"])
+            for each in params.context.diagnostics
+            if isinstance(each.data, dict) and "replacement" in each.data
+        ]
+
+    @server.feature(DRAWING)
+    async def drawing(params: Any) -> dict[str, str]:
+        uri = str(params.uri)
+        document = server.workspace.get_text_document(uri)
+        return await asyncio.to_thread(svg_of, path_of(uri), document.source, server.registry)
+
+    return server
+
+
+def svg_of(path: str, text: str, registry: Registry) -> dict[str, str]:
+    """Return a drawing as ``svg``, or the reason why there is none as ``error``."""
+    check = GraphCheck(path, registry, text)
+    if check.source is None:
+        return {"svg": "", "error": "\n".join(each.message for each in check.findings)}
+    problems = tuple(each.message for each in check.findings if each.severity == "error")
+    try:
+        description = describe_graph(
+            check.source.config, check.source.registry, check.plan, expand=False, problems=problems
+        )
+        return {"svg": to_svg(draw(description, Path(path).name)), "error": ""}
+    except GraphError as error:
+        return {"svg": "", "error": str(error)}
+
+
+def _subgraph_file(check: GraphCheck, name: str) -> list[types.Location]:
+    """Return the beginning of the file beside this one that defines a subgraph."""
+    if check.source is None:
+        return []
+    files: Sequence[Path] = check.source.files[1:]
+    for config, file in zip(check.source.configs[1:], files, strict=False):
+        uri = from_fs_path(str(file.resolve()))
+        if (config.type or file.stem) == name and uri is not None:
+            start = types.Position(0, 0)
+            return [types.Location(uri, types.Range(start, start))]
+    return []
+
+
+def _fix(uri: str, diagnostic: types.Diagnostic, text: str) -> types.CodeAction:
+    edit = types.WorkspaceEdit(changes={uri: [types.TextEdit(diagnostic.range, text)]})
+    return types.CodeAction(
+        f"Change to {text}",
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[diagnostic],
+        edit=edit,
+        is_preferred=True,
+    )

@@ -1,0 +1,108 @@
+"""MediaPipe's solutions on one picture, by MediaPipe's models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.mediapipe_agreement import CLASSES, Agreement, compare
+from bench.mediapipe_oracle import lines, picture
+from calculators.vision import FaceDetection, FaceMesh, Holistic, Pose, SelfieSegmentation, drawn
+from calculators.vision.landmarks.landmarks import Landmarks
+from tests.calculators.vision.solutions import needs_models
+
+STILLS = [case for case in lines("stills.jsonl") if case["picture"] == "astronaut"]
+pytestmark = [
+    needs_models,
+    pytest.mark.skipif(not STILLS, reason="the pictures that MediaPipe has seen are not here"),
+]
+
+
+@pytest.mark.parametrize("case", STILLS, ids=lambda case: case["solution"])
+def test_a_picture_gives_what_mediapipe_gives(case: Any) -> None:
+    agreement = Agreement()
+    with CLASSES[case["solution"]](**case["arguments"]) as solution:
+        compare(agreement, "", solution.process(picture("astronaut")), case["results"])
+    assert not agreement.flips
+    pixels = np.concatenate(agreement.pixels) if agreement.pixels else np.zeros(1)
+    assert np.percentile(pixels, 99) < 1
+    assert max(agreement.scores, default=0) < 0.02
+    assert min(agreement.overlaps, default=1) > 0.98
+
+
+def test_landmarks_read_as_in_mediapipe_and_as_an_array() -> None:
+    with Pose(static_image_mode=True) as pose:
+        found = pose.process(picture("astronaut")).pose_landmarks
+    assert found is not None
+    assert found.landmark[0].x == found.values[0, 0]
+    assert found.to_message().landmark[0].visibility == found.values[0, 3]
+    assert Landmarks.of_message(found.to_message()) == found
+
+
+def test_a_face_is_followed_without_the_detector() -> None:
+    image = picture("astronaut")
+    with FaceMesh() as mesh:
+        assert mesh.process(image).detections is not None
+        assert mesh.process(image).detections is None
+        mesh.reset()
+        assert mesh.process(image).detections is not None
+
+
+def test_nothing_in_a_black_picture_is_none() -> None:
+    black = np.zeros((48, 64, 3), np.uint8)
+    with Holistic() as holistic:
+        assert all(each is None for each in holistic.process(black))
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (np.zeros((0, 0, 3), np.uint8), "at least one pixel"),
+        (np.zeros((4, 4), np.uint8), "(height, width, 3)"),
+        (np.zeros((4, 4, 4), np.uint8), "(height, width, 3)"),
+        (np.zeros((4, 4, 3), np.uint16), "uint8"),
+    ],
+    ids=["empty", "gray", "alpha", "16 bits"],
+)
+def test_after_a_bad_image_the_next_is_answered(image: Any, said: str) -> None:
+    good = picture("astronaut")
+    with SelfieSegmentation() as segmentation:
+        first = segmentation.process(good).segmentation_mask
+        with pytest.raises((TypeError, ValueError)) as caught:
+            segmentation.process(image)
+        assert said in str(caught.value)
+        again = segmentation.process(good).segmentation_mask
+    assert first is not None
+    assert again is not None
+    assert np.array_equal(first, again)
+
+
+def test_timestamps_that_go_back_are_refused_and_the_next_is_answered() -> None:
+    image = picture("astronaut")
+    with FaceDetection() as faces:
+        faces.process(image, 1000)
+        with pytest.raises(ValueError, match="timestamps must rise"):
+            faces.process(image, 500)
+        assert faces.process(image, 2000).detections
+
+
+def test_frames_may_change_their_size_while_a_mask_is_smoothed() -> None:
+    image = picture("astronaut")
+    with Pose(enable_segmentation=True, follows_graph=True) as pose:
+        pose.process(image)
+        mask = pose.process(np.ascontiguousarray(image[:400])).segmentation_mask
+    assert mask is not None
+    assert mask.shape == (400, 512)
+
+
+def test_a_drawn_result_differs_from_the_image_where_the_face_is() -> None:
+    image = picture("astronaut")
+    with FaceDetection() as faces:
+        result = faces.process(image)
+    canvas = drawn(image, result)
+    assert canvas.shape == image.shape
+    changed = np.argwhere((canvas != image).any(axis=2))
+    assert len(changed)
+    assert changed.min() > 50

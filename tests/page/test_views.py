@@ -1,0 +1,204 @@
+"""The views of the page on a real server, in Chromium: the shell, servables, requests, metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from playwright.sync_api import Browser, expect
+
+from tests.page.browsing import AXE, Look, chromium, visit
+from tests.page.site import Site, serve
+
+LOOKS: Final[tuple[Look, ...]] = ("light", "dark")
+VIEWS: Final = (
+    "servables",
+    "graph/nested",
+    "graph/nested?as=table",
+    "graph/nested?node=last",
+    "playground/demo",
+    "requests",
+    "metrics",
+    "editor",
+)
+QUESTION: Final = [{"role": "user", "content": "What is graphrt?"}]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Site]:
+    with serve(tmp_path_factory.mktemp("site")) as served:
+        yield served
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: run `npm ci` in page/")
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_opens_without_a_finding(
+    browser: Browser, site: Site, view: str, look: Look
+) -> None:
+    with visit(browser, site.address, look=look) as visited:
+        visited.go(view)
+        expect(visited.page.locator("main h1")).to_have_count(1)
+        expect(visited.page.get_by_role("banner")).to_contain_text("ready")
+
+
+def test_servables_have_states_reasons_and_places(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address) as visited:
+        visited.go("")
+        rows = visited.page.locator("main li")
+        echo = rows.filter(has=visited.page.get_by_role("heading", name="echo", exact=True))
+        expect(echo).to_contain_text("ready")
+        broken = rows.filter(has=visited.page.get_by_role("heading", name="broken", exact=True))
+        expect(broken).to_contain_text("failed")
+        expect(broken).to_contain_text("graph.pbtxt:4:1")
+        expect(broken).to_contain_text("NobodyHasThisCalculator")
+        demo = rows.filter(has=visited.page.get_by_role("heading", name="demo", exact=True))
+        expect(demo).to_contain_text("text generation")
+
+
+def test_a_graph_is_unloaded_and_loaded_again(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address) as visited:
+        visited.go("servables")
+        row = visited.page.locator("main li").filter(
+            has=visited.page.get_by_role("heading", name="echo", exact=True)
+        )
+        row.get_by_role("button", name="Unload").click()
+        expect(row).to_contain_text("unloaded")
+        row.get_by_role("button", name="Load", exact=False).click()
+        expect(row).to_contain_text("ready")
+        assert b"echo" in site.ask("echo")
+
+
+def test_requests_are_listed_as_they_come(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address) as visited:
+        visited.go("requests")
+        expect(visited.page.get_by_role("banner")).to_contain_text("ready")
+        site.ask("demo", messages=QUESTION, max_tokens=8)
+        row = visited.page.locator("tbody tr").filter(has_text="demo").first
+        expect(row).to_contain_text("chat/completions")
+        expect(row).to_contain_text("200")
+        expect(row).to_contain_text("→ 8")
+        site.ask("failing")
+        failed = visited.page.locator("tbody tr").filter(has_text="failing").first
+        expect(failed).to_contain_text("500")
+        visited.page.get_by_role("button", name="Only errors").click()
+        expect(visited.page.locator("tbody tr").filter(has_text="demo")).to_have_count(0)
+        expect(failed).to_be_visible()
+
+
+def test_a_request_is_followed_to_its_timeline(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address) as visited:
+        visited.go("graph/demo")
+        page = visited.page
+        page.get_by_role("button", name="Follow the next request").click()
+        expect(page.get_by_role("button", name="Waiting for a request")).to_be_disabled()
+        site.ask("demo", messages=QUESTION, max_tokens=8)
+        page.get_by_role("link", name="Show its timeline").click()
+        expect(page.locator("main")).to_contain_text("status 200")
+        times = page.get_by_role("region", name="Time per node").locator("tbody tr")
+        expect(times.first).to_contain_text("LLMExecutor")
+        expect(times.nth(1)).to_contain_text("generation")
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save for Perfetto").click()
+        events = json.loads(Path(download.value.path()).read_text())["traceEvents"]
+        assert any(event["ph"] == "X" for event in events)
+
+
+def test_the_way_of_a_request_leads_through_subgraphs(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address) as visited:
+        visited.go("graph/nested")
+        page = visited.page
+        page.get_by_role("button", name="Follow the next request").click()
+        expect(page.get_by_role("button", name="Waiting for a request")).to_be_disabled()
+        site.ask("nested")
+        page.get_by_role("link", name="Show its timeline").click()
+        times = page.get_by_role("region", name="Time per node").locator("tbody th")
+        expect(times).to_have_text(["twice, subgraph", "twice__one", "twice__two", "last"])
+        way = page.get_by_role("region", name="Its way through the graph").locator("tbody tr")
+        expect(way.last).to_contain_text("twice__two")
+        expect(way.last).to_contain_text("last")
+
+
+def test_metrics_come_without_prometheus(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address) as visited:
+        visited.go("metrics")
+        site.ask("demo", messages=QUESTION, max_tokens=8)
+        page = visited.page
+        chart = page.get_by_role("img", name=re.compile("Time to first token. median: now"))
+        expect(chart).to_have_count(1)
+        expect(chart.locator("canvas")).to_have_count(1)
+        site.ask("failing")
+        some = re.compile("Errors. failed requests: .*at most [1-9]")
+        errors = page.get_by_role("img", name=some)
+        expect(errors).to_have_count(1)
+        engines = page.get_by_role("region", name="Engines")
+        expect(engines).to_contain_text("LLMExecutor")
+
+
+def test_the_look_is_chosen_and_kept(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address, look="dark") as visited:
+        visited.go("servables")
+        page = visited.page
+        background = "getComputedStyle(document.body).backgroundColor"
+        expect(page.locator("main li").first).to_be_visible()
+        assert visited.evaluate(background) == "rgb(13, 15, 20)"
+        page.get_by_role("button", name="Theme: auto").click()
+        assert visited.evaluate(background) == "rgb(244, 245, 247)"
+        page.reload()
+        expect(page.locator("main li").first).to_be_visible()
+        assert visited.evaluate(background) == "rgb(244, 245, 247)"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_fit_a_narrow_window(browser: Browser, site: Site, view: str) -> None:
+    with visit(browser, site.address, size=(390, 844)) as visited:
+        visited.go(view)
+        expect(visited.page.locator("main h1")).to_have_count(1)
+        expect(visited.page.get_by_role("banner")).to_contain_text("ready")
+        wide = "document.documentElement.scrollWidth"
+        assert visited.evaluate(wide) <= 390
+
+
+def test_a_lost_server_is_told_and_found_again(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address, expected=["ERR_INTERNET_DISCONNECTED"]) as visited:
+        visited.go("graph/echo")
+        expect(visited.page.get_by_role("banner")).to_contain_text("ready")
+        visited.page.context.set_offline(True)
+        # A stream that is open goes on; another graph wants another one.
+        visited.page.get_by_role("combobox").select_option("nested")
+        expect(visited.page.get_by_role("banner")).to_contain_text("no connection")
+        visited.page.context.set_offline(False)
+        expect(visited.page.get_by_role("banner")).to_contain_text("ready")
+
+
+def test_a_server_with_keys_asks_for_one(browser: Browser, tmp_path: Path) -> None:
+    with (
+        serve(tmp_path, "--page=true", key="a-key-of-the-test") as site,
+        visit(browser, site.address, expected=["status of 401"]) as visited,
+    ):
+        visited.go("servables")
+        page = visited.page
+        expect(page.get_by_role("heading", name="This server wants a key")).to_be_visible()
+        page.get_by_label("Key").fill("another")
+        page.get_by_role("button", name="Go on").click()
+        expect(page.get_by_text("The server does not know this key.")).to_be_visible()
+        page.get_by_label("Key").fill("a-key-of-the-test")
+        page.get_by_role("button", name="Go on").click()
+        expect(page.get_by_role("heading", name="echo", exact=True)).to_be_visible()
+        kept = visited.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])")
+        assert "a-key-of-the-test" not in kept
+        page.reload()
+        expect(page.get_by_role("heading", name="This server wants a key")).to_be_visible()
