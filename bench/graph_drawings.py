@@ -44,6 +44,8 @@ _OPTIONS = {
     "elk.layered.feedbackEdges": "true",
     "elk.padding": "[top=24,left=24,bottom=24,right=24]",
 }
+#: The least time of so many counts.
+_TURNS = 5
 _FOLDING = {
     "elk.layered.wrapping.strategy": "MULTI_EDGE",
     "elk.aspectRatio": "1.7",
@@ -75,10 +77,12 @@ def main() -> None:
         except GraphError:
             continue  # its options belong to a package of its own
         graph = describe_graph(source.config, source.registry, _plan(source))
-        draw(graph, file.stem)
-        begun = time.process_time()
-        drawing = draw(graph, file.stem)
-        drawings.append((file, drawing, time.process_time() - begun))
+        seconds = []
+        for _ in range(_TURNS):
+            begun = time.process_time()
+            draw(graph, file.stem)
+            seconds.append(time.process_time() - begun)
+        drawings.append((file, draw(graph, file.stem), min(seconds)))
     laid = _elk(args.elk, [to_elk(drawing) for _, drawing, _ in drawings])
     _print(drawings, laid)
 
@@ -174,9 +178,9 @@ def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str
         "",
         f"`python -m bench.graph_drawings --elk FOLDER` on {describe_machine()}, elkjs 0.12.1.",
         "Crossings are points where lines of different streams cross; lengths are sums over all "
-        "lines, in pixels; the time is graphrt's layout, in milliseconds of CPU. `bench/graphs` "
-        "has graphs for this page: two of 60 and 200 nodes at random, a guard around two models, "
-        "and a pipeline for images of 20 nodes; all others are examples. In `judge`, ELK turns a "
+        "lines, in pixels; the time is graphrt's layout, in milliseconds of CPU, the least of "
+        f"{_TURNS}. `bench/graphs` has graphs for this page: two of 60 and 200 nodes at "
+        "random, a guard around two models, and a pipeline for images of 20 nodes; all others are examples. In `judge`, ELK turns a "
         "line that is no back edge, which brings the third model forward.",
         "",
         "| graph | nodes | crossings, ELK's | length, ELK's | ratio | size, ELK's | ms |",

@@ -147,6 +147,7 @@ def _lines(web: Web) -> list[_Line]:
             for a, hold_a in piece.before[:1]:
                 for b, hold_b in piece.behind:
                     pull = _PULLS[web.is_knot(a) + web.is_knot(b)]
+                    pull *= web.level.nets[piece.net].weight
                     found.append((a, b, hold_a - hold_b, pull))
     for pieces in web.gaps:
         for piece in pieces.values():
