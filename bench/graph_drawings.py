@@ -180,13 +180,9 @@ def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str
         "Crossings are points where lines of different streams cross; lengths are sums over all "
         "lines, in pixels; the time is graphrt's layout, in milliseconds of CPU, the least of "
         f"{_TURNS}. `bench/graphs` has graphs for this page: two of 60 and 200 nodes at "
-<<<<<<< HEAD
-        "random, a guard around two models, and a pipeline for images of 20 nodes; all others are examples. In `judge`, ELK turns a "
-        "line that is no back edge, which brings the third model forward.",
-=======
         "random, a guard around two models, and a pipeline for images of 20 nodes; all "
-        "others are examples. In `judge`, ELK turns a line that is no back edge, which brings the third model forward.",
->>>>>>> h/layout
+        "others are examples. In `judge`, ELK turns a line that is no back edge, which brings the "
+        "third model forward.",
         "",
         "| graph | nodes | crossings, ELK's | length, ELK's | ratio | size, ELK's | ms |",
         "|---|---|---|---|---|---|---|",
