@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SERVE_READY := $(VENV)/.serve-ready
+DOCS_READY := $(VENV)/.docs-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CONFIG ?= examples/config.json
@@ -26,7 +27,7 @@ COVERAGE = $(if $(FULL),--cov --cov-report=term)
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks \
-	page page-check soak fuzz hostile peers models wheel release lock clean
+	page page-check docs soak fuzz hostile peers models wheel release lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +50,10 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(PIP) install --no-deps --no-compile -r requirements-dev.lock
 	$(PIP) install --no-deps -e .
 	touch $(READY) $(SERVE_READY)
+
+$(DOCS_READY): $(READY)
+	$(PIP) install --constraint requirements-dev.lock -e ".[docs]"
+	touch $(DOCS_READY)
 
 # Tests, from the fastest (tests/tiers.py) ---------------------------------------------------------
 
@@ -111,6 +116,10 @@ page-check: page ## types, rules and tests of the page, and that its committed b
 	git diff --exit-code -- servers/page/static page/THIRD_PARTY_NOTICES.txt
 	test -z "$$(git status --porcelain -- servers/page/static)"
 
+docs: $(DOCS_READY) ## build the site of documents into build/site/html; a broken link is an error
+	$(BIN)/python -m website
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 wheel: $(READY) ## build the wheel and try it in an empty environment, with packages of PyPI
 	$(BIN)/python -m tests.release.fresh_environment $(WORDS)
 
@@ -123,7 +132,7 @@ release: $(READY) ## version, changelog, wheel, sdist, SBOM, commit and tag: VER
 lock: ## make the lock files anew from pyproject.toml
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
-	build/lock/bin/python -m pip install --quiet ".[av,clients,dev,images,otel,retrieval]"
+	build/lock/bin/python -m pip install --quiet ".[av,clients,dev,docs,images,otel,retrieval]"
 	build/lock/bin/python -m pip freeze --all --exclude graphrt --exclude pip > requirements-dev.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip

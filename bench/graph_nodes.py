@@ -221,6 +221,7 @@ class _ReplayEngine:
     unavailable_reason = ""
     metrics = Metrics()
     unfinished = running = cache_full = restarts = 0
+    pid: int | None = None
 
     def submit(self, parts: Sequence[Part]) -> Generation:
         return _Replay()

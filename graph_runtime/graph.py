@@ -112,7 +112,8 @@ class CalculatorGraph(PreparedGraph):
             NotFoundError: no such graph input.
             RunError: the run cannot start, or has failed.
         """
-        run = self._start_with(packets, side_packets or {}, ts.as_value(at))
+        time = at if type(at) is int else ts.as_value(at)
+        run = self._start_with(packets, side_packets or {}, time)
         # Begun here, so nobody else waits for it, and it runs on this loop.
         assert isinstance(run.driver, AsyncioDriver)
         await run.driver.wait(run.is_over)

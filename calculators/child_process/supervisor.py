@@ -21,8 +21,8 @@ import msgspec
 
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame, Piece
-from calculators.child_process.mapped_files import mapped_part
 from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.child_process.process_memory import mapped_part
 from graph_runtime import LoadProgress
 
 log = logging.getLogger("graphrt.child")

@@ -394,7 +394,7 @@ class Flow:
                         continue
                     self._push_batch(node)
                 else:
-                    context = node.take_context()
+                    context = node.take_context() if node.is_parallel else node.context
                     load_inputs(context, time, filled)
                     context.call = node.calculator.process
                     self.push(node, context)

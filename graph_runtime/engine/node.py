@@ -174,9 +174,7 @@ class Node:
         return PortMap("input side packet", names, [given[place] for place in there])
 
     def take_context(self) -> CalculatorContext:
-        """The context for the next call of a node."""
-        if not self.is_parallel:
-            return self.context
+        """The context for the next call of a parallel node."""
         context = self.free_contexts.pop() if self.free_contexts else self.make_context()
         self.active.append(context)
         return context

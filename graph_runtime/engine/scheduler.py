@@ -301,7 +301,8 @@ class Scheduler:
                 self.flow.propagate_shard(shard, ts.UNSTARTED)
         for stream in node.outputs:
             stream.is_locked = True
-            self._propagate_header(stream)
+            if stream.mirrors:
+                self._propagate_header(stream)
         node.move(NodeEvent.OPEN_RETURNED)
         node.is_fast = node.is_simple
         context.call = node.calculator.process

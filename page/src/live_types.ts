@@ -39,6 +39,40 @@ export interface GraphShape {
 }
 
 /**
+ * Event ``hour``: the last hour before the stream began, sent once, after the first ``hello``.
+ *
+ * Attributes:
+ *     seconds: the length of a moment.
+ *     moments: those in which requests ended, the oldest first.
+ */
+export interface Hour {
+  seconds: number
+  moments: Moment[]
+}
+
+/**
+ * Some seconds in which requests of models ended.
+ *
+ * Attributes:
+ *     end_us: the end, of the clock of all other times.
+ *     tokens: of the requests that ended.
+ *     ttft_ms, tpot_ms: medians of their times to the first token, and per further token.
+ *     running, waiting: requests in the engines, at the first end.
+ *     cache: the used fraction of the fullest cache then, from 0 to 1.
+ */
+export interface Moment {
+  end_us: number
+  tokens: number
+  ttft_ms: number | null
+  tpot_ms: number | null
+  running: number
+  waiting: number
+  cache: number | null
+  requests: number
+  errors: number
+}
+
+/**
  * Event ``servables``: all that is configured, first and when something has changed.
  */
 export interface Servables {
@@ -56,7 +90,7 @@ export interface Servables {
  *     since: when it was loaded, Unix time in seconds; 0 if it never was.
  *     place: where in its file the reason is.
  *     in_flight, limit: requests now, and the most at a time; None if there is no limit.
- *     memory_bytes: of its processes; None if unknown.
+ *     memory_bytes: of its engines' processes, in steps of MiB; None without one.
  *     task: the name of its task; "" for graphs of authors of their own, and for plain models.
  *     replaced_by_failed: why newer files could not be loaded, so that this one goes on; "" if
  *         they could.
@@ -543,6 +577,7 @@ export interface OptionsOfCalculator {
 /** The data of events by the name in their `event:` line. */
 export interface LiveEvents {
   hello: Hello
+  hour: Hour
   servables: Servables
   graph: GraphCounts
   engine: EngineNow

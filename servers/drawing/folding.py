@@ -6,12 +6,14 @@ beginning in it, and from there, in a channel, to the band where it goes on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from servers.drawing.lanes import Trunk, assign_lanes
 from servers.drawing.level import Cell, End, Level, Net, Placement, Point
+from servers.drawing.measures import crossings
 from servers.drawing.places import GAPS
 from servers.drawing.sheet import LANE_GAP, branches, lay_out_level, straightened
 
@@ -20,12 +22,15 @@ ROOM = (1440.0, 850.0)
 READABLE = 0.7
 #: About the length of a gap between layers.
 _GAP = 60.0
+#: How much broader than its cells a layer becomes, about.
+_SPREAD = 1.25
 #: From a band to the lanes below it, and from them to the next band.
 _BELOW = 18.0
 _ABOVE = 22.0
 #: The advantage that one fold more needs.
 _WORTH = 1.08
-_MOST_BANDS = 8
+#: How much better a drawing is without one of its crossings.
+_UNCROSSED = 0.98
 #: Numbers of bands that are compared by being laid out, in graphs of up to so many cells.
 _COMPARED = 3
 _COMPARED_UP_TO = 60
@@ -43,21 +48,24 @@ def choose_bands(level: Level, layers: Sequence[int]) -> list[list[int]]:
         lengths[layer] = max(lengths[layer], cell.length)
         breadths[layer] += cell.breadth + GAPS[0]
     lengths = [each + _GAP for each in lengths]
+    cuts = _cut_costs(level, layers, count)
+    breadths = [
+        each * _SPREAD + GAPS[2] * lines for each, lines in zip(breadths, cuts, strict=True)
+    ]
     if sum(lengths) * READABLE <= ROOM[0]:
         return [[]]
-    cuts = _cut_costs(level, layers, count)
     found: list[list[int]] = [[]]
-    found += [
-        _balanced(lengths, cuts, bands) for bands in range(2, min(_MOST_BANDS, count // 2) + 1)
-    ]
+    most = math.isqrt(math.ceil(sum(lengths) / max(breadths))) + 1
+    found += [_balanced(lengths, cuts, bands) for bands in range(2, min(most, count // 2) + 1)]
     return sorted(found, key=lambda bands: -_scale(lengths, breadths, bands) / _price(bands))
 
 
 def lay_out_folded(level: Level, layers: list[int]) -> Placement:
     """Place a level, folded if that makes it easier to read."""
     candidates = choose_bands(level, layers)
-    if len(level.cells) > _COMPARED_UP_TO:
-        del candidates[1:]
+    if len(candidates) == 1 or len(level.cells) > _COMPARED_UP_TO:
+        bands = candidates[0]
+        return fold(level, layers, bands) if bands else lay_out_level(level, layers)
     placed = [
         (bands, fold(level, layers, bands) if bands else lay_out_level(level, layers))
         for bands in candidates[:_COMPARED]
@@ -66,8 +74,9 @@ def lay_out_folded(level: Level, layers: list[int]) -> Placement:
 
 
 def _readable(placed: Placement) -> float:
-    """Return how large the drawing can be in its room; it is never larger than it is."""
-    return min(ROOM[0] / max(placed.length, 1), ROOM[1] / max(placed.breadth, 1), 1.0)
+    """Return how large the drawing can be in its room, at most 1, less a share for crossings."""
+    scale = min(ROOM[0] / max(placed.length, 1), ROOM[1] / max(placed.breadth, 1), 1.0)
+    return float(scale * _UNCROSSED ** crossings(placed.lines()))
 
 
 def _price(bands: list[int]) -> float:

@@ -94,3 +94,10 @@ class Placement:
     starts: list[Point]
     paths: dict[tuple[int, int], list[Point]]
     junctions: list[Point]
+
+    def lines(self) -> dict[object, list[list[Point]]]:
+        """Return the lines of each net."""
+        found: dict[object, list[list[Point]]] = {}
+        for (net, _), path in self.paths.items():
+            found.setdefault(net, []).append(path)
+        return found

@@ -14,6 +14,7 @@ from servers.drawing.web import Web
 #: Beginnings: so many times vertices, and never more.
 _ATTEMPTS_TIMES_SIZE = 500
 _MOST_ATTEMPTS = 16
+_ONE_ATTEMPT_FROM = 4000
 #: Sweeps from each beginning end earlier when they find nothing better.
 _SWEEPS = 10
 _PATIENCE = 4
@@ -37,19 +38,21 @@ class _Gap:
 
 def attempts(web: Web) -> int:
     """Return how many beginnings are worth their time."""
+    if len(web.breadths) > _ONE_ATTEMPT_FROM:
+        return 1
     return max(2, min(_MOST_ATTEMPTS, _ATTEMPTS_TIMES_SIZE // max(len(web.breadths), 1)))
 
 
 def order(web: Web, attempt: int) -> None:
     """Order the layers of a web in place, from one of several beginnings.
 
-    Every other one takes no notice of the order of ports that may change places.
+    Half of them take no notice of the order of ports that may change places.
     """
-    if attempt > 2:
+    if attempt > 3:
         chance = random.Random(attempt)
         for layer in web.layers:
             chance.shuffle(layer)
-    _improve(web, _gaps(web, with_ports=attempt % 2 == 0), ahead_first=attempt % 4 < 2)
+    _improve(web, _gaps(web, with_ports=attempt % 4 < 2), ahead_first=attempt % 2 == 1)
 
 
 def improve(web: Web, layers: list[list[int]]) -> int:

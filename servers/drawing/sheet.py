@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from servers.drawing.lanes import Trunk, assign_lanes
 from servers.drawing.layers import assign_layers, forward_edges
 from servers.drawing.level import Level, Placement, Point
+from servers.drawing.measures import crossings, length
 from servers.drawing.ordering import attempts, improve, order
 from servers.drawing.places import place
 from servers.drawing.port_order import order_ports
-from servers.drawing.web import Hold, Web, make_web
+from servers.drawing.web import LOOP_GAP, LOOP_SIDE, Hold, Web, make_web
 
 LANE_GAP = 11.0
 #: The distance between a cell and the next lane.
@@ -22,6 +23,14 @@ _END_GAP = 16.0
 
 #: How often the orders of ports and of nodes are fitted to each other.
 _PORT_ROUNDS = 2
+#: After so many orders without fewer crossings, no further ones are tried.
+_PATIENCE = 5
+#: Orders with the fewest crossings that are compared by what is drawn, in graphs of up to so many
+#: cells and knots.
+_COMPARED = 8
+_COMPARED_UP_TO = 60
+#: The price of a crossing, as a length.
+_CROSSING = 150.0
 
 
 def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
@@ -35,15 +44,22 @@ def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
     if layers is None:
         layers = assign_layers(level, edges)
     back = back_targets(level, layers)
-    web = make_web(level, layers, back)
-    fewest, best = -1, web
-    for attempt in range(attempts(web)):
-        crossings, ordered = _ordered(level, layers, back, attempt)
-        if fewest < 0 or crossings < fewest:
-            fewest, best = crossings, ordered
-        if not fewest:
+    found: list[tuple[int, Web]] = []
+    without = 0
+    for attempt in range(attempts(make_web(level, layers, back))):
+        cuts, web = _ordered(level, layers, back, attempt)
+        without = 0 if all(cuts < each for each, _ in found) else without + 1
+        found.append((cuts, web))
+        if not cuts or without >= _PATIENCE:
             break
-    return _Sheet(best, place(best)).placement()
+    found.sort(key=lambda each: each[0])
+    compared = _COMPARED if found[0][0] and len(found[0][1].breadths) <= _COMPARED_UP_TO else 1
+    placed = [_Sheet(web, place(web)).placement() for _, web in found[:compared]]
+    return min(placed, key=_faults) if compared > 1 else placed[0]
+
+
+def _faults(placed: Placement) -> float:
+    return _CROSSING * crossings(placed.lines()) + length(placed.lines())
 
 
 def _ordered(
@@ -52,17 +68,17 @@ def _ordered(
     """Return a web with its cells and ports in order, and the number of its crossings."""
     web = make_web(level, layers, back)
     order(web, attempt)
-    crossings = 0
+    cuts = -1
     for _ in range(_PORT_ROUNDS):
         ordered, rows = order_ports(web), web.layers
         is_same = ordered == web.level
         if not is_same:
             # The same knots in the same order, with ports at other places.
             web = make_web(ordered, layers, back)
-        crossings = improve(web, rows)
-        if is_same or not crossings:
+        cuts = improve(web, rows)
+        if is_same or not cuts:
             break
-    return crossings, web
+    return cuts, web
 
 
 def back_targets(level: Level, layers: list[int]) -> set[tuple[int, int]]:
@@ -118,29 +134,30 @@ class _Sheet:
     def _gap(self, number: int, lanes: int) -> tuple[float, float]:
         """Return the distance to the first lane, and the length of the gap."""
         count = len(self._web.layers)
+        before = self._side(number - 1) if number else 0.0
+        behind = self._side(number) if number < count else 0.0
         width = LANE_GAP * max(lanes - 1, 0)
-        if number in (0, count):
-            is_end = count > 0 and all(
-                self._web.is_knot(each) for each in self._web.layers[0 if number == 0 else -1]
-            )
-            if not lanes:
-                return 0.0, 0.0
-            return (
-                (0.0, width)
-                if is_end
-                else (
-                    (0.0, width + _CELL_LANE) if number == 0 else (_CELL_LANE, width + _CELL_LANE)
-                )
-            )
-        sides = [
-            _END_GAP / 2
-            if all(self._web.is_knot(each) for each in self._web.layers[layer])
-            else _CELL_LANE
-            for layer in (number - 1, number)
-        ]
-        if not lanes:
-            return 0.0, _LAYER_GAP if _END_GAP / 2 not in sides else _CELL_LANE + _END_GAP / 2
-        return sides[0], sum(sides) + width
+        if 0 < number < count:
+            length = before + width + behind
+            has_ends = _END_GAP / 2 in (before, behind)
+            return before, length if lanes or has_ends else max(_LAYER_GAP, length)
+        layer = 0 if number == 0 else -1
+        if count and all(self._web.is_knot(each) for each in self._web.layers[layer]):
+            return 0.0, width
+        return before, (before + width + behind if lanes else self._loop_room(layer))
+
+    def _side(self, layer: int) -> float:
+        """Return the distance between a layer and the next lane."""
+        if all(self._web.is_knot(each) for each in self._web.layers[layer]):
+            return _END_GAP / 2
+        room = self._loop_room(layer)
+        return max(_CELL_LANE, room + LOOP_GAP if room else 0.0)
+
+    def _loop_room(self, layer: int) -> float:
+        """Return how far the loops of single cells reach out of a layer."""
+        row = self._web.layers[layer] if self._web.layers else []
+        counts = [self._web.loop_counts[each] for each in row if each in self._web.loop_counts]
+        return LOOP_SIDE + LOOP_GAP * (max(counts) - 1) if counts else 0.0
 
     def placement(self) -> Placement:
         web = self._web
@@ -157,7 +174,12 @@ class _Sheet:
             if each.has_drop:
                 paths[net, len(each.targets)] = straightened(self._drop(net, starts))
         return Placement(
-            self._length, self._breadth, list(web.level.cells), starts, paths, self._junctions()
+            self._length,
+            self._breadth,
+            list(web.level.cells),
+            starts,
+            paths,
+            self._junctions(starts),
         )
 
     def _path(self, net: int, number: int, starts: list[Point]) -> list[Point]:
@@ -172,12 +194,10 @@ class _Sheet:
         points = [begin]
         at = begin[1]
         if (net, number) in web.loops:
-            above = self._at(web.loop(net, number))
-            points += self._across_gap(first + 1, net, at, above, from_before=True, to_before=True)
-            points += self._across_gap(
-                first, net, above, end[1], from_before=False, to_before=False
-            )
-            return [*points, end]
+            above = self._across[source.cell] + web.loop_across(net, number)
+            out = LOOP_SIDE + LOOP_GAP * web.loops[net, number]
+            right, left = begin[0] + out, end[0] - out
+            return [begin, (right, begin[1]), (right, above), (left, above), (left, end[1]), end]
         if last > first:
             for layer in range(first + 1, last + 1):
                 to = end[1] if layer == last else self._across[web.ahead[net][layer]]
@@ -223,8 +243,13 @@ class _Sheet:
     def _lane(self, gap: int, lane: int) -> float:
         return self._first_lanes[gap] + LANE_GAP * lane
 
-    def _junctions(self) -> list[Point]:
+    def _junctions(self, starts: list[Point]) -> list[Point]:
         found = []
+        for net, number in self._web.loops:
+            # A stream that others read, too, parts where the loop begins.
+            each = self._web.level.nets[net]
+            if len(each.targets) > 1 or each.has_drop:
+                found.append(self._path(net, number, starts)[1])
         for gap, trunks in enumerate(self._trunks):
             for trunk in trunks.values():
                 if trunk.is_straight:

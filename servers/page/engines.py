@@ -20,6 +20,9 @@ _METRICS: Final = {
     "graphrt_llm_engine_up": "up",
     "graphrt_llm_engine_restarts_total": "restarts",
 }
+_MEMORY: Final = "graphrt_llm_engine_memory_bytes"
+#: Differences of memory that readers are told, in bytes: it changes with every request.
+_GRAIN: Final = 1 << 20
 _UP: Final = "graphrt_llm_engine_up"
 
 
@@ -57,3 +60,14 @@ def engines_now(metrics: ServerMetrics, requests: RequestFeed) -> Iterator[Engin
             up=bool(values.get("up", 0)),
             restarts=int(values.get("restarts", 0)),
         )
+
+
+def memory_of(metrics: ServerMetrics | None, graph: str) -> int | None:
+    """Return the bytes of memory of a graph's engines, in MiB's steps; None if it has none."""
+    used = 0
+    for family in () if metrics is None else metrics.families:
+        if family.name == _MEMORY:
+            for series in family:
+                if isinstance(series, Gauge) and series.labels.get("graph") == graph:
+                    used += int(series.value)
+    return used // _GRAIN * _GRAIN or None

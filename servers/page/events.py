@@ -54,6 +54,40 @@ class Hello(Struct):
     graphs: dict[str, GraphShape]
 
 
+class Moment(Struct):
+    """Some seconds in which requests of models ended.
+
+    Attributes:
+        end_us: the end, of the clock of all other times.
+        tokens: of the requests that ended.
+        ttft_ms, tpot_ms: medians of their times to the first token, and per further token.
+        running, waiting: requests in the engines, at the first end.
+        cache: the used fraction of the fullest cache then, from 0 to 1.
+    """
+
+    end_us: int
+    tokens: int
+    ttft_ms: float | None
+    tpot_ms: float | None
+    running: int
+    waiting: int
+    cache: float | None
+    requests: int
+    errors: int
+
+
+class Hour(Struct):
+    """Event ``hour``: the last hour before the stream began, sent once, after the first ``hello``.
+
+    Attributes:
+        seconds: the length of a moment.
+        moments: those in which requests ended, the oldest first.
+    """
+
+    seconds: int
+    moments: list[Moment]
+
+
 class FilePlace(Struct):
     """A place in a file, without its directory. Lines and columns begin at 1."""
 
@@ -73,7 +107,7 @@ class ServableNow(Struct):
         since: when it was loaded, Unix time in seconds; 0 if it never was.
         place: where in its file the reason is.
         in_flight, limit: requests now, and the most at a time; None if there is no limit.
-        memory_bytes: of its processes; None if unknown.
+        memory_bytes: of its engines' processes, in steps of MiB; None without one.
         task: the name of its task; "" for graphs of authors of their own, and for plain models.
         replaced_by_failed: why newer files could not be loaded, so that this one goes on; "" if
             they could.
@@ -392,6 +426,7 @@ class Timeline(Struct):
 #: The events of ``GET /v1/live``, by the name in their ``event:`` line.
 EVENTS: dict[str, type[Struct]] = {
     "hello": Hello,
+    "hour": Hour,
     "servables": Servables,
     "graph": GraphCounts,
     "engine": EngineNow,

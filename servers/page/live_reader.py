@@ -21,6 +21,7 @@ from servers.page.events import (
     ServableNow,
     Servables,
 )
+from servers.page.hour import LastHour
 from servers.page.live_graph import LiveGraph, Snapshot
 from servers.page.request_feed import RequestFeed
 from servers.page.settings import PageSettings
@@ -50,14 +51,16 @@ class LiveState:
         engines: the engines of language models, by graph and node.
         packets: the last packets of the nodes in focus, by graph and node.
         requests: the requests of all fronts.
+        hour: their last hour.
     """
 
     def __init__(
-        self, settings: PageSettings, requests: RequestFeed, *, allows_control: bool
+        self, settings: PageSettings, requests: RequestFeed, hour: LastHour, *, allows_control: bool
     ) -> None:
         self.settings = settings
         self.allows_control = allows_control
         self.requests = requests
+        self.hour = hour
         self.graphs: dict[str, LiveGraph] = {}
         self.servables: Sequence[ServableNow] = ()
         self.engines: dict[tuple[str, str], EngineNow] = {}
@@ -98,6 +101,7 @@ class LiveReader:
         self._packets: dict[tuple[str, str], list[PacketSeen]] = {}
         self._request = -1
         self._requests_at = 0.0
+        self._has_hour = False
 
     def wake(self) -> None:
         """Note that there may be something new."""
@@ -156,6 +160,9 @@ class LiveReader:
                 state.allows_control,
                 {name: graph.shape for name, graph in graphs.items()},
             )
+        if not self._has_hour:
+            self._has_hour = True
+            yield state.hour.event()
         if state.servables is not self._servables:
             self._servables = state.servables
             yield Servables(list(state.servables))

@@ -31,7 +31,7 @@ from servers.operations.process_state import logged_on_signal
 from servers.operations.request_log import RequestJournal
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
-from servers.page.engines import engines_now
+from servers.page.engines import engines_now, memory_of
 from servers.page.feed import LiveFeed
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
@@ -115,7 +115,9 @@ class Server:
         if self.views is not None:
             self.views.registry = lambda: self.repository.registry
             self.views.read_graph = partial(shown_graph_of, self.repository)
-            self.views.feed.servables = partial(servables_now, self.repository)
+            self.views.feed.servables = partial(
+                servables_now, self.repository, partial(memory_of, self.metrics)
+            )
             settings.journal.watcher = self.views.feed
         self._reloader: Reloader | None = None
         if settings.reread is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from graph_runtime import NotFoundError
@@ -22,9 +22,14 @@ from servers.serving.use_count import UseCount
 _PLACE: Final = re.compile(r"(?:^|[\s(])([^\s:()]+\.\w+):(\d{1,9}):(\d{1,9})")
 
 
-def servables_now(repository: ModelRepository) -> Sequence[ServableNow]:
-    """Return everything that is configured, in its order, a line per version of a model."""
-    return [each for slot in repository.slots() for each in _of_slot(slot)]
+def servables_now(
+    repository: ModelRepository, memory_of: Callable[[str], int | None]
+) -> Sequence[ServableNow]:
+    """Return everything that is configured, in its order, a line per version of a model.
+
+    ``memory_of``: returns the bytes of memory of a graph's processes; None if they are unknown.
+    """
+    return [each for slot in repository.slots() for each in _of_slot(slot, memory_of)]
 
 
 def shown_graph_of(repository: ModelRepository, name: str) -> ShownGraph:
@@ -40,7 +45,7 @@ def shown_graph_of(repository: ModelRepository, name: str) -> ShownGraph:
     raise NotFoundError(f'There is no graph "{name}"')
 
 
-def _of_slot(slot: ServedEntry) -> Iterator[ServableNow]:
+def _of_slot(slot: ServedEntry, memory_of: Callable[[str], int | None]) -> Iterator[ServableNow]:
     servable = slot.servable
     rejected = "" if slot.rejected is None else slot.rejected.reason
     loading = list(slot.loading())
@@ -60,6 +65,7 @@ def _of_slot(slot: ServedEntry) -> Iterator[ServableNow]:
             task="" if role is None else role.task,
             adapters=list(servable.adapters),
             replaced_by_failed=rejected,
+            memory_bytes=memory_of(servable.name),
         )
         return
     versions = list(servable.versions.values())
@@ -92,6 +98,7 @@ def _line(
     task: str = "",
     adapters: list[str] | None = None,
     replaced_by_failed: str = "",
+    memory_bytes: int | None = None,
 ) -> ServableNow:
     found = _PLACE.search(reason or replaced_by_failed)
     return ServableNow(
@@ -106,7 +113,7 @@ def _line(
         place=None if found is None else FilePlace(found[1], int(found[2]), int(found[3])),
         in_flight=0 if users is None else users.requests,
         limit=None if users is None else users.limit,
-        memory_bytes=None,
+        memory_bytes=memory_bytes,
         task=task,
         adapters=adapters or [],
         replaced_by_failed=replaced_by_failed,

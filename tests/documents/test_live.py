@@ -7,10 +7,12 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.documents.snippets import asked, served
 from tests.markdown import block, commands
+from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
 PAGE = "docs/live.md"
@@ -42,3 +44,23 @@ def test_a_request_is_followed(server: Serving, tmp_path: Path) -> None:
     assert found["generations"][0]["out"] == 8
     asked(trace, server, tmp_path)
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_an_engine_shows_its_tokens_while_they_are_generated(server: Serving) -> None:
+    """What the page says about tokens: it grows during an answer, not at its end."""
+    address = f"http://127.0.0.1:{server.port}"
+    asked = {"model": "demo", "max_tokens": 2000, "ignore_eos": True, "stream": True}
+    asked |= {"messages": [{"role": "user", "content": "Hello"}]}
+    with (
+        httpx.Client(base_url=address, timeout=PATIENCE) as client,
+        client.stream("GET", "/v1/live") as live,
+        client.stream("POST", "/v3/chat/completions", json=asked) as answer,
+    ):
+        assert answer.status_code == 200
+        events = (json.loads(line[6:]) for line in live.iter_lines() if line.startswith("data: "))
+        servables = next(each for each in events if "servables" in each)["servables"]
+        assert servables[0]["memory_bytes"] > 1 << 20
+        running = next(each for each in events if each.get("running") == 1)
+        more = next(each for each in events if each.get("generated", 0) > running["generated"])
+        assert more["running"] == 1
+        assert more["up"] is True

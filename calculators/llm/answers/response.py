@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -29,6 +30,8 @@ from calculators.llm.answers.usage import usage_json
 DONE: Final = "data: [DONE]\n\n"
 _END: Final = "}\n\n"
 _NO_USAGE: Final = ',"usage":null'
+#: Of models and fingerprints, of which a server has few.
+_quoted_name: Final = lru_cache(maxsize=256)(quote)
 
 
 def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
@@ -53,10 +56,11 @@ class ResponseHead(msgspec.Struct, frozen=True):
 
     def json(self, kind: str) -> str:
         """Return the members as JSON without braces; ``kind`` is the value of ``object``."""
-        fingerprint = "null" if self.system_fingerprint is None else quote(self.system_fingerprint)
+        fingerprint = self.system_fingerprint
+        shown = "null" if fingerprint is None else _quoted_name(fingerprint)
         return (
             f'"id":{quote(self.id)},"object":"{kind}","created":{self.created}'
-            f',"model":{quote(self.model)},"system_fingerprint":{fingerprint}'
+            f',"model":{_quoted_name(self.model)},"system_fingerprint":{shown}'
         )
 
 

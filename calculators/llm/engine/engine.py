@@ -125,6 +125,10 @@ class Engine(Protocol):
         """Sequences that have ended because the cache had no room for more."""
 
     @property
+    def pid(self) -> int | None:
+        """The id of its process, while there is one."""
+
+    @property
     def restarts(self) -> int:
         """The number of times that the engine was restarted."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from calculators.child_process.process_memory import resident_bytes
 from calculators.llm.engine.engine import Engine
 from graph_runtime import NodeMetrics
 
@@ -41,6 +42,10 @@ def watch_engine(metrics: NodeMetrics, engine: Engine) -> Callable[[], None]:
         metrics.gauge("graphrt_llm_engine_up", "Can the engine work now? 1 or 0.").follow(
             lambda: not engine.unavailable_reason
         ),
+        metrics.gauge(
+            "graphrt_llm_engine_memory_bytes",
+            "Memory of the engine's process, the model's included.",
+        ).follow(lambda: _memory_of(engine)),
         metrics.counter(
             "graphrt_llm_engine_restarts",
             "How often the engine's process had to be started again.",
@@ -52,3 +57,9 @@ def watch_engine(metrics: NodeMetrics, engine: Engine) -> Callable[[], None]:
             each()
 
     return end
+
+
+def _memory_of(engine: Engine) -> int:
+    """Return the memory of an engine's process in bytes; 0 without one."""
+    pid = engine.pid
+    return 0 if pid is None else resident_bytes(pid) or 0

@@ -62,7 +62,9 @@ class AsyncioDriver(Driver):
             if done():
                 return
             # Ready calls run at once: most runs end with them, and cost one turn of the loop.
-            self._forget_slice()
+            if self._scheduled is not None:
+                self._scheduled.cancel()
+                self._scheduled = None
             self._run_slice()
             if not done():
                 future = self.loop.create_future()
@@ -92,11 +94,6 @@ class AsyncioDriver(Driver):
     def wake_waiters(self) -> None:
         if self._waiting:
             self.schedule_pump()
-
-    def _forget_slice(self) -> None:
-        if self._scheduled is not None:
-            self._scheduled.cancel()
-            self._scheduled = None
 
     def _take_turn(self) -> None:
         with self.lock:

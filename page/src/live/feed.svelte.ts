@@ -3,6 +3,7 @@ import type {
   GraphCounts,
   GraphShape,
   Hello,
+  Hour,
   LastPackets,
   RequestNow,
   Servables,
@@ -33,6 +34,7 @@ class Feed {
   #listeners = new Set<GraphListener>()
   #engineListeners = new Set<(engine: EngineNow) => void>()
   #requestListeners = new Set<(request: RequestNow) => void>()
+  #hourListeners = new Set<(hour: Hour) => void>()
   #abort: AbortController | null = null
   #wait = FIRST_WAIT
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -81,6 +83,11 @@ class Feed {
     return () => this.#requestListeners.delete(listener)
   }
 
+  onHour(listener: (hour: Hour) => void): () => void {
+    this.#hourListeners.add(listener)
+    return () => this.#hourListeners.delete(listener)
+  }
+
   #again(): void {
     clearTimeout(this.#timer)
     this.#abort?.abort()
@@ -119,7 +126,9 @@ class Feed {
       this.hello = value as Hello
       this.#helloAt = performance.now()
       this.status = "live"
-    } else if (event === "servables") this.servables = (value as Servables).servables
+    } else if (event === "hour")
+      for (const listener of this.#hourListeners) listener(value as Hour)
+    else if (event === "servables") this.servables = (value as Servables).servables
     else if (event === "graph") {
       const counts = value as GraphCounts
       const shape = this.hello?.graphs[counts.g]

@@ -1,4 +1,4 @@
-import type { EngineNow, RequestNow } from "../live_types"
+import type { EngineNow, Hour, RequestNow } from "../live_types"
 import { feed } from "./feed.svelte"
 
 /** Some seconds of the server, as this page saw them. Null: nothing was seen. */
@@ -21,9 +21,8 @@ const EVERY = 5
 const KEPT = 3600 / EVERY
 
 /**
- * The last hour, kept by the page and not by the server: a server that nobody looks at does nothing.
- * It begins when the page is opened. Counters are totals, so a time when the page was hidden has its
- * mean of tokens; of requests in that time nothing is known.
+ * The last hour. What was before the page was opened, or while it was hidden, the server tells in
+ * coarser steps, by the requests that ended; the rest is what the page saw itself.
  */
 class History {
   moments = $state.raw<Moment[]>([])
@@ -41,9 +40,37 @@ class History {
     if (this.#isStarted) return
     this.#isStarted = true
     this.#since = Date.now() / 1000
+    feed.onHour((hour) => this.#before(hour))
     feed.onEngine((engine) => this.#engine(engine))
     feed.onRequest((request) => this.#request(request))
     setInterval(() => this.#close(), EVERY * 1000)
+  }
+
+  /** Take the times that the page did not see. */
+  #before({ seconds, moments }: Hour): void {
+    const now = Date.now() / 1000
+    const seen = this.moments.filter((moment) => moment.tokensPerSecond !== null)
+    const told = moments
+      .map((each) => ({
+        at: now - feed.secondsSince(each.end_us),
+        tokensPerSecond: each.tokens / seconds,
+        ttft: each.ttft_ms,
+        tpot: each.tpot_ms,
+        running: each.running,
+        waiting: each.waiting,
+        cache: each.cache,
+        requests: each.requests / seconds,
+        errors: each.errors,
+      }))
+      .filter((each) => !seen.some((moment) => Math.abs(moment.at - each.at) < seconds))
+    if (!told.length) return
+    const all: Moment[] = []
+    for (const moment of [...told, ...seen].sort((a, b) => a.at - b.at)) {
+      const last = all.at(-1)
+      if (last && moment.at - last.at > 3 * seconds) all.push(unseen(moment.at - seconds))
+      all.push(moment)
+    }
+    this.moments = all.slice(-KEPT)
   }
 
   #engine(engine: EngineNow): void {

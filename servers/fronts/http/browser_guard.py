@@ -72,10 +72,10 @@ class BrowserGuard:
             self._check_origin(origin.lower(), (host or "").lower())
 
     def check_page(self, headers: Mapping[str, str]) -> None:
-        """Check a request that only operators may make, wherever the server listens.
+        """Check a request that no page of another site may make, wherever the server listens.
 
         Raises:
-            HttpError: 403, a page of another site makes it.
+            HttpError: 403, such a page makes it, as a link or picture perhaps.
         """
         origin = headers.get("Origin")
         if origin is not None:
@@ -83,16 +83,6 @@ class BrowserGuard:
         elif headers.get("Sec-Fetch-Site", "none") not in _OWN_SITE:
             # An image, a script or a link of another page, which sends no Origin.
             raise HttpError(403, "only the server's own page may request this from a browser")
-
-    def check_view(self, headers: Mapping[str, str]) -> None:
-        """Check a request for what runs, which no other site may learn or cause.
-
-        Raises:
-            HttpError: 403, a page of another site makes it, as a link or picture perhaps.
-        """
-        self.check_page(headers)
-        if headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Origin") is None:
-            raise HttpError(403, "a page of another site may not load this")
 
     def cors_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of an answer to a listed page; {} for every other client."""

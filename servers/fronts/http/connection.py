@@ -61,6 +61,8 @@ class HttpConnection(web.RequestHandler):
         client: the peer's identity, by its address.
         is_last: no other request will be accepted (the server drains, or a body was left unread).
         room: set while the peer reads fast enough.
+        sent_bytes: bytes passed to `send` so far: heads and bodies, without answers that aiohttp
+            writes.
     """
 
     __slots__ = (
@@ -69,7 +71,6 @@ class HttpConnection(web.RequestHandler):
         "_moved",
         "_on_closed",
         "_on_open",
-        "_sent",
         "_settings",
         "_still_since",
         "_wire",
@@ -78,6 +79,7 @@ class HttpConnection(web.RequestHandler):
         "is_last",
         "loop",
         "room",
+        "sent_bytes",
     )
 
     def __init__(
@@ -108,14 +110,9 @@ class HttpConnection(web.RequestHandler):
         self._wire: asyncio.Transport | None = None
         self._header_since: float | None = None
         self._has_bytes = False
-        self._sent = 0
+        self.sent_bytes = 0
         self._moved = 0
         self._still_since: float | None = None
-
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes passed to `send` so far: heads and bodies, without answers that aiohttp writes."""
-        return self._sent
 
     # Called by the transport.
 
@@ -181,7 +178,7 @@ class HttpConnection(web.RequestHandler):
         wire = self._wire
         if wire is None:
             return
-        self._sent += len(data)
+        self.sent_bytes += len(data)
         if wire.get_write_buffer_size() > self._settings.max_unsent_bytes and self.writing_paused:
             _log.warning("a client was disconnected: its graph does not wait until it is writable")
             self.abort()
@@ -190,7 +187,7 @@ class HttpConnection(web.RequestHandler):
 
     def count_sent(self, size: int) -> None:
         """Count bytes that were written beside `send`."""
-        self._sent += size
+        self.sent_bytes += size
 
     # Ending the connection.
 
@@ -242,7 +239,7 @@ class HttpConnection(web.RequestHandler):
     def _watch_reader(self, now: float, wire: asyncio.Transport) -> None:
         """Disconnect a peer that has read nothing for too long."""
         unsent = wire.get_write_buffer_size()
-        moved = self._sent - unsent  # grows exactly when the peer reads
+        moved = self.sent_bytes - unsent  # grows exactly when the peer reads
         if unsent == 0 or moved != self._moved or self._still_since is None:
             self._moved = moved
             self._still_since = now if unsent else None

@@ -47,7 +47,7 @@ class PageRequests:
         views = self._views
         if views is None:
             raise HttpError(404, nothing_at(exchange.request.path))
-        self._guard.check_view(exchange.request.headers)
+        self._guard.check_page(exchange.request.headers)
         query = _query(exchange.request)
         match route.endpoint:
             case Endpoint.LIVE_EVENTS:

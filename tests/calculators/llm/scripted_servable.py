@@ -89,6 +89,7 @@ class ScriptedEngine:
     def __init__(self) -> None:
         self.unavailable_reason = ""
         self.metrics = Metrics()
+        self.pid: int | None = None
         self.unfinished = self.running = self.cache_full = self.restarts = 0
         self.script = "text"
         self.seed = 0

@@ -45,6 +45,10 @@ class InProcessEngine:
     def cache_full(self) -> int:
         return self._requests.cache_full
 
+    @property
+    def pid(self) -> int | None:
+        return None
+
     def submit(self, parts: Sequence[Part]) -> Generation:
         if self._down:
             raise EngineDown(self._down)

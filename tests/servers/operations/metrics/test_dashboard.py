@@ -92,7 +92,12 @@ def test_every_family_of_graphrt_has_a_place_on_the_dashboard(
     shown = {
         name.removesuffix("_bucket") for query in queries() for name, _ in _ASKED.findall(query)
     }
-    others = {"graphrt_node_calls_total", "graphrt_grpc_call_seconds", "graphrt_live_readers"}
+    others = {
+        "graphrt_node_calls_total",
+        "graphrt_grpc_call_seconds",
+        "graphrt_live_readers",
+        "graphrt_llm_engine_memory_bytes",
+    }
     assert ours - shown == others
 
 

@@ -1,4 +1,4 @@
-"""A measure of how much of its files a process has read by mapping them, from Linux's accounts."""
+"""The memory of a process, and how much of its files it has mapped, from Linux's accounts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,19 @@ def mapped_part(pid: int, total: int) -> Callable[[], float] | None:
     return measure
 
 
+def resident_bytes(pid: int) -> int | None:
+    """Return the memory that a process uses; None if unknown or the process is gone."""
+    return _bytes(pid, 1)
+
+
 def _mapped_bytes(pid: int) -> int | None:
     """Return the bytes of files in a process's memory; None if unknown or the process is gone."""
+    return _bytes(pid, 2)
+
+
+def _bytes(pid: int, field: int) -> int | None:
     try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[2]
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[field]
     except (OSError, IndexError):
         return None
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

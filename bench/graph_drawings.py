@@ -1,35 +1,34 @@
 """Drawings of graphs beside ELK's: crossings, length of lines, and time.
 
     npm install --prefix /tmp/elk elkjs@0.12.1
-    PYTHONPATH=. python bench/drawing/yardstick.py --elk /tmp/elk > bench/drawing/results.md
+    python -m bench.graph_drawings --elk /tmp/elk > bench/graph_drawings.md
 
-ELK gets the same boxes with the same places of ports, its orthogonal routing, its network simplex,
-and its folding (``MULTI_EDGE``, aspect ratio 1.7) for graphs that are folded here. For developers
-only: nothing of ELK is part of graphrt.
+ELK gets the same boxes, with ports at the same places, its orthogonal routing, its network simplex,
+and its folding (``MULTI_EDGE``, aspect ratio 1.7) for graphs that are folded here. Nothing of ELK
+is part of graphrt.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import calculators
+from bench.machine import describe_machine
 from graph_runtime import REGISTRY, GraphError, Registry, ValidatedGraph, ValidationError
 from servers.drawing.description import describe_graph
 from servers.drawing.drawing import DrawnNode, GraphDrawing, Point
 from servers.drawing.layout import draw
+from servers.drawing.measures import crossings, length
 from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 _OPTIONS = {
     "elk.algorithm": "layered",
     "elk.direction": "RIGHT",
@@ -52,18 +51,20 @@ _FOLDING = {
 }
 
 #: The lines of a stream, each a list of corners.
-Streams = dict[str, list[list[Point]]]
+Streams = dict[object, list[list[Point]]]
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--elk", type=Path, required=True, help="a folder with elkjs installed")
-    parser.add_argument("graphs", nargs="*", type=Path, help="graphs; the examples and graphs/")
+    parser.add_argument(
+        "graphs", nargs="*", type=Path, help="those of bench/graphs and the examples"
+    )
     args = parser.parse_args()
     calculators.register_all(REGISTRY)
     files = args.graphs or [
-        *sorted((ROOT / "bench/drawing/graphs").glob("*.pbtxt")),
+        *sorted((ROOT / "bench/graphs").glob("*.pbtxt")),
         *sorted((ROOT / "examples/graphs").glob("*/*.pbtxt")),
     ]
     drawings = []
@@ -137,7 +138,7 @@ def _child(node: DrawnNode) -> dict[str, Any]:
 
 def _elk(folder: Path, graphs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     done = subprocess.run(
-        ["node", str(Path(__file__).with_name("elk.mjs").resolve())],
+        ["node", str(Path(__file__).with_name("graph_drawings_elk.mjs").resolve())],
         input=json.dumps(graphs),
         capture_output=True,
         text=True,
@@ -167,53 +168,16 @@ def _elk_streams(drawing: GraphDrawing, laid: dict[str, Any]) -> Streams:
     return found
 
 
-def length(streams: Streams) -> float:
-    """Return the sum of the lengths of all lines."""
-    return sum(
-        abs(a[0] - b[0]) + abs(a[1] - b[1])
-        for lines in streams.values()
-        for line in lines
-        for a, b in pairwise(line)
-    )
-
-
-def crossings(streams: Streams) -> int:
-    """Return the number of points where lines of different streams cross."""
-    flat = {name: set(_pieces(lines, 1)) for name, lines in streams.items()}
-    upright = {name: set(_pieces(lines, 0)) for name, lines in streams.items()}
-    total = 0
-    for name, across in flat.items():
-        for other, down in upright.items():
-            if name == other:
-                continue
-            total += len(
-                {
-                    (round(x), round(y))
-                    for y, left, right in across
-                    for x, top, bottom in down
-                    if left + 0.5 < x < right - 0.5 and top + 0.5 < y < bottom - 0.5
-                }
-            )
-    return total
-
-
-def _pieces(lines: Iterable[list[Point]], axis: int) -> Iterator[tuple[float, float, float]]:
-    """Yield the pieces along an axis: where they are on the other, and their two ends."""
-    for line in lines:
-        for a, b in pairwise(line):
-            if abs(a[axis] - b[axis]) < 0.1 and abs(a[1 - axis] - b[1 - axis]) >= 0.1:
-                low, high = sorted((a[1 - axis], b[1 - axis]))
-                yield round(a[axis], 1), low, high
-
-
 def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str, Any]]) -> None:
     lines = [
         "# Drawings beside ELK's",
         "",
-        f"Made by the command in `bench/drawing/yardstick.py` on {platform.machine()}, Python "
-        f"{platform.python_version()}, elkjs 0.12.1. Crossings are points where lines of different "
-        "streams cross; lengths are sums over all lines, in pixels; the time is the CPU time of "
-        "graphrt's layout.",
+        f"`python -m bench.graph_drawings --elk FOLDER` on {describe_machine()}, elkjs 0.12.1.",
+        "Crossings are points where lines of different streams cross; lengths are sums over all "
+        "lines, in pixels; the time is graphrt's layout, in milliseconds of CPU. `bench/graphs` "
+        "has graphs for this page: two of 60 and 200 nodes at random, a guard around two models, "
+        "and a pipeline for images of 20 nodes; all others are examples. In `judge`, ELK turns a "
+        "line that is no back edge, which brings the third model forward.",
         "",
         "| graph | nodes | crossings, ELK's | length, ELK's | ratio | size, ELK's | ms |",
         "|---|---|---|---|---|---|---|",
