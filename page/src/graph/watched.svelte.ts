@@ -109,7 +109,7 @@ export class WatchedGraph {
       if (!last) return
       const seconds = feed.secondsSince(last.t_us)
       this.#failures.set(name, {
-        text: last.text || last.code,
+        text: last.text || `code ${last.code}`,
         at: performance.now() - seconds * 1000,
       })
     } catch {

@@ -126,8 +126,7 @@ class Feed {
       this.hello = value as Hello
       this.#helloAt = performance.now()
       this.status = "live"
-    } else if (event === "hour")
-      for (const listener of this.#hourListeners) listener(value as Hour)
+    } else if (event === "hour") for (const listener of this.#hourListeners) listener(value as Hour)
     else if (event === "servables") this.servables = (value as Servables).servables
     else if (event === "graph") {
       const counts = value as GraphCounts

@@ -10,6 +10,8 @@ import { fitted, mono, sans, widthOf } from "./text"
 const RADIUS = 9
 const SIGN = 26
 const PAD = 12
+/** Between the tags of an input and an output in one row. */
+const GAP = 12
 const BAR = 3
 /** The height of the tags at the top and bottom of a node, where streams go down. */
 const STRIP = 16
@@ -184,9 +186,11 @@ function paintPort(
     paintLabelInside(context, node, port, isInput)
     return
   }
-  const facing = isInput ? node.outputs : node.inputs
-  const hasFacing = facing.some((other) => Math.abs(other.y - port.y) < 4)
-  const room = hasFacing ? node.width * 0.62 - PAD : node.width - 2 * PAD
+  const facing = (isInput ? node.outputs : node.inputs).find(
+    (other) => Math.abs(other.y - port.y) < 4,
+  )
+  const taken = facing ? widthOf(context, facing.label) + GAP : 0
+  const room = Math.max(node.width * 0.35, node.width - 2 * PAD - taken)
   const label = fitted(context, port.label, room)
   if (!isInput) {
     context.textAlign = "right"
@@ -199,15 +203,7 @@ function paintPort(
     (one) => one.target === node.id && node.inputs[one.target_port] === port,
   )
   const here = wire && scene.now.wires.get(wire.id)
-  if (here && here.queued > 0)
-    paintQueue(
-      context,
-      node.x + PAD + widthOf(context, label) + 7,
-      port.y,
-      here.queued,
-      here.isFull,
-      palette,
-    )
+  if (here && here.queued > 0) paintQueue(context, port, here.queued, here.isFull, palette)
 }
 
 /** Under a port at the top or above one at the bottom: a node is as wide as its tags. */
@@ -224,10 +220,10 @@ function paintLabelInside(
   context.textAlign = "left"
 }
 
+/** How many packets wait before an input: beside its socket, above the line. */
 function paintQueue(
   context: CanvasRenderingContext2D,
-  x: number,
-  y: number,
+  port: DrawnPort,
   queued: number,
   isFull: boolean,
   palette: Palette,
@@ -235,6 +231,8 @@ function paintQueue(
   const text = isFull ? `${count(queued)} full` : count(queued)
   context.font = mono(10.5, 600)
   const width = Math.max(16, widthOf(context, text) + 9)
+  const x = port.x - 8 - width
+  const y = port.y - 13
   context.fillStyle = isFull ? palette["bad-soft"] : palette["warn-soft"]
   context.beginPath()
   context.roundRect(x, y - 8, width, 16, 8)
