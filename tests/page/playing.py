@@ -29,9 +29,11 @@ from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 TEXT = """# Title
 
-<script>alert(1)</script> <b>bold</b> <img src="https://evil.example/pixel.png" onerror="alert(2)">
+<script>alert(1)</script> <b>bold</b>
+<img src="https://evil.example/pixel.png" onerror="alert(2)">
 
-![secret](https://evil.example/leak.png) [a link](https://evil.example/page) [bad](javascript:alert(3))
+![secret](https://evil.example/leak.png) [a link](https://evil.example/page)
+[bad](javascript:alert(3))
 
 - **one**
 - `two`

@@ -77,7 +77,7 @@ def test_a_misspelt_calculator_is_underlined_and_the_offer_mends_it(visited: Vis
     page = visited.page
     visited.go("editor")
     replace(page, 'input_stream: "in"\nnode {\n  calculator: "PassThrou"\n  input_stream: "in"\n}')
-    expect(page.locator(".cm-lintRange-error")).to_have_text('"PassThrou"')
+    expect(page.locator(".finding.error")).to_have_text('"PassThrou"')
     finding = page.get_by_role("button", name=re.compile("error · 3:"))
     expect(finding).to_contain_text("Did you mean")
     visited.check()
@@ -88,7 +88,7 @@ def test_a_misspelt_calculator_is_underlined_and_the_offer_mends_it(visited: Vis
     offers = page.get_by_role("listbox", name="Completions")
     offers.get_by_role("option").filter(has_text="PassThroughCalculator").first.click()
     expect(text_of(page)).to_contain_text('calculator: "PassThroughCalculator"')
-    expect(page.locator(".cm-lintRange-error")).not_to_have_text('"PassThrou"')
+    expect(page.locator(".finding.error")).not_to_have_text('"PassThrou"')
 
 
 def test_streams_and_options_are_offered_as_one_types(visited: Visit) -> None:

@@ -7,15 +7,15 @@ import {
   type CompletionResult,
 } from "@codemirror/autocomplete"
 import { history, historyKeymap, indentWithTab, standardKeymap } from "@codemirror/commands"
-import { foldGutter, indentOnInput, syntaxHighlighting } from "@codemirror/language"
-import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint"
+import { indentOnInput, syntaxHighlighting } from "@codemirror/language"
 import { EditorState } from "@codemirror/state"
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view"
 import type { DraftFinding } from "../live_types"
 import { offersAt, type Known } from "./completions"
 import { readDraft } from "./draft"
-import { colors, folding, indentation, textproto } from "./language"
+import { colors, indentation, textproto } from "./language"
 import { look } from "./look"
+import { findings, offsetOf, showFindings } from "./marks"
 
 const KINDS = {
   calculator: "class",
@@ -39,14 +39,11 @@ export class GraphEditor {
         doc: text,
         extensions: [
           lineNumbers(),
-          foldGutter(),
-          lintGutter(),
           history(),
           indentOnInput(),
           closeBrackets(),
           highlightActiveLine(),
           textproto,
-          folding,
           indentation,
           syntaxHighlighting(colors),
           autocompletion({ override: [(context) => completed(context, known)], icons: false }),
@@ -63,6 +60,7 @@ export class GraphEditor {
           EditorView.updateListener.of((update) => {
             if (update.docChanged) onchange(update.state.doc.toString())
           }),
+          findings,
           look,
         ],
       }),
@@ -79,14 +77,13 @@ export class GraphEditor {
   }
 
   /** Underline findings at their words. */
-  show(findings: DraftFinding[]): void {
-    const diagnostics = findings.map((finding) => this.#diagnostic(finding))
-    this.#view.dispatch(setDiagnostics(this.#view.state, diagnostics))
+  show(found: DraftFinding[]): void {
+    showFindings(this.#view, found)
   }
 
   /** Bring a place into view, and the cursor to it. Both from 1. */
   goTo(line: number, column: number): void {
-    const anchor = this.#offset(line, column)
+    const anchor = offsetOf(this.#view.state, line, column)
     this.#view.dispatch({
       selection: { anchor },
       effects: EditorView.scrollIntoView(anchor, { y: "center" }),
@@ -96,25 +93,6 @@ export class GraphEditor {
 
   destroy(): void {
     this.#view.destroy()
-  }
-
-  #diagnostic(finding: DraftFinding): Diagnostic {
-    const from = this.#offset(finding.line ?? 1, finding.column ?? 1)
-    const to = this.#offset(finding.end_line ?? finding.line ?? 1, finding.end_column ?? 1)
-    const hint = finding.hint ? `\n${finding.hint}` : ""
-    return {
-      from,
-      to: Math.max(from, to),
-      severity: finding.severity,
-      message: finding.message + hint,
-    }
-  }
-
-  // The text may have changed since the server looked at it.
-  #offset(line: number, column: number): number {
-    const { doc } = this.#view.state
-    const at = doc.line(Math.max(1, Math.min(doc.lines, line)))
-    return Math.min(at.to, at.from + column - 1)
   }
 }
 

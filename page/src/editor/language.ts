@@ -1,7 +1,6 @@
 import {
   HighlightStyle,
   StreamLanguage,
-  foldService,
   indentService,
   type StringStream,
 } from "@codemirror/language"
@@ -36,25 +35,6 @@ export const indentation = indentService.of((context, offset) => {
   const plain = before.replace(/#[^\n]*|"(?:[^"\\\n]|\\.)*"?/g, "")
   const open = (plain.match(/\{/g)?.length ?? 0) - (plain.match(/\}/g)?.length ?? 0)
   return Math.max(0, open - (text.trimStart().startsWith("}") ? 1 : 0)) * context.unit
-})
-
-/** A message with its braces on several lines folds to its first one. */
-export const folding = foldService.of((state, from, to) => {
-  const line = state.doc.sliceString(from, to)
-  if (!/\{\s*(?:#.*)?$/.test(line)) return null
-  let depth = 0
-  for (let number = state.doc.lineAt(from).number; number <= state.doc.lines; number += 1) {
-    const { text, from: start } = state.doc.line(number)
-    const plain = text.replace(/"(?:[^"\\]|\\.)*"?|#.*/g, (found) => " ".repeat(found.length))
-    for (let at = 0; at < plain.length; at += 1) {
-      if (plain[at] === "{") depth += 1
-      else if (plain[at] === "}") depth -= 1
-      if (depth === 0 && plain[at] === "}") {
-        return number > state.doc.lineAt(from).number ? { from: to, to: start + at } : null
-      }
-    }
-  }
-  return null
 })
 
 export const colors = HighlightStyle.define([
