@@ -204,7 +204,7 @@ def _add_net(
             band.entries[place] = len(band.cells)
             source = End(len(band.cells), 0)
             band.cells.append(Cell(0.0, 0.0, (), (0.0,), "first"))
-        band.nets.append(Net(source, tuple(ends), place in band.exits))
+        band.nets.append(Net(source, tuple(ends), place in band.exits, net.weight))
 
 
 class _Folded:

@@ -27,6 +27,8 @@ MARGIN = 24.0
 #: The height of a frame's title, and from its edges to what is in it.
 FRAME_TITLE = 34.0
 _FRAME_PADDING = 18.0
+#: The weight of a side packet's straight line beside a stream's.
+_SIDE_WEIGHT = 0.4
 #: From this number of nodes on, a page shows a small map of the drawing.
 MINIMAP_FROM = 60
 
@@ -255,13 +257,20 @@ class _Layout:
             known = targets.setdefault(producer, {})
             if key not in known or known[key].is_back:
                 known[key] = target
-        nets = [Net(sources[each], tuple(found.values())) for each, found in targets.items()]
+        nets = [
+            Net(sources[each], tuple(found.values()), weight=self._weight(each))
+            for each, found in targets.items()
+        ]
         ends = {
             (producer, key): (net, number)
             for net, (producer, found) in enumerate(targets.items())
             for number, key in enumerate(found)
         }
         return nets, ends
+
+    def _weight(self, producer: Producer) -> float:
+        socket = self._boxes[producer[0]].bottoms[producer[1]]
+        return _SIDE_WEIGHT if socket.is_side_packet else 1.0
 
     # Places ---------------------------------------------------------------------------------------
 

@@ -60,12 +60,15 @@ class End:
 class Net:
     """The lines of one stream: from an output to inputs.
 
-    ``has_drop``: one more line runs from the next gap to the end of the level across.
+    Attributes:
+        has_drop: one more line runs from the next gap to the end of the level across.
+        weight: of straight lines; side packets give way to streams.
     """
 
     source: End
     targets: tuple[End, ...]
     has_drop: bool = False
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

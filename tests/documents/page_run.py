@@ -57,9 +57,8 @@ def steps(page: str) -> list[Step]:
         before = text[: fence.start()]
         reason = _NOT_RUN.search(before)
         named = _FILE.search(before.rsplit("\n\n", 2)[-2] + "\n") if before else None
-        found.append(
-            Step(named[1] if named else "", fence[1], fence[2], reason[1] if reason else "")
-        )
+        name, left_out = named[1] if named else "", reason[1] if reason else ""
+        found.append(Step(name, fence[1], fence[2], left_out))
     return [step for step in found if step.file or step.language in ("console", "python")]
 
 

@@ -8,38 +8,52 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.markdown import PAGES, blocks, text_of
+from tests.documents.site_pages import FOLLOWED, SITE_PAGES
+from tests.markdown import blocks, text_of
 
-#: Commands that take minutes, or set up the environment that tests run in.
-LONG = ("make setup", "python -m tests.reliability.")
+#: Commands that are left out, with the reason.
+NOT_RUN = {
+    "make setup": "it sets up the environment that tests run in",
+    'pip install -e ".[test]"': "it installs into the environment that tests run in",
+    "python -m tests.reliability.": "it takes minutes; CI has commands of its own for it",
+}
+#: Languages of fences that a test runs; `test_graphs_of_pages` checks every ``pbtxt``.
+RUN = ("console", "python")
+KNOWN = ("", "lua", "pbtxt", "mermaid", "json", "toml", "markdown", "text", *RUN)
 #: Tests of snippets, by the texts that they search for in blocks.
 TESTS = (
     *sorted((ROOT / "tests" / "documents").glob("test_*.py")),
+    *sorted((ROOT / "tests" / "examples").glob("test_*.py")),
     ROOT / "tests" / "servers" / "operations" / "metrics" / "test_metrics_of_nodes.py",
 )
+_SOURCES = [text_of(test) for test in TESTS if test.name != Path(__file__).name]
 
 
 def sought(page: Path) -> list[str]:
     """Return the texts by which tests search for blocks of this page."""
     name = str(page.relative_to(ROOT))
-    sources = [text_of(test) for test in TESTS]
     return [
         literal
-        for source in sources
+        for source in _SOURCES
         if f'"{name}"' in source or page.name in source
         for _, literal in re.findall(r"""(['"])((?:(?!\1).)+)\1""", source)
         if len(literal) > 4
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", SITE_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_that_can_run_is_run_by_a_test(page: Path) -> None:
-    runnable = [text for language, text in blocks(page) if language in ("console", "python")]
+    assert [language for language, _ in blocks(page) if language not in KNOWN] == []
+    if str(page.relative_to(ROOT)) in FOLLOWED:
+        return
     seeks = sought(page)
-    left = [
-        text
-        for text in runnable
-        if not any(literal in text for literal in seeks)
-        and not any(text.startswith(f"$ {command}") for command in LONG)
-    ]
+    left = []
+    for language, text in blocks(page):
+        if language not in RUN or any(literal in text for literal in seeks):
+            continue
+        reason = next((NOT_RUN[each] for each in NOT_RUN if text.startswith(f"$ {each}")), None)
+        if reason is None:
+            left.append(text)
+        else:
+            print(f"not run, because {reason}:\n{text}")
     assert left == []

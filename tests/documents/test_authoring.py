@@ -47,7 +47,8 @@ def test_a_project_is_made(tmp_path: Path) -> None:
 
 def test_the_class_of_the_reference_runs(tmp_path: Path) -> None:
     write(tmp_path, CALCULATORS, redact__py=("python", "class Redact"))
-    graph = 'input_stream: "raw"\noutput_stream: "safe"\n' + block(CALCULATORS, "", "acme.Redact")
+    node = block(CALCULATORS, "pbtxt", "acme.Redact")
+    graph = f'input_stream: "raw"\noutput_stream: "safe"\n{node}'
     (tmp_path / "redact.pbtxt").write_text(graph, encoding="utf-8")
     feed = '{"stream": "raw", "ts": 1, "value": "my secret password"}'
     run = "graphrt run redact.pbtxt --calculators redact.py --feed -"
@@ -62,7 +63,7 @@ def changes(tmp_path: Path) -> Path:
         CALCULATOR,
         changes__py=("python", "class Changes(Calculator)"),
         test_changes__py=("python", "def test_small"),
-        changes__pbtxt=("", "acme.Changes"),
+        changes__pbtxt=("pbtxt", "acme.Changes"),
         config__json=("json", "python_path"),
     )
     return tmp_path
@@ -92,7 +93,7 @@ def test_the_tutorials_endpoint_answers(tmp_path: Path) -> None:
         tmp_path,
         ENDPOINT,
         word_count__py=("python", "class WordCount"),
-        count__pbtxt=("", "acme.WordCount"),
+        count__pbtxt=("pbtxt", "acme.WordCount"),
         config__json=("json", "python_path"),
     )
     with served("graphrt serve config.json", tmp_path) as server:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents.followed import FOLLOWED
 from tests.documents.page_run import check_output, follow
+from tests.documents.site_pages import FOLLOWED
 from tests.markdown import text_of
 
 

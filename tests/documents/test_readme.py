@@ -132,7 +132,7 @@ def test_the_table_of_tasks_names_each(task: Task) -> None:
 def test_a_calculator_can_be_written_and_run(tmp_path: Path) -> None:
     """Run the README's graph by its command, then by the program of docs/calculators.md."""
     (tmp_path / "shout.py").write_text(block(README, "python", "def Shout"), encoding="utf-8")
-    graph = block(README, "", 'calculator: "Shout"')
+    graph = block(README, "pbtxt", 'calculator: "Shout"')
     (tmp_path / "shout.pbtxt").write_text(graph, encoding="utf-8")
     (command,) = commands(README, "--feed -")
     expected = block(README, "console", "--feed -").split("\n", 1)[1]
