@@ -70,7 +70,7 @@ def agreement() -> Iterator[str]:
 def speed(python: str, rounds: int) -> Iterator[str]:
     """Return the lines of the table of speed."""
     frames = np.stack(sequence("astronaut_gentle").frames)
-    header = "| solution | graphrt | MediaPipe | ratio | cores | graphrt ms | MediaPipe ms |"
+    header = "| solution | graphrt | MediaPipe | ratio | processor ms | graphrt ms | MediaPipe ms |"
     yield header
     yield "|---|---|---|---|---|---|---|"
     with tempfile.TemporaryDirectory() as folder:
@@ -81,14 +81,14 @@ def speed(python: str, rounds: int) -> Iterator[str]:
             mine = _measured(frames, rounds, name, arguments)
             label = ", ".join([name, *(f"{key}={value}" for key, value in arguments.items())])
             rates = [len(each["times"]) / each["seconds"] for each in (mine, theirs)]
-            cores = [each["processor"] / each["seconds"] for each in (mine, theirs)]
+            processor = [1e3 * each["processor"] / len(each["times"]) for each in (mine, theirs)]
             times = [
                 "{:.1f}, {:.1f}".format(*(1e3 * np.percentile(each["times"], [50, 95])))
                 for each in (mine, theirs)
             ]
             yield (
                 f"| {label} | {rates[0]:.1f} | {rates[1]:.1f} | {rates[0] / rates[1]:.2f} | "
-                f"{cores[0]:.2f}, {cores[1]:.2f} | {times[0]} | {times[1]} |"
+                f"{processor[0]:.1f}, {processor[1]:.1f} | {times[0]} | {times[1]} |"
             )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from calculators.settings.declaration import read
 from calculators.tasks import find_task, task_of_model
 from servers.cli.further_models import with_further_models
 from servers.cli.graph_file import write_graph
+from servers.cli.mediapipe_models import is_mediapipe, pull_mediapipe
 from servers.cli.messages import CommandFailed
 from servers.cli.model_export import ExportOfPull, form_of
 from servers.cli.model_graph import task_options_of
@@ -28,6 +30,10 @@ def execute(args: argparse.Namespace) -> int:
         )
     if args.source is not None and args.source_model is not None:
         raise CommandFailed("use either SOURCE or --source_model, not both", status=2)
+    if is_mediapipe(source):
+        path = args.model_repository_path
+        pull_mediapipe(source, None if path is None else Path(path))
+        return 0
     reference = read_source(source, args.gguf_filename)
     options = given_task_options(args)
     task = None if args.task is None else find_task(args.task)
