@@ -20,6 +20,8 @@ LAYERS: Final = 6
 HEADS: Final = 12
 SIZE: Final = 384
 INNER: Final = 1536
+#: Weights of a row that share a scale, in the form of 8 bits.
+GROUP: Final = 64
 POSITIONS: Final = 512
 VOCABULARY: Final = 30522
 _SPECIAL: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -59,7 +61,7 @@ def random_weights() -> Weights:
 
 
 def write_model(directory: Path, weights: Weights, *, int8: bool) -> None:
-    """Write the model; ``int8``: matrices of 8 bits, with a scale for each row.
+    """Write the model; ``int8``: matrices of 8 bits, with a scale for each `GROUP` of a row.
 
     Tables of embeddings then have 16 bits: with 8 they alone cost more of the cosine than all
     matrices together.
@@ -177,9 +179,11 @@ class _Encoder:
         numbers = self._numbers(name, rows, columns)
         if not self._int8:
             return op.constant(numbers)
-        scale = np.abs(numbers).max(axis=1, keepdims=True) / np.float32(127)
-        small = op.constant(np.rint(numbers / scale).astype(np.int8))
-        return op.multiply(op.convert(small, "f32"), op.constant(scale))
+        groups = numbers.reshape(rows, columns // GROUP, GROUP)
+        scale = np.abs(groups).max(axis=2, keepdims=True) / np.float32(127)
+        small = op.constant(np.rint(groups / scale).astype(np.int8))
+        wide = op.multiply(op.convert(small, "f32"), op.constant(scale))
+        return op.reshape(wide, _whole([rows, columns]), special_zero=False)
 
 
 def _whole(value: Any) -> Any:

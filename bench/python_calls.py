@@ -4,9 +4,10 @@
 
 Calls of Python functions and resumptions of coroutines are counted, not calls of C functions: a
 figure that does not depend on the machine, unlike a time. A streamed chat is asked once with one
-token and once with many, which gives the calls of a short chat, those of it from its headers to its
-first event, and those of each further event and token; an event has the tokens that the engine made
-since the one before. The tensor graph passes 16 elements on.
+token and once with many, which gives the calls of a short chat, those of both from their headers to
+their first event, and those of each further event and token; an event has the tokens that the
+engine made since the one before. The first event of a chat of one token ends it too. The tensor
+graph passes 16 elements on.
 """
 
 from __future__ import annotations
@@ -183,11 +184,13 @@ def measure(requests: int) -> dict[str, Calls]:
 def print_calls(found: dict[str, Calls], functions: int, requests: int) -> None:
     one, many = found["chat of one token"], found["chat of many tokens"]
     further = many.calls - one.calls
+    longer = many.to_first_event
     per_event = further / (many.pieces - one.pieces)
     print(f"{describe_machine()}\n")
     print("| | Python calls |\n|---|---|")
     print(f"| a streamed chat of one token | {one.calls:.0f} |")
     print(f"| of it from the headers to the first event | {one.to_first_event:.0f} |")
+    print(f"| the same of a longer chat, whose first event does not end it | {longer:.0f} |")
     print(f"| each further event of a stream | {per_event:.0f} |")
     print(f"| each further token | {further / (MANY_TOKENS - 1):.1f} |")
     print(f"| an inference over gRPC | {found['gRPC infer'].calls:.0f} |")

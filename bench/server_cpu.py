@@ -1,0 +1,149 @@
+"""Processor time of the server's own process per request, of two checkouts in turn.
+
+    python -m bench.server_cpu OTHER_CHECKOUT [--rounds N] [--requests N] [--kinds KIND ...]
+
+Both servers run at the same time and are asked one after the other, the first one alternately, so
+that a busy machine is as busy for both. A chat has 4 tokens of the example model, 16 at a time; an
+inference passes 256 elements through a graph over REST with the binary extension, 16 at a time; an
+embedding is of 8 tokens, as base64, 64 at a time, by a model with the shape of all-MiniLM-L6-v2 and
+weights of 8 bits. Child processes and clients do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Final
+from unittest import mock
+
+from bench.encoder_model import make_encoder, text_of
+from bench.event_stream_client import Address, chat_body, connect
+from bench.infer_clients import HttpClient, rest_request
+from bench.load_generator import run_loop
+from bench.machine import describe_machine
+from bench.python_calls import DEMO
+from bench.server_process import ServerProcess
+
+_GRAPH: Final = """
+input_stream: "IN:in"
+output_stream: "OUT:out"
+node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }
+"""
+KINDS: Final = ("chat", "inference", "embedding")
+
+
+def nanoseconds(pid: int) -> int:
+    """Return the time that the threads of a process have had a processor, by Linux's scheduler."""
+    tasks = Path("/proc", str(pid), "task")
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir())
+
+
+async def _chats(server: ServerProcess, count: int) -> None:
+    body = chat_body(server.model, "Hello", 4)
+
+    async def client(requests: int) -> None:
+        connection = await connect(Address.parse(server.url))
+        for _ in range(requests):
+            await connection.ask(body)
+        connection.close()
+
+    await asyncio.gather(*(client(count // 16) for _ in range(16)))
+
+
+async def _posts(
+    server: ServerProcess, requests: Sequence[bytes], count: int, at_once: int
+) -> None:
+    host, _, port = server.address.partition(":")
+
+    async def client(number: int) -> None:
+        loop = asyncio.get_running_loop()
+        transport, client = await loop.create_connection(HttpClient, host, int(port))
+        for place in range(number, number + count // at_once):
+            await client.ask(requests[place % len(requests)])
+        transport.close()
+
+    await asyncio.gather(*map(client, range(at_once)))
+
+
+def _embeddings(server: ServerProcess) -> list[bytes]:
+    made = []
+    for seed in range(64):
+        value = {"model": server.model, "input": text_of(8, seed), "encoding_format": "base64"}
+        body = json.dumps(value).encode()
+        head = (
+            f"POST /v3/embeddings HTTP/1.1\r\nHost: {server.address}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        made.append(head.encode() + body)
+    return made
+
+
+async def _ask(kind: str, server: ServerProcess, count: int) -> None:
+    if kind == "chat":
+        await _chats(server, count)
+    elif kind == "inference":
+        request = rest_request(server.model, 256, server.address)
+        await _posts(server, [request], count, 16)
+    else:
+        await _posts(server, _embeddings(server), count, 64)
+
+
+def measure(kind: str, checkouts: Sequence[Path], rounds: int, count: int) -> list[list[float]]:
+    """Return the microseconds per request of each checkout, one for each round."""
+    found: list[list[float]] = [[] for _ in checkouts]
+    with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
+        directory = DEMO
+        if kind == "inference":
+            directory = Path(place, "tensors")
+            directory.mkdir()
+            (directory / "graph.pbtxt").write_text(_GRAPH, encoding="utf-8")
+        elif kind == "embedding":
+            directory = make_encoder(Path(place, "encoder"), int8=True)
+        servers = []
+        for checkout in checkouts:
+            with mock.patch.dict(os.environ, {"PYTHONPATH": str(checkout)}):
+                # An empty place: Python puts the working directory before PYTHONPATH.
+                command = (sys.executable, "-P", "-m", "servers.cli")
+                servers.append(stack.enter_context(ServerProcess(directory, command=command)))
+        for number in range(rounds + 1):
+            order = list(enumerate(servers))
+            for place_of, server in order if number % 2 else reversed(order):
+                pid = server.pids["server"]
+                before = nanoseconds(pid)
+                run_loop(_ask(kind, server, count))
+                if number:  # the round before warms up
+                    found[place_of].append((nanoseconds(pid) - before) / count / 1e3)
+    return found
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.server_cpu")
+    parser.add_argument("other", type=Path, metavar="OTHER_CHECKOUT")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--requests", type=int, default=1280)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    words = parser.parse_args()
+    checkouts = (words.other.resolve(), Path(__file__).parents[1])
+    print(f"{describe_machine()}; load average {os.getloadavg()[0]:.1f}; microseconds\n")
+    print("| | other: median | least | this: median | least | ratio of medians, of least |")
+    print("|---|---|---|---|---|---|")
+    for kind in words.kinds:
+        other, this = measure(kind, checkouts, words.rounds, words.requests)
+        print(
+            f"| {kind} | {median(other):.0f} | {min(other):.0f} | {median(this):.0f} | "
+            f"{min(this):.0f} | {median(this) / median(other):.2f}, {min(this) / min(other):.2f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
