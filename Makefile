@@ -132,7 +132,7 @@ release: $(READY) ## version, changelog, wheel, sdist, SBOM, commit and tag: VER
 lock: ## make the lock files anew from pyproject.toml
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
-	build/lock/bin/python -m pip install --quiet ".[av,clients,dev,images,otel,retrieval]"
+	build/lock/bin/python -m pip install --quiet ".[av,clients,dev,docs,images,otel,retrieval]"
 	build/lock/bin/python -m pip freeze --all --exclude graphrt --exclude pip > requirements-dev.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip

@@ -1,10 +1,11 @@
 """Cost of the page's data: processor time of a server that nobody watches, and with live streams.
 
-    python -m bench.live_cost [--rounds N] [--seconds S] [--write FILE]
+    python -m bench.live_cost [--sets N] [--rounds N] [--seconds S] [--write FILE]
 
 One server gets the same requests in rounds, with 0, 1 and 5 readers of ``GET /v1/live`` in turns,
 and is left alone for some seconds with each number of readers. A second server with
-``--page=false`` gets the same rounds. The figures are those of the server's own process, without
+``--page=false`` gets the same rounds. Two equal processes differ by some hundredths, so there are
+several sets, and medians of them. The figures are those of the server's own process, without
 the engine's. At the end the cost of one look at many running graphs is measured in this process.
 """
 
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 from time import perf_counter_ns, thread_time_ns
 from typing import Final
 
@@ -189,12 +191,12 @@ def measure_calls(packets: int = 20_000) -> tuple[float, float]:
     return min(without), min(watched)
 
 
-def report(rounds: int, seconds: float, write: Callable[[str], object]) -> None:
+def report(sets: int, rounds: int, seconds: float, write: Callable[[str], object]) -> None:
     write("# What the page's data cost\n")
-    write(f"`python -m bench.live_cost` on {describe_machine()}. Processor time of the server's")
-    write(
-        f"own process, in the quietest of {rounds} rounds (of the model {max(1, rounds // 4)}).\n"
-    )
+    write(f"`python -m bench.live_cost` on {describe_machine()}.")
+    write(f"Processor time of the server's own process in the quietest of {rounds} rounds, of the")
+    write(f"model {max(1, rounds // 4)}; medians of {sets} sets of servers. Equal processes")
+    write("differ by some hundredths.\n")
     ways = ("without the page", *(f"{count} readers" for count in READERS))
     write(f"| | {' | '.join(ways)} |")
     write(f"|---|{'---|' * len(ways)}")
@@ -209,7 +211,8 @@ def report(rounds: int, seconds: float, write: Callable[[str], object]) -> None:
                 (DEMO, ()) if kind == "tokens" else (telling, ("--calculators", str(calculators)))
             )
             turns = max(1, rounds // 4) if kind == "tokens" else rounds
-            found = measure_rounds(kind, place, turns, *more)
+            measured = [measure_rounds(kind, place, turns, *more) for _ in range(sets)]
+            found = {way: median(each[way] for each in measured) for way in ways}
             write(f"| {SHOWN[kind]} | {' | '.join(f'{found[way]:.2f} µs' for way in ways)} |")
     idle = measure_idle(DEMO, seconds)
     cells = " | ".join(f"{share:.2%}" for share, _ in idle.values())
@@ -223,6 +226,7 @@ def report(rounds: int, seconds: float, write: Callable[[str], object]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--sets", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--write", type=Path, help="a file for the report")
@@ -233,7 +237,7 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
 
-    report(arguments.rounds, arguments.seconds, write)
+    report(arguments.sets, arguments.rounds, arguments.seconds, write)
     if arguments.write is not None:
         arguments.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -43,7 +43,7 @@ _KEPT: Final = (
 def minilm_path(*, int8: bool = False) -> Path:
     """Return the directory that the model has when it is made."""
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    name = f"all-MiniLM-L6-v2-{'int8' if int8 else 'f32'}"
+    name = f"all-MiniLM-L6-v2-{'int8-f16' if int8 else 'f32'}"
     return Path(caches).expanduser() / "graphrt" / "bench" / name
 
 

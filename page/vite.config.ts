@@ -11,6 +11,14 @@ export default defineConfig({
   plugins: [svelte(), notices("THIRD_PARTY_NOTICES.txt")],
   build: {
     target: "es2022",
+    // Some kilobytes less than the bundler's own.
+    minify: "terser",
+    terserOptions: {
+      ecma: 2020,
+      module: true,
+      compress: { passes: 3 },
+      format: { comments: false },
+    },
     assetsDir: "page",
     // A data: URL of a script or a font would need a wider Content-Security-Policy.
     assetsInlineLimit: 0,

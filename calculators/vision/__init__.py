@@ -25,12 +25,9 @@ __all__ = ["FaceDetection", "FaceMesh", "Hands", "Holistic", "Pose", "SelfieSegm
 
 def register(registry: Registry) -> None:
     """Add the family's calculators and subgraphs to a registry."""
-    from calculators.vision.calculators import CALCULATORS
-    from calculators.vision.subgraphs import register_subgraphs
+    from calculators.vision.registration import register_all
 
-    for calculator in CALCULATORS:
-        registry.register_calculator(calculator)
-    register_subgraphs(registry)
+    register_all(registry)
 
 
 def __getattr__(name: str) -> object:

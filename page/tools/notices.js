@@ -10,6 +10,8 @@ const ALLOWED = new Map([
   ["OFL-1.1", "OFL-1.1"],
   ["(MPL-2.0 OR Apache-2.0)", "Apache-2.0"],
 ])
+/** Packages whose files are taken into src/, changed: see tools/fonts.js. */
+const TAKEN = ["@fontsource-variable/inter", "@fontsource-variable/jetbrains-mono"]
 const LICENSE_FILE = /^(license|licence|copying|ofl)(\.(md|txt))?$/i
 
 /**
@@ -28,6 +30,7 @@ export function notices(file) {
     apply: "build",
     configResolved(config) {
       root = config.root
+      for (const name of TAKEN) folders.set(name, join(root, "node_modules", name))
     },
     // Style sheets and fonts are no modules of a chunk in the end, so all that is loaded counts.
     load(id) {
@@ -64,11 +67,15 @@ function remember(folders, id) {
   }
 }
 
-/** @param {Map<string, string>} folders @param {(problem: string) => void} fail */
+/**
+ * The text of all notices. Packages with the same licence but for its holders share its text.
+ *
+ * @param {Map<string, string>} folders
+ * @param {(problem: string) => void} fail
+ */
 function written(folders, fail) {
-  const parts = [
-    "The page that graphrt serves contains the packages below, under the licences below.\n",
-  ]
+  /** @type {Map<string, { heads: string[], text: string }>} */
+  const groups = new Map()
   for (const [name, folder] of [...folders].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const about = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))
     const licence = ALLOWED.get(about.license)
@@ -77,9 +84,26 @@ function written(folders, fail) {
     const found = readdirSync(folder).find((entry) => LICENSE_FILE.test(entry))
     const text = found ? readFileSync(join(folder, found), "utf8") : standardText(about)
     if (!text) fail(`${name}: no text of its licence in ${relative(process.cwd(), folder)}`)
-    parts.push(`${"-".repeat(80)}\n${name} ${about.version} (${licence})\n\n${text.trim()}\n`)
+    const lines = text.replace(/\r\n?/g, "\n").trim().split("\n")
+    const holders = lines.filter((line) => /^\W*copyright\b/i.test(line)).map((line) => line.trim())
+    const rest = lines
+      .filter((line) => !/^\W*copyright\b/i.test(line))
+      .join("\n")
+      .trim()
+    const key = rest
+      .replace(/^.*\blicen[sc]e\b.*\n/i, "")
+      .replace(/\s+/g, " ")
+      .trim()
+    const group = groups.get(key) ?? { heads: [], text: rest }
+    group.heads.push([`${name} ${about.version} (${licence})`, ...holders].join("\n  "))
+    groups.set(key, group)
   }
-  return parts.join("\n").replace(/\r\n?/g, "\n")
+  const intro =
+    "The page that graphrt serves contains the packages below, under the licences below.\n"
+  const parts = [...groups.values()].map(
+    ({ heads, text }) => `${"-".repeat(80)}\n${heads.join("\n")}\n\n${text}\n`,
+  )
+  return [intro, ...parts].join("\n")
 }
 
 /**

@@ -50,10 +50,10 @@ from servers.serving.graph_source import answer_problems
 
 #: The name of the text in messages. There is no such file.
 _NAME: Final = "graph.pbtxt"
-_MOST_PACKETS: Final = 1000
+MOST_PACKETS: Final = 1000
 #: Characters of one value, and of all together.
-_VALUE_CHARS: Final = 64 * 1024
-_ALL_CHARS: Final = 4 << 20
+VALUE_CHARS: Final = 64 * 1024
+ALL_CHARS: Final = 4 << 20
 _TRACED_CALLS: Final = 5000
 
 
@@ -276,11 +276,11 @@ class _Taken:
 
     def __init__(self, result: DraftResult) -> None:
         self._result = result
-        self._room = _ALL_CHARS
+        self._room = ALL_CHARS
 
     def take(self, stream: str, packet: Packet) -> None:
         result = self._result
-        if len(result.packets) >= _MOST_PACKETS or self._room <= 0:
+        if len(result.packets) >= MOST_PACKETS or self._room <= 0:
             result.cut += 1
             return
         value = None if packet.is_empty() else _shown(packet.value)
@@ -293,10 +293,10 @@ def _shown(value: Any) -> Any:
     size = getattr(value, "nbytes", None)
     if isinstance(value, bytes | bytearray | str):
         size = len(value)
-    if not isinstance(size, int) or size <= _VALUE_CHARS:
+    if not isinstance(size, int) or size <= VALUE_CHARS:
         shown = encode_value(value)
         size = len(json.dumps(shown))
-        if size <= _VALUE_CHARS:
+        if size <= VALUE_CHARS:
             return shown
     kind = type(value)
     found: dict[str, Any] = {"type": f"{kind.__module__}.{kind.__qualname__}", "bytes": size}

@@ -14,7 +14,7 @@ COLORS: Final[dict[str, tuple[str, str]]] = {
     "surface": ("#ffffff", "#171b23"),
     "raised": ("#f4f5f8", "#1e232d"),
     "line": ("#dfe3e9", "#2b313d"),
-    "line-strong": ("#8590a3", "#667087"),
+    "line-strong": ("#7e899c", "#667087"),
     "text": ("#171a21", "#e8eaf0"),
     "muted": ("#535c6d", "#a0a8b8"),
     "faint": ("#626c80", "#8a93a8"),

@@ -14,6 +14,7 @@ from servers.drawing.web import Web
 #: Beginnings: so many times vertices, and never more.
 _ATTEMPTS_TIMES_SIZE = 500
 _MOST_ATTEMPTS = 16
+_ONE_ATTEMPT_FROM = 4000
 #: Sweeps from each beginning end earlier when they find nothing better.
 _SWEEPS = 10
 _PATIENCE = 4
@@ -37,6 +38,8 @@ class _Gap:
 
 def attempts(web: Web) -> int:
     """Return how many beginnings are worth their time."""
+    if len(web.breadths) > _ONE_ATTEMPT_FROM:
+        return 1
     return max(2, min(_MOST_ATTEMPTS, _ATTEMPTS_TIMES_SIZE // max(len(web.breadths), 1)))
 
 

@@ -11,7 +11,7 @@ from servers.drawing.measures import crossings, length
 from servers.drawing.ordering import attempts, improve, order
 from servers.drawing.places import place
 from servers.drawing.port_order import order_ports
-from servers.drawing.web import Hold, Web, make_web
+from servers.drawing.web import LOOP_GAP, LOOP_SIDE, Hold, Web, make_web
 
 LANE_GAP = 11.0
 #: The distance between a cell and the next lane.
@@ -134,29 +134,30 @@ class _Sheet:
     def _gap(self, number: int, lanes: int) -> tuple[float, float]:
         """Return the distance to the first lane, and the length of the gap."""
         count = len(self._web.layers)
+        before = self._side(number - 1) if number else 0.0
+        behind = self._side(number) if number < count else 0.0
         width = LANE_GAP * max(lanes - 1, 0)
-        if number in (0, count):
-            is_end = count > 0 and all(
-                self._web.is_knot(each) for each in self._web.layers[0 if number == 0 else -1]
-            )
-            if not lanes:
-                return 0.0, 0.0
-            return (
-                (0.0, width)
-                if is_end
-                else (
-                    (0.0, width + _CELL_LANE) if number == 0 else (_CELL_LANE, width + _CELL_LANE)
-                )
-            )
-        sides = [
-            _END_GAP / 2
-            if all(self._web.is_knot(each) for each in self._web.layers[layer])
-            else _CELL_LANE
-            for layer in (number - 1, number)
-        ]
-        if not lanes:
-            return 0.0, _LAYER_GAP if _END_GAP / 2 not in sides else _CELL_LANE + _END_GAP / 2
-        return sides[0], sum(sides) + width
+        if 0 < number < count:
+            length = before + width + behind
+            has_ends = _END_GAP / 2 in (before, behind)
+            return before, length if lanes or has_ends else max(_LAYER_GAP, length)
+        layer = 0 if number == 0 else -1
+        if count and all(self._web.is_knot(each) for each in self._web.layers[layer]):
+            return 0.0, width
+        return before, (before + width + behind if lanes else self._loop_room(layer))
+
+    def _side(self, layer: int) -> float:
+        """Return the distance between a layer and the next lane."""
+        if all(self._web.is_knot(each) for each in self._web.layers[layer]):
+            return _END_GAP / 2
+        room = self._loop_room(layer)
+        return max(_CELL_LANE, room + LOOP_GAP if room else 0.0)
+
+    def _loop_room(self, layer: int) -> float:
+        """Return how far the loops of single cells reach out of a layer."""
+        row = self._web.layers[layer] if self._web.layers else []
+        counts = [self._web.loop_counts[each] for each in row if each in self._web.loop_counts]
+        return LOOP_SIDE + LOOP_GAP * (max(counts) - 1) if counts else 0.0
 
     def placement(self) -> Placement:
         web = self._web
@@ -173,7 +174,12 @@ class _Sheet:
             if each.has_drop:
                 paths[net, len(each.targets)] = straightened(self._drop(net, starts))
         return Placement(
-            self._length, self._breadth, list(web.level.cells), starts, paths, self._junctions()
+            self._length,
+            self._breadth,
+            list(web.level.cells),
+            starts,
+            paths,
+            self._junctions(starts),
         )
 
     def _path(self, net: int, number: int, starts: list[Point]) -> list[Point]:
@@ -188,12 +194,10 @@ class _Sheet:
         points = [begin]
         at = begin[1]
         if (net, number) in web.loops:
-            above = self._at(web.loop(net, number))
-            points += self._across_gap(first + 1, net, at, above, from_before=True, to_before=True)
-            points += self._across_gap(
-                first, net, above, end[1], from_before=False, to_before=False
-            )
-            return [*points, end]
+            above = self._across[source.cell] + web.loop_across(net, number)
+            out = LOOP_SIDE + LOOP_GAP * web.loops[net, number]
+            right, left = begin[0] + out, end[0] - out
+            return [begin, (right, begin[1]), (right, above), (left, above), (left, end[1]), end]
         if last > first:
             for layer in range(first + 1, last + 1):
                 to = end[1] if layer == last else self._across[web.ahead[net][layer]]
@@ -239,8 +243,13 @@ class _Sheet:
     def _lane(self, gap: int, lane: int) -> float:
         return self._first_lanes[gap] + LANE_GAP * lane
 
-    def _junctions(self) -> list[Point]:
+    def _junctions(self, starts: list[Point]) -> list[Point]:
         found = []
+        for net, number in self._web.loops:
+            # A stream that others read, too, parts where the loop begins.
+            each = self._web.level.nets[net]
+            if len(each.targets) > 1 or each.has_drop:
+                found.append(self._path(net, number, starts)[1])
         for gap, trunks in enumerate(self._trunks):
             for trunk in trunks.values():
                 if trunk.is_straight:

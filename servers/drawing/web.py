@@ -3,7 +3,7 @@
 A line over several layers has a *knot* in each layer between, which is ordered and placed like a
 cell. All lines of a net share their knots. A line that runs back leaves its source at the end, has
 a knot beside the source, one beside the target, and one in each layer between. The loop of a single
-cell has its knot on the cell itself, above its beginning.
+cell goes around it in room of its own, and has neither knots nor pieces.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from servers.drawing.level import Level
 
-#: The distance between the line of a loop and its cell, and between such lines.
+#: The distances between the line of a loop and its cell, across and along, and between such lines.
 LOOP_RISE = 18.0
+LOOP_SIDE = 12.0
 LOOP_GAP = 12.0
 #: Room over the line of a loop, for how often it turns.
 _LOOP_ROOM = 10.0
@@ -46,7 +47,8 @@ class Web:
         layers: vertices in order.
         gaps: pieces by the gap they are in; gap g is before layer g, the last one behind all.
         ahead, behind: knots of each net by layer, of lines that run forward and back.
-        loops: the rank of loops by net and target.
+        loops: the rank of loops by net and target, from the inside.
+        loop_counts: the number of loops of cells that have any.
     """
 
     level: Level
@@ -58,6 +60,7 @@ class Web:
     ahead: list[dict[int, int]]
     behind: list[dict[int, int]]
     loops: dict[tuple[int, int], int]
+    loop_counts: dict[int, int]
 
     def is_knot(self, vertex: int) -> bool:
         return vertex >= len(self.level.cells) or self.level.cells[vertex].is_end
@@ -70,10 +73,10 @@ class Web:
         end = self.level.nets[net].targets[number]
         return end.cell, self.heads[end.cell] + self.level.cells[end.cell].inputs[end.port]
 
-    def loop(self, net: int, number: int) -> Hold:
-        """Return the knot of the loop of a single cell."""
+    def loop_across(self, net: int, number: int) -> float:
+        """Return where the loop of a single cell runs back, from the beginning of the vertex."""
         cell = self.level.nets[net].source.cell
-        return cell, self.heads[cell] - LOOP_RISE - LOOP_GAP * self.loops[net, number]
+        return self.heads[cell] - LOOP_RISE - LOOP_GAP * self.loops[net, number]
 
 
 def make_web(level: Level, layers: Sequence[int], back: set[tuple[int, int]]) -> Web:
@@ -94,6 +97,7 @@ def make_web(level: Level, layers: Sequence[int], back: set[tuple[int, int]]) ->
         [{} for _ in level.nets],
         [{} for _ in level.nets],
         loops,
+        ranks,
     )
     for cell, layer in enumerate(layers):
         web.layers[layer].append(cell)
@@ -166,11 +170,6 @@ def _add_back(web: Web, net: int, back: set[tuple[int, int]]) -> None:
             continue
         if end.cell != source:
             targets[number] = web.layer_of[end.cell]
-            continue
-        above = web.loop(net, number)
-        out = _piece(web, first + 1, net)
-        out.before += [above] if web.source(net) in out.before else [web.source(net), above]
-        _piece(web, first, net).behind += [above, web.target(net, number)]
     if not targets:
         return
     at = (_knot(web, first), 0.0)

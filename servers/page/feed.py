@@ -64,7 +64,7 @@ class LiveFeed:
         self._watched: set[LiveGraph] = set()
         self._task: asyncio.Task[None] | None = None
         self._is_draining = False
-        #: CPU time in seconds of readers since the last look.
+        #: CPU time in seconds of the looks and the readers since the last rest.
         self._spent = 0.0
         self._looked: dict[float, float] = {}
 
@@ -148,7 +148,8 @@ class LiveFeed:
         try:
             self._watch()
             if self._task is None:
-                self._look()
+                await self._look()
+            if self._task is None:
                 self._task = asyncio.create_task(self._run(), name="live feed")
             await reader.run(emit, is_writable, self._note_spent)
         finally:
@@ -165,20 +166,23 @@ class LiveFeed:
 
     async def _run(self) -> None:
         while True:
-            began = time.thread_time()
             try:
-                self._look()
+                await self._look()
             except Exception:
                 _log.exception("the live feed failed once; it goes on")
             for reader in self._readers:
                 reader.wake()
-            spent = time.thread_time() - began + self._spent
-            self._spent = 0.0
+            spent, self._spent = self._spent, 0.0
             await asyncio.sleep(max(PERIOD, spent * REST))
 
-    def _look(self) -> None:
-        for graph in self._watched:
-            graph.take()
+    async def _look(self) -> None:
+        for graph in tuple(self._watched):
+            await graph.take(self._note_spent)
+        began = time.thread_time()
+        self._look_at_others()
+        self._note_spent(time.thread_time() - began)
+
+    def _look_at_others(self) -> None:
         self.requests.look()
         if self._is_due(_SERVABLES_EVERY):
             servables = self.servables()
@@ -217,7 +221,6 @@ class LiveFeed:
             graph.rest()
         for graph in wanted - self._watched:
             graph.watch(with_values=self.settings.contents)
-            graph.take()
         self._watched = wanted
         focus = {each for reader in self._readers for each in reader.focus}
         for graph in wanted:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
 from typing import Any, Final
 
-from graph_runtime import Registry, RunTotals, ValidatedGraph
+from graph_runtime import GraphNow, Registry, RunTotals, ValidatedGraph
 from graph_runtime.observe.live_calls import LiveCalls
 from servers.page.events import GraphCounts, GraphShape, NodeCounts, PacketSeen, StreamCounts
 
@@ -136,21 +138,34 @@ class LiveGraph:
         """Stop observing calls."""
         self.totals.observer = self._calls = self.snapshot = None
 
-    def take(self) -> None:
-        """Update `snapshot`. It stays the same object if nothing has happened."""
-        now = self.totals.look()
+    async def take(self, spent: Callable[[float], object]) -> None:
+        """Update `snapshot`. It stays the same object if nothing has happened.
+
+        With many runs the event loop turns in between. ``spent`` gets the seconds of CPU time.
+        """
+        began = time.thread_time()
+        now: GraphNow | None = None
+        for now in self.totals.look_in_turns():
+            if now is None:
+                spent(time.thread_time() - began)
+                await asyncio.sleep(0)
+                began = time.thread_time()
+        if now is not None and self._calls is not None:  # somebody still watches
+            self._keep(now, self._calls)
+        spent(time.thread_time() - began)
+
+    def _keep(self, now: GraphNow, observed: LiveCalls) -> None:
         before = self.snapshot
         calls = now.calls
         nodes = list(
             zip(calls, now.time_ns, now.in_flight, now.queued, now.waiting, now.errors, strict=True)
         )
         streams = list(zip(now.packets, now.queued_on, now.full, strict=True))
-        rows = [] if self._calls is None else self._calls.buckets
         buckets = [
             before.buckets[place]
             if before is not None and before.nodes[place][0] == calls[place]
             else tuple(row)
-            for place, row in enumerate(rows)
+            for place, row in enumerate(observed.buckets)
         ]
         head = (now.runs, now.ended, now.failed, now.throttled)
         taken = Snapshot(

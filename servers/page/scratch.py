@@ -41,7 +41,7 @@ _START_SECONDS: Final = 20.0
 RUN_MEMORY: Final = 1 << 30
 CHECK_SECONDS: Final = 10.0
 #: The child that checks ends after this time without a text.
-_IDLE_SECONDS: Final = 60.0
+IDLE_SECONDS: Final = 60.0
 #: Texts that wait, and runs at a time.
 MOST_WAITING: Final = 8
 MOST_RUNS: Final = 2
@@ -189,7 +189,7 @@ class Scratch:
 
     def _end_later(self) -> None:
         loop = asyncio.get_running_loop()
-        self._idle = loop.call_later(_IDLE_SECONDS, self._end_idle)
+        self._idle = loop.call_later(IDLE_SECONDS, self._end_idle)
 
     def _end_idle(self) -> None:
         if not self._lock.locked() and self._checker is not None:

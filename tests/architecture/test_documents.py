@@ -55,6 +55,7 @@ from calculators.text_to_speech import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
+from servers.cli import scratch as tried
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.contract.error_text import MAX_CHARS
 from servers.contract.servable_states import SERVABLE_TRANSITIONS
@@ -65,6 +66,7 @@ from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.operations.request_log.journal import MOST_WARNINGS as MOST_LOGGED
 from servers.options.server_options import GraphOptions
 from servers.page import followed
+from servers.page import scratch as drafts
 from servers.page.feed import MOST_READERS, REST
 from servers.page.live_reader import REQUESTS_PER_SECOND
 from servers.page.request_feed import KEPT as TOLD_AT_FIRST
@@ -291,6 +293,10 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{1 / REST:.0%}".replace("%", " %"),
         f"{followed.KEPT}, {followed.MOST_AWAITED}; {followed.MOST_CALLS:,}; "
         f"{followed.KEPT_SECONDS:g} s",
+        f"{drafts.RUN_SECONDS:g} s, {drafts.RUN_SECONDS + 1:g} s, {drafts.RUN_MEMORY >> 30} GiB; "
+        f"{drafts.MOST_RUNS}; {tried.MOST_PACKETS:,}, {tried.VALUE_CHARS:,}, "
+        f"{tried.ALL_CHARS >> 20} Mi",
+        f"{drafts.CHECK_SECONDS:g} s; {drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected

@@ -79,7 +79,8 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
         *("image_generation", "text_to_speech"),
     )
     rooms |= {ROOT / "calculators" / name for name in others}
-    assert folders == {*rooms, plain_models}
+    vision_models = ROOT / "calculators" / "vision" / "inference"
+    assert folders == {*rooms, plain_models, vision_models}
 
 
 def test_nothing_is_pickled() -> None:

@@ -16,6 +16,7 @@ from graph_runtime import (
     RunTotals,
 )
 from graph_runtime.observe.live_calls import BUCKETS, LiveCalls, bucket_of, describe_packet
+from graph_runtime.observe.run_totals import RUNS_PER_TURN
 from graph_runtime.packet import Packet, packet_at
 from graph_runtime.plan.registry import Registry
 
@@ -135,6 +136,29 @@ def test_a_run_that_goes_on_takes_an_observer_and_lets_go_of_it(graph: Calculato
     # Two nodes open and three packets come; one packet comes.
     assert [sum(each) for each in own.buckets] == [4, 1]
     assert [sum(each) for each in later.buckets] == [1, 0]
+
+
+def test_a_look_in_turns_counts_a_run_that_ends_meanwhile_once(graph: CalculatorGraph) -> None:
+    plan = graph.plan
+    totals = RunTotals(plan)
+    graphs = [CalculatorGraph(validated_graph=plan) for _ in range(RUNS_PER_TURN + 1)]
+    for each in graphs:
+        each.count_into(totals)
+        each.start_run()
+        each.add_packet_to_input_stream("in", "a", 0)
+        each.wait_until_idle()
+    turns = totals.look_in_turns()
+    assert next(turns) is None
+    for each in graphs:
+        each.close()
+    now = next(turns)
+    assert now is not None
+    assert now.packets[0] == len(graphs)
+    assert (now.runs, now.ended) == (len(graphs), 0)
+    after = totals.look()
+    assert after.packets[0] == len(graphs)
+    assert after.ended == len(graphs)
+    assert all(new >= old for new, old in zip(after.calls, now.calls, strict=True))
 
 
 def test_buckets_are_two_for_each_doubling() -> None:

@@ -151,10 +151,11 @@ def _checked(image: Image) -> Image:
 @cache
 def _registry() -> Registry:
     """The registry of this family and of those that its graphs need."""
-    from calculators import core, image, vision  # here: vision's own module names this one
+    from calculators import core, image
+    from calculators.vision import registration
 
     found = Registry(REGISTRY)
     core.register(found)
     image.register(found)
-    vision.register(found)
+    registration.register_all(found)
     return found

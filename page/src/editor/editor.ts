@@ -58,7 +58,8 @@ export class GraphEditor {
             indentWithTab,
             ...standardKeymap,
           ]),
-          EditorView.contentAttributes.of({ "aria-label": "Text of the graph" }),
+          EditorView.domEventHandlers({ beforeinput: replaceSelected }),
+          EditorView.contentAttributes.of({ "aria-label": "Text of the graph", tabindex: "0" }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) onchange(update.state.doc.toString())
           }),
@@ -115,6 +116,19 @@ export class GraphEditor {
     const at = doc.line(Math.max(1, Math.min(doc.lines, line)))
     return Math.min(at.to, at.from + column - 1)
   }
+}
+
+/**
+ * Replace selected text by what is typed. Chromium would keep the look of the text that goes in a
+ * style attribute, which the Content-Security-Policy refuses.
+ */
+function replaceSelected(event: InputEvent, view: EditorView): boolean {
+  const { data, inputType } = event
+  if (inputType !== "insertText" || !data || view.composing) return false
+  if (view.state.selection.main.empty) return false
+  event.preventDefault()
+  view.dispatch(view.state.replaceSelection(data), { userEvent: "input.type" })
+  return true
 }
 
 function completed(context: CompletionContext, known: Known): CompletionResult | null {

@@ -10,6 +10,8 @@ export interface Servable {
   /** Further members of its entry in /v1/models: `max_model_len`, `labels`, `voices`. */
   facts: Record<string, unknown>
   isReady: boolean
+  /** It answers requests with a JSON body; other graphs and models take tensors. */
+  takesJson: boolean
 }
 
 interface Listed {
@@ -28,6 +30,7 @@ export function servablesFrom(listed: Listed, states: States): Servable[] {
     endpoints: one.endpoints ?? [],
     facts: Object.fromEntries(Object.entries(one).filter(([name]) => !ENVELOPE.has(name))),
     isReady: isReady(states, one.id) ?? true,
+    takesJson: true,
   }))
   const names = new Set(found.map(({ name }) => name))
   for (const name of Object.keys(states)) {
@@ -38,6 +41,7 @@ export function servablesFrom(listed: Listed, states: States): Servable[] {
       endpoints: [],
       facts: {},
       isReady: isReady(states, name) ?? false,
+      takesJson: false,
     })
   }
   return found
@@ -56,13 +60,13 @@ export async function loadServables(signal: AbortSignal): Promise<Servable[]> {
 }
 
 /**
- * The ways to talk to a servable. Graphs of authors may answer any form, so all that have no
- * endpoints of a task are offered a body of one's own, and chat.
+ * The ways to talk to a servable. Graphs of authors say nothing of the form that they answer, so they
+ * are offered a body of one's own, and chat.
  */
-export function kindsOf(servable: Servable, hasTensors: boolean): Kind[] {
-  const answered = KINDS.filter(({ path }) => path && servable.endpoints.includes(path))
-  if (answered.length) return [...answered, kind("request")]
-  return hasTensors ? [kind("tensors")] : [kind("request"), kind("chat")]
+export function kindsOf({ endpoints, takesJson }: Servable): Kind[] {
+  if (!takesJson) return [kind("tensors")]
+  const answered = KINDS.filter(({ path }) => path && endpoints.includes(path))
+  return answered.length ? [...answered, kind("request")] : [kind("request"), kind("chat")]
 }
 
 function kind(id: string): Kind {

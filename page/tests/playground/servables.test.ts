@@ -25,6 +25,6 @@ test("the server's two lists are joined", () => {
     ["shapes", true],
   ])
   expect(found[0]!.facts).toEqual({ max_model_len: 2048 })
-  const ids = found.map((one) => kindsOf(one, one.name === "shapes").map(({ id }) => id))
+  const ids = found.map((one) => kindsOf(one).map(({ id }) => id))
   expect(ids).toEqual([["chat", "completion", "request"], ["request", "chat"], ["tensors"]])
 })

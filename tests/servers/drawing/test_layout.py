@@ -26,7 +26,7 @@ from tests.servers.drawing.graphs_to_draw import (
 )
 
 DIRECTIONS = st.sampled_from(["right", "down"])
-BIG = ROOT / "bench" / "drawing" / "graphs"
+BIG = ROOT / "bench" / "graphs"
 
 
 def check(drawing: GraphDrawing) -> None:

@@ -12,6 +12,7 @@ from servers.drawing.drawing import Direction, GraphDrawing
 from servers.drawing.layout import draw
 from servers.drawing.look import COLORS, TINTS, Theme
 from servers.drawing.svg import to_svg
+from tests.checkout import ROOT
 from tests.servers.drawing.graphs_to_draw import drawn
 
 NASTY = [
@@ -126,3 +127,10 @@ def test_texts_and_lines_have_enough_contrast(place: int) -> None:
             assert ratio(text, ground) >= 4.5, (text, ground)
     for line in ("wire", "wire-live", "side", *TINTS.values()):
         assert ratio(line, "canvas") >= 3, line
+
+
+def test_the_colors_are_those_of_the_page() -> None:
+    text = (ROOT / "page" / "src" / "look" / "tokens.css").read_text(encoding="utf-8")
+    tokens = dict(re.findall(r"--([\w-]+): light-dark\((#\w{6}, #\w{6})\)", text))
+    for name, (light, dark) in COLORS.items():
+        assert tokens[name] == f"{light}, {dark}", name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from servers.access import Access, ApiKeys
 from servers.page.settings import STATIC, PageSettings
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
-from tests.servers.fronts.http.http_client import Reply, ask, request_bytes, serving
+from tests.servers.fronts.http.http_client import Reply, ask, connected, request_bytes, serving
 
 INDEX = b"<!doctype html><script type=module src=./page/index-DY13-cC7.js></script>"
 SCRIPT = b"console.log('page')\n" * 50
@@ -124,10 +125,21 @@ def test_an_unchanged_file_is_not_sent_again(run: Run, built: PageSettings) -> N
 
 def test_head_has_the_headers_of_get(run: Run, built: PageSettings) -> None:
     sent = get(run, built, "/").headers
-    reply = get(run, built, "/", method="HEAD")
-    assert (reply.status, reply.body) == (200, b"")
-    assert reply.headers["content-length"] == sent["content-length"]
-    assert reply.headers["etag"] == sent["etag"]
+
+    async def scenario() -> None:
+        async with (
+            serving(FakeDataPlane(), page=built) as front,
+            connected(front) as client,
+        ):
+            client.send(request_bytes("HEAD", "/", headers=BROWSER))
+            status, headers = await client.head()
+            assert status == 200
+            assert headers["content-length"] == sent["content-length"]
+            assert headers["etag"] == sent["etag"]
+            # No body came in between: the next answer is read from its beginning.
+            assert (await client.ask(request_bytes("GET", "/", headers=BROWSER))).status == 200
+
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -183,3 +195,15 @@ def test_an_installation_without_built_files_says_so(run: Run, tmp_path: Path) -
 
 def test_what_is_shipped_is_compressed() -> None:
     assert all(path.suffix == ".gz" for path in STATIC.glob("*"))
+
+
+@pytest.mark.skipif(not (STATIC / "index.html.gz").is_file(), reason="the page is not built")
+def test_the_built_page_works_below_any_prefix_and_under_its_policy() -> None:
+    index = gzip.decompress((STATIC / "index.html.gz").read_bytes()).decode()
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', index)
+    assert addresses
+    for address in addresses:
+        assert address.startswith("./page/"), address
+        assert (STATIC / f"{address.removeprefix('./page/')}.gz").is_file(), address
+    # Neither inline scripts nor inline styles.
+    assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=", index) == []
