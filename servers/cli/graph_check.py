@@ -20,6 +20,7 @@ from graph_runtime import (
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
 from graph_runtime.language.graph_config import MAX_BYTES
+from graph_runtime.language.statements import DraftText
 from graph_runtime.plan.plan import GraphWarning
 from graph_runtime.plan.resources import check_resources
 from graph_runtime.regular_file import read_regular_file
@@ -153,7 +154,10 @@ class GraphCheck:
                 text = read_regular_file(self.path, MAX_BYTES).decode()
             except (OSError, UnicodeDecodeError):
                 return self.findings
-        return [with_word(each, text) if each.file == self.path else each for each in self.findings]
+        draft = DraftText.read(text)
+        return [
+            with_word(each, draft) if each.file == self.path else each for each in self.findings
+        ]
 
     def _place_in(self, message: str) -> tuple[int | None, int | None]:
         place = self.source.place_in(message) if self.source is not None else None

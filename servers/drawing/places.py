@@ -14,6 +14,8 @@ from servers.drawing.web import Web
 
 #: Distances between neighbours in a layer: of cells, of a cell and a knot, of knots.
 GAPS = (30.0, 18.0, 11.0)
+#: The same where that makes a line straight.
+_LEAST_GAPS = (22.0, 14.0, 9.0)
 #: Weights of lines: between cells, between a cell and a knot, between knots.
 _PULLS = (1.0, 2.0, 8.0)
 _SPREADING_SWEEPS = 6
@@ -58,6 +60,7 @@ def place(web: Web) -> list[float]:
                 wishes.append(mine or [(at[vertex], 0.05)])
             row.settle(wishes, at, is_exact=not spreads)
     _straighten(rows, lines, at)
+    _straighten([_Row(web, layer, _LEAST_GAPS) for layer in web.layers], lines, at)
     # Whole pixels. The distances are, too, so straight lines stay straight and gaps wide enough.
     whole = [math.floor(each + 0.5 + 1e-6) for each in at]
     least = min(whole, default=0)
@@ -67,10 +70,12 @@ def place(web: Web) -> list[float]:
 class _Row:
     """A layer: its vertices, and the smallest distances between their beginnings."""
 
-    def __init__(self, web: Web, vertices: Sequence[int]) -> None:
+    def __init__(
+        self, web: Web, vertices: Sequence[int], gaps: tuple[float, float, float] = GAPS
+    ) -> None:
         self.vertices = list(vertices)
         self.distances = [
-            web.breadths[a] + GAPS[web.is_knot(a) + web.is_knot(b)]
+            web.breadths[a] + gaps[web.is_knot(a) + web.is_knot(b)]
             for a, b in zip(self.vertices, self.vertices[1:], strict=False)
         ]
 

@@ -14,7 +14,7 @@ _QUOTED = re.compile(r'"([^"\n]{1,200})"|`([^`\n]{1,200})`')
 _CALCULATOR = re.compile(r"\A\w+(\.\w+)*::|\bCalculator\b|\bcalculator\b")
 
 
-def with_word(finding: Finding, text: str) -> Finding:
+def with_word(finding: Finding, draft: DraftText) -> Finding:
     """Return the finding at the word that it is about, with the end of that word.
 
     A finding about a node that quotes one of its values, such as a stream, is moved to that value;
@@ -23,7 +23,6 @@ def with_word(finding: Finding, text: str) -> Finding:
     """
     if finding.line is None or finding.column is None:
         return finding
-    draft = DraftText.read(text)
     offset = draft.offset(finding.line, finding.column)
     node = next(
         (

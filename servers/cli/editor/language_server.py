@@ -70,7 +70,8 @@ class GraphLanguageServer(LanguageServer):
         findings = await asyncio.to_thread(check_file, path_of(uri), text, self.registry)
         if self.workspace.get_text_document(uri).version != number:
             return  # a check of the newer text follows
-        diagnostics = [diagnostic_of(document, text, each) for each in findings]
+        draft = DraftText.read(text)
+        diagnostics = [diagnostic_of(document, draft, each) for each in findings]
         self.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(uri, diagnostics, number)
         )
@@ -102,9 +103,8 @@ def range_of(document: TextDocument, start: int, end: int) -> types.Range:
     )
 
 
-def diagnostic_of(document: TextDocument, text: str, finding: Finding) -> types.Diagnostic:
+def diagnostic_of(document: TextDocument, draft: DraftText, finding: Finding) -> types.Diagnostic:
     """Return a finding as editors show it, with what is proposed as its data."""
-    draft = DraftText.read(text)
     start = draft.offset(finding.line or 1, finding.column or 1)
     end = start
     if finding.end_line is not None and finding.end_column is not None:
@@ -117,7 +117,7 @@ def diagnostic_of(document: TextDocument, text: str, finding: Finding) -> types.
         finding.message + hint,
         types.DiagnosticSeverity.Error if is_error else types.DiagnosticSeverity.Warning,
         source=_SOURCE,
-        data=None if word is None else {"replacement": replacement(text[start:end], word)},
+        data=None if word is None else {"replacement": replacement(draft.text[start:end], word)},
     )
 
 

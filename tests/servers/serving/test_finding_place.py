@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from graph_runtime.language.statements import DraftText
 from servers.contract.finding import Finding
 from servers.serving.finding_place import with_word
 
@@ -17,6 +18,7 @@ node {
 }
 node { calculator: "Double" input_stream: "number" }
 """
+DRAFT = DraftText.read(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ node { calculator: "Double" input_stream: "number" }
 def test_a_finding_about_a_node_is_moved_to_the_value_that_it_quotes(
     message: str, expected: str, field: str | None
 ) -> None:
-    found = with_word(Finding("graph.pbtxt", "error", message, 2, 1, "second"), TEXT)
+    found = with_word(Finding("graph.pbtxt", "error", message, 2, 1, "second"), DRAFT)
     assert found.line is not None
     assert found.line == found.end_line
     line = TEXT.splitlines()[found.line - 1]
@@ -45,10 +47,10 @@ def test_a_finding_about_a_node_is_moved_to_the_value_that_it_quotes(
 
 
 def test_other_findings_keep_their_place() -> None:
-    assert with_word(Finding("graph.pbtxt", "error", "no file"), TEXT).end_column is None
-    own = with_word(Finding("graph.pbtxt", "warning", 'nobody reads "number"', 1, 15), TEXT)
+    assert with_word(Finding("graph.pbtxt", "error", "no file"), DRAFT).end_column is None
+    own = with_word(Finding("graph.pbtxt", "warning", 'nobody reads "number"', 1, 15), DRAFT)
     assert (own.line, own.column, own.end_column, own.field) == (1, 15, 26, "input_stream")
-    syntax = with_word(Finding("graph.pbtxt", "error", "no field `calculatr`", 4, 3), TEXT)
+    syntax = with_word(Finding("graph.pbtxt", "error", "no field `calculatr`", 4, 3), DRAFT)
     assert (syntax.line, syntax.column, syntax.end_column) == (4, 3, 13)
-    end = with_word(Finding("graph.pbtxt", "error", "the text ends", 9, 1), TEXT)
+    end = with_word(Finding("graph.pbtxt", "error", "the text ends", 9, 1), DRAFT)
     assert (end.line, end.column) == (9, 1)
