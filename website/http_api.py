@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -20,13 +21,21 @@ _METHODS: Final = ("get", "post", "put", "patch", "delete")
 def http_api_page() -> str:
     """Return the page in Markdown."""
     document = describe(HttpSettings(), "demo")
-    by_tag: dict[str, list[str]] = {}
+    #: The paths of each operation: most are below `/v3` and `/v1`.
+    paths: dict[str, list[str]] = {}
+    operations: dict[str, tuple[str, Any]] = {}
     for path, item in document["paths"].items():
         for method in _METHODS:
             if method in item:
-                operation = item[method]
-                tag = next(iter(operation.get("tags", ())), "server")
-                by_tag.setdefault(tag, []).append(_operation(document, path, method, operation))
+                shown = {key: each for key, each in item[method].items() if key != "operationId"}
+                key = json.dumps([method, shown], sort_keys=True)
+                operations[key] = method, item[method]
+                paths.setdefault(key, []).append(path)
+    by_tag: dict[str, list[str]] = {}
+    for key, (method, operation) in operations.items():
+        tag = next(iter(operation.get("tags", ())), "server")
+        text = _operation(document, paths[key], method, operation)
+        by_tag.setdefault(tag, []).append(text)
     about = {tag["name"]: tag.get("description", "") for tag in document.get("tags", ())}
     parts = [_HEAD]
     for tag, sections in by_tag.items():
@@ -34,8 +43,10 @@ def http_api_page() -> str:
     return "\n".join(parts)
 
 
-def _operation(document: Any, path: str, method: str, operation: Any) -> str:
-    parts = [f"### `{method.upper()} {path}`\n", _text(operation.get("summary", ""))]
+def _operation(document: Any, paths: list[str], method: str, operation: Any) -> str:
+    parts = [f"### `{method.upper()} {paths[0]}`\n", _text(operation.get("summary", ""))]
+    if paths[1:]:
+        parts.append(f"Also {', '.join(f'`{path}`' for path in paths[1:])}.\n")
     if operation.get("description") != operation.get("summary"):
         parts.append(_text(operation.get("description", "")))
     parameters = [_resolved(document, each) for each in operation.get("parameters", ())]

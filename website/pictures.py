@@ -9,7 +9,7 @@ from typing import Final
 
 import calculators
 from graph_runtime import REGISTRY, Registry
-from website.drawings import draw_node
+from website.drawings import draw_file, draw_node
 from website.repository_pages import ROOT
 from website.trace_picture import to_svg, trace
 
@@ -45,6 +45,8 @@ def pictures() -> dict[str, str]:
     """Return the pictures by the names of their files."""
     calculators.register_all(REGISTRY)
     made = {"language_nodes.svg": draw_node(_LANGUAGE_NODES, "language nodes", REGISTRY)}
+    guard = ROOT / "examples" / "graphs" / "guard" / "graph.pbtxt"
+    made["guard.svg"] = draw_file(guard, REGISTRY)
     for name, packets in _GRAPHS.items():
         file = ROOT / "examples" / "graphs" / f"{name}.pbtxt"
         run = trace(file, Registry(REGISTRY), packets)

@@ -45,6 +45,20 @@ def test_a_project_is_made(tmp_path: Path) -> None:
     assert [row for row in table if row in KINDS] == list(KINDS)
 
 
+def test_the_function_of_the_reference_runs(tmp_path: Path) -> None:
+    """Run the graph by its command, then by the program."""
+    (tmp_path / "shout.py").write_text(block(CALCULATORS, "python", "def Shout"), encoding="utf-8")
+    graph = block(CALCULATORS, "pbtxt", 'calculator: "Shout"')
+    (tmp_path / "shout.pbtxt").write_text(graph, encoding="utf-8")
+    (command,) = commands(CALCULATORS, "--feed -")
+    expected = block(CALCULATORS, "console", "--feed -").split("\n", 1)[1]
+    assert run_shell(command, tmp_path) == expected
+
+    program = block(CALCULATORS, "python", "import shout")
+    (tmp_path / "again.py").write_text(program, encoding="utf-8")
+    assert run_python("again.py", tmp_path) == "0 HELLO!\n"
+
+
 def test_the_class_of_the_reference_runs(tmp_path: Path) -> None:
     write(tmp_path, CALCULATORS, redact__py=("python", "class Redact"))
     node = block(CALCULATORS, "pbtxt", "acme.Redact")

@@ -17,9 +17,7 @@ GUARD = ROOT / "examples/graphs/guard"
 
 def test_the_readmes_guard_is_the_example() -> None:
     code = block(README, "python", "async def no_codes")
-    graph = block(README, "pbtxt", 'calculator: "no_codes"')
     assert code == (GUARD / "guard.py").read_text(encoding="utf-8")
-    assert graph == (GUARD / "graph.pbtxt").read_text(encoding="utf-8")
 
 
 def test_the_readmes_guard_is_served() -> None:
