@@ -23,6 +23,8 @@ export default defineConfig({
     // A data: URL of a script or a font would need a wider Content-Security-Policy.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // One style sheet is smaller than one for each view.
+    cssCodeSplit: false,
     // Sizes are checked on the built files, as they are shipped (tests/page).
     reportCompressedSize: false,
     chunkSizeWarningLimit: 1000,
