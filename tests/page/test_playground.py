@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import pytest
 
@@ -124,7 +124,7 @@ def test_parameters_keep_to_the_bounds_of_the_servers_own_document(visited: Visi
 def test_a_picture_is_pasted_and_described(visited: Visit) -> None:
     page = visited.page
     visited.go("playground/shapes_vlm/chat")
-    picture = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
+    picture: Any = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
     page.get_by_label("Pictures").set_input_files([picture])
     expect(page.get_by_role("img", name="Attached, number 1")).to_be_visible()
     say(page, "What shapes are there?")
