@@ -11,14 +11,8 @@ export default defineConfig({
   plugins: [svelte(), notices("THIRD_PARTY_NOTICES.txt")],
   build: {
     target: "es2022",
-    // Some kilobytes less than the bundler's own. Reading a signal is a subscription: no read is pure.
-    minify: "terser",
-    terserOptions: {
-      ecma: 2020,
-      module: true,
-      compress: { passes: 3, pure_getters: false },
-      format: { comments: false },
-    },
+    // Reading a signal is a subscription: no read may be left out.
+    rolldownOptions: { treeshake: { propertyReadSideEffects: "always" } },
     assetsDir: "page",
     // A data: URL of a script or a font would need a wider Content-Security-Policy.
     assetsInlineLimit: 0,
