@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import pytest
 
 pytest.importorskip("playwright.sync_api")
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from tests.page.browsing import Look, Visit, chromium, visit
 from tests.page.playing import serving_models, shapes
@@ -124,8 +124,8 @@ def test_parameters_keep_to_the_bounds_of_the_servers_own_document(visited: Visi
 def test_a_picture_is_pasted_and_described(visited: Visit) -> None:
     page = visited.page
     visited.go("playground/shapes_vlm/chat")
-    picture: Any = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
-    page.get_by_label("Pictures").set_input_files([picture])
+    picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
+    page.get_by_label("Pictures").set_input_files(picture)
     expect(page.get_by_role("img", name="Attached, number 1")).to_be_visible()
     say(page, "What shapes are there?")
     answered(page)

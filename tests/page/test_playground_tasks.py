@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import pytest
 
 pytest.importorskip("playwright.sync_api")
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, FilePayload, expect
 
 from tests.page.browsing import Look, Visit, chromium, visit
 from tests.page.playing import serving_models, shapes, tone
@@ -91,8 +91,8 @@ def test_sound_of_a_file_and_of_the_microphone_becomes_text(visited: Visit) -> N
     page = visited.page
     page.add_init_script(_MICROPHONE)
     visited.go("playground/counter")
-    sound: Any = {"name": "tone.wav", "mimeType": "audio/wav", "buffer": tone()}
-    page.locator("input[type=file]").set_input_files([sound])
+    sound: FilePayload = {"name": "tone.wav", "mimeType": "audio/wav", "buffer": tone()}
+    page.locator("input[type=file]").set_input_files(sound)
     page.get_by_role("button", name="Transcribe").click()
     expect(page.locator(".text")).to_contain_text("one two three")
     page.get_by_label("With times").check()
@@ -116,8 +116,8 @@ def test_a_text_is_spoken_while_it_is_made(visited: Visit) -> None:
 def test_a_picture_becomes_a_tensor_and_boxes_are_drawn(visited: Visit) -> None:
     page = visited.page
     visited.go("playground/object_detection")
-    picture: Any = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
-    page.locator("input[type=file]").set_input_files([picture])
+    picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
+    page.locator("input[type=file]").set_input_files(picture)
     page.get_by_role("button", name="Infer").click()
     expect(page.get_by_role("img", name=re.compile("boxes as boxes, circle"))).to_be_visible()
     expect(page.get_by_role("img", name="annotated as picture")).to_be_visible()
