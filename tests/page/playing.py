@@ -13,6 +13,7 @@ from typing import Final
 
 from PIL import Image, ImageDraw
 
+from tests.calculators.image_generation.image_models import make_model as make_image_model
 from tests.calculators.text_to_speech.tone_model import make_model as make_voice_model
 from tests.calculators.text_to_speech.tone_model import make_voice
 from tests.checkout import ROOT
@@ -72,11 +73,12 @@ def serving_models(folder: Path) -> Iterator[Serving]:
     (folder / "hostile.py").write_text(HOSTILE)
     (folder / "hostile").mkdir()
     (folder / "hostile" / "graph.pbtxt").write_text(_GRAPH)
+    make_image_model(folder / "painter")
     make_voice_model(folder / "tones")
     make_voice(folder / "tones" / "voices" / "alloy.bin", 0.5)
     names = ("demo", "shapes_vlm", "docs_embedder", "docs_ranker", "guard", "counter")
     words = [str(_MODELS / name) for name in names]
-    words += [str(ROOT / "examples" / "graphs" / "object_detection"), "tones", "hostile"]
+    words += [str(ROOT / "examples" / "graphs" / "object_detection"), "painter", "tones", "hostile"]
     with Serving(folder, *words, calculators=("--calculators", "hostile.py")) as server:
         yield server.wait_until_serving()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Final, get_args
 
@@ -121,7 +123,29 @@ def test_parameters_keep_to_the_bounds_of_the_servers_own_document(visited: Visi
     page.get_by_role("button", name="Close").click()
 
 
-def test_a_picture_is_pasted_and_described(visited: Visit) -> None:
+def test_pictures_are_chosen_pasted_and_dropped(visited: Visit) -> None:
+    page = visited.page
+    visited.go("playground/shapes_vlm/chat")
+    picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
+    page.get_by_label("Pictures").set_input_files(picture)
+    expect(page.get_by_role("img", name=re.compile("Attached"))).to_have_count(1)
+    # Chromium lets scripts make both events, with what they carry.
+    encoded = b64encode(shapes()).decode()
+    made = f"""
+        const bytes = Uint8Array.from(atob("{encoded}"), (letter) => letter.charCodeAt(0));
+        const data = new DataTransfer();
+        data.items.add(new File([bytes], "shapes.png", {{ type: "image/png" }}));
+        const field = document.querySelector("textarea[aria-label^='Message to']");
+    """
+    paste = "new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true })"
+    visited.evaluate(f"{{ {made} field.dispatchEvent({paste}); }}")
+    expect(page.get_by_role("img", name=re.compile("Attached"))).to_have_count(2)
+    drop = "new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })"
+    visited.evaluate(f"{{ {made} field.dispatchEvent({drop}); }}")
+    expect(page.get_by_role("img", name=re.compile("Attached"))).to_have_count(3)
+
+
+def test_a_picture_is_described(visited: Visit) -> None:
     page = visited.page
     visited.go("playground/shapes_vlm/chat")
     picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}

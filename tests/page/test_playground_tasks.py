@@ -134,3 +134,19 @@ def test_a_graph_of_ones_own_gets_any_json(visited: Visit) -> None:
     page.get_by_label("Body").fill('{"model": "hostile", "stream": true}')
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_label("Answer")).to_contain_text("data: [DONE]")
+
+
+def test_a_picture_is_drawn_and_another_one_changed(visited: Visit) -> None:
+    page = visited.page
+    visited.go("playground/painter")
+    page.get_by_label("The picture in words").fill("a lighthouse")
+    page.get_by_label("size", exact=True).fill("64x64")
+    page.get_by_role("button", name="Draw").click()
+    drawn = page.get_by_role("img", name="a lighthouse, number 1")
+    expect(drawn).to_have_js_property("naturalWidth", 64)
+    before = drawn.get_attribute("src")
+    picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
+    page.get_by_label("Begin with a picture").set_input_files(picture)
+    page.get_by_role("button", name="Draw").click()
+    expect(drawn).not_to_have_attribute("src", before or "")
+    expect(drawn).to_have_js_property("naturalWidth", 64)
