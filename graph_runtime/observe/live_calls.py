@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graph_runtime import timestamp as ts
+from graph_runtime.observe.tracing import phase_of
 from graph_runtime.packet import EMPTY, Packet
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class LiveCalls:
     """A `CallObserver` for all runs of a graph. Costs some 0.2 us per call.
 
     Attributes:
-        buckets: by node and `bucket_of`, the number of calls.
+        buckets: by node and `bucket_of`, the number of calls of process: those of open and close
+            would hide them at a node that is called once in a run.
     """
 
     def __init__(self, nodes: int, *, longest_value: int = 0) -> None:
@@ -71,7 +73,8 @@ class LiveCalls:
 
     def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
         node = context._node.plan.node_id
-        self.buckets[node][bucket_of(ended - started)] += 1
+        if phase_of(context) == "process":
+            self.buckets[node][bucket_of(ended - started)] += 1
         kept = self._chosen.get(node) if self._chosen else None
         if kept is not None and (
             len(kept) < KEPT_PACKETS or ended - self._looked.get(node, 0) >= _LOOK_EVERY

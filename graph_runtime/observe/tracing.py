@@ -93,7 +93,7 @@ class Tracer:
         self._calls.append(
             TracedCall(
                 node.plan.node_id,
-                _phase(context),
+                phase_of(context),
                 context.time,
                 started,
                 ended,
@@ -204,7 +204,8 @@ class _Lanes:
         return events
 
 
-def _phase(context: CalculatorContext) -> str:
+def phase_of(context: CalculatorContext) -> str:
+    """Return "open", "process" or "close"."""
     return getattr(context.call, "__name__", "process")
 
 

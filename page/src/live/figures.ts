@@ -2,7 +2,7 @@ import type { GraphCounts, GraphShape } from "../live_types"
 
 /** A node, over the last two seconds; call times over the last ten. */
 export interface NodeFigures {
-  /** Calls per second. */
+  /** Calls of process per second; every run has one of open and one of close beside them. */
   rate: number
   /** The mean number of calls that go on; waiting of coroutines is included. */
   busy: number
@@ -115,13 +115,16 @@ export class Figures {
       const i = Number(index)
       const now = this.#now[i]
       if (!now) continue
-      this.#calls[i] = node.c
       this.#busy[i] = node.b
       now.flight = node.f
       now.queued = node.q
       now.waiting = node.w
       now.errors = node.e
-      for (const [bucket, calls] of node.h) this.#buckets[i * BUCKETS + bucket] = calls
+      for (const [bucket, calls] of node.h) {
+        const at = i * BUCKETS + bucket
+        this.#calls[i] = this.#calls[i]! + calls - this.#buckets[at]!
+        this.#buckets[at] = calls
+      }
     }
     for (const [index, stream] of Object.entries(counts.s)) {
       const i = Number(index)
