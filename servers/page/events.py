@@ -148,8 +148,8 @@ class NodeCounts(Struct):
         w: runs in which it waits for more input while some is there.
         e: runs that it has failed.
         h: pairs of a bucket of times of process and its count since somebody began to look; only
-            buckets that have changed. Bucket 0 ends at 1.024 us, bucket 1 at 1.536, bucket 2 at 2.048: two
-            for each doubling.
+            buckets that have changed. Bucket 0 ends at 1.024 us, bucket 1 at 1.536, bucket 2 at
+            2.048: two for each doubling.
     """
 
     c: int
