@@ -25,6 +25,6 @@ def test_the_page_shows_the_refusal(child_program: None) -> None:
 
 
 def test_the_page_shows_a_node_of_the_example() -> None:
-    (node,) = (text for language, text in blocks(PAGE) if not language)
+    (node,) = (text for language, text in blocks(PAGE) if language == "pbtxt")
     graph = (ROOT / "examples/graphs/moderation/graph.pbtxt").read_text(encoding="utf-8")
     assert node in graph
