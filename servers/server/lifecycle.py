@@ -37,9 +37,8 @@ from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
 from servers.server.fronts import Fronts
 from servers.server.loading_report import Show, draw_loading, log_loading
-from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
-from servers.serving.model_repository import Holding, ModelRepository
+from servers.serving.model_repository import Elsewhere, Holding, ModelRepository
 from servers.serving.page_sources import servables_now, shown_graph_of
 from servers.serving.reloader import Reloader
 from servers.serving.shared_modules import SharedModules
@@ -76,6 +75,7 @@ class ServerSettings(LifecycleOptions):
         reread: reads the entries to serve again; None: nothing is reloaded.
         journal: records every request.
         metrics: the metrics to publish.
+        elsewhere: makes servables that run elsewhere; None: all run in this process.
     """
 
     graphs: tuple[GraphEntry, ...]
@@ -90,6 +90,7 @@ class ServerSettings(LifecycleOptions):
     reread: Callable[[], ServerConfig] | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    elsewhere: Elsewhere | None = None
 
 
 class Server:
@@ -106,7 +107,12 @@ class Server:
         shared = SharedModules(settings.registry, settings.python_path, settings.calculators)
         self._shared = shared
         self.repository = ModelRepository(
-            settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
+            settings.graphs,
+            shared.registry,
+            graph_settings,
+            settings.models,
+            shared.paths,
+            settings.elsewhere,
         )
         if self.metrics is not None:
             self.metrics.served = self._served
@@ -175,7 +181,7 @@ class Server:
         for each in self.repository.servables():
             is_ready = self.repository.is_model_ready(each.name)
             versions = None
-            if not isinstance(each, GraphDefinition):
+            if isinstance(each.entry, ModelEntry):
                 versions = tuple(entry.version for entry in each.index())
             yield Served(each.name, is_ready, versions, each.adapters)
 
