@@ -63,6 +63,7 @@ class HttpConnection(web.RequestHandler):
         room: set while the peer reads fast enough.
         sent_bytes: bytes passed to `send` so far: heads and bodies, without answers that aiohttp
             writes.
+        head_bytes: the part of them that is heads of answers.
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class HttpConnection(web.RequestHandler):
         "loop",
         "room",
         "sent_bytes",
+        "head_bytes",
     )
 
     def __init__(
@@ -111,6 +113,7 @@ class HttpConnection(web.RequestHandler):
         self._header_since: float | None = None
         self._has_bytes = False
         self.sent_bytes = 0
+        self.head_bytes = 0
         self._moved = 0
         self._still_since: float | None = None
 

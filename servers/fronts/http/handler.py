@@ -102,7 +102,7 @@ class Handler:
         exchange = Exchange(request, connection, record, task, hold, endpoint, form)
         if form is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
-        sent = -connection.sent_bytes
+        sent = connection.head_bytes - connection.sent_bytes
         status = 499  # nginx's status for a client that left before its answer
         connection.begin(exchange)
         try:
@@ -114,7 +114,7 @@ class Handler:
             exchange.client.forget()
             exchange.forget_deadline()
             connection.finish()
-            sent += connection.sent_bytes
+            sent += connection.sent_bytes - connection.head_bytes
             is_traced = record.trace is not None
             end = request_end(exchange, path, status, sent, is_traced=is_traced)
             self._journal.end(record, end)
