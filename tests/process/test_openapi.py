@@ -132,7 +132,12 @@ def test_errors_fit_their_schemas(
     ],
 )
 def test_lookups_fit_their_schemas(client: HttpClient, path: str) -> None:
-    values = {"model": "demo", "version": "1", "node": "LLMExecutor", "calculator": "PassThroughCalculator"}
+    values = {
+        "model": "demo",
+        "version": "1",
+        "node": "LLMExecutor",
+        "calculator": "PassThroughCalculator",
+    }
     reply = client.get(path.format_map(values))
     assert reply.status == 200, reply.body
     check(path, "get", reply)
