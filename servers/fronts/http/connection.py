@@ -77,11 +77,11 @@ class HttpConnection(web.RequestHandler):
         "_wire",
         "client",
         "exchange",
+        "head_bytes",
         "is_last",
         "loop",
         "room",
         "sent_bytes",
-        "head_bytes",
     )
 
     def __init__(
