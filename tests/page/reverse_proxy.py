@@ -1,4 +1,4 @@
-"""A reverse proxy that serves a server under a prefix of the path, as nginx's ``proxy_pass`` does."""
+"""A reverse proxy that puts a server under a prefix of the path, as nginx's ``proxy_pass``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_A_CONNECTION: Final = frozenset({"connection", "keep-alive", "transfer-encod
 
 @contextmanager
 def behind_prefix(address: str, prefix: str) -> Iterator[str]:
-    """Yield the address with the prefix, ``http://127.0.0.1:PORT/PREFIX/``; it ends with a slash."""
+    """Yield the address with the prefix; it ends with a slash."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
