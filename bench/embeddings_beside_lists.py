@@ -27,6 +27,7 @@ import numpy as np
 from bench.encoder_model import make_encoder, text_of
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
+from bench.written_report import WrittenReport
 
 _TEXTS: Final = 2048
 _TOKENS_OF_A_BATCH: Final = 256
@@ -106,15 +107,9 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--write", type=Path, help="also write the table to this file")
     words = parser.parse_args()
-    lines: list[str] = []
-
-    def write(line: str) -> None:
-        print(line, flush=True)
-        lines.append(line)
-
+    write = WrittenReport()
     report(words.queries, write)
-    if words.write:
-        words.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write.keep(words.write)
 
 
 if __name__ == "__main__":

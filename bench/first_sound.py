@@ -30,6 +30,7 @@ import soundfile
 
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
+from bench.written_report import WrittenReport
 from calculators.text_to_speech.sentences import SentenceSplitter
 from tests.calculators.text_to_speech.tone_model import make_model
 
@@ -164,15 +165,9 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20)
     parser.add_argument("--write", type=Path, help="also write the tables to this file")
     words = parser.parse_args()
-    lines: list[str] = []
-
-    def write(line: str) -> None:
-        print(line, flush=True)
-        lines.append(line)
-
+    write = WrittenReport()
     report(words.requests, write)
-    if words.write:
-        words.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write.keep(words.write)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from bench.machine import describe_machine
 from bench.metrics_cost import CALCULATORS
 from bench.server_process import ServerProcess
+from bench.written_report import WrittenReport
 
 _NODES: Final = 200
 _PATIENCE_MS: Final = 120_000
@@ -185,15 +186,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--write", type=Path, help="also write the tables to this file")
     words = parser.parse_args()
-    lines: list[str] = []
-
-    def write(line: str) -> None:
-        print(line, flush=True)
-        lines.append(line)
-
+    write = WrittenReport()
     report(words.visits, words.seconds, write)
-    if words.write:
-        words.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write.keep(words.write)
 
 
 if __name__ == "__main__":
