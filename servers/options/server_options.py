@@ -60,6 +60,14 @@ class ServerOptions:
         metavar="PORT",
         reads=value_types.rest_port,
     )
+    workers: int = option(
+        1,
+        "server processes that share the ports, for graphs whose cost is Python; each loads what "
+        "is served, and processes of language models are shared; default {default}",
+        group=RUNNING,
+        metavar="N",
+        reads=value_types.count,
+    )
     api_key_file: str | None = option(
         None,
         "a key per line: requests over HTTP and gRPC need one of them, as `Authorization: "

@@ -64,6 +64,7 @@ class ProcessEngine:
             is_busy=lambda: len(self._requests) > 0,
             hang_seconds=hang_seconds,
             environment=ENVIRONMENT,
+            is_shared=True,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> Ready:
