@@ -51,7 +51,7 @@ class BatchWorker:
         loop = asyncio.get_running_loop()
         idle_since = loop.time()
         try:
-            while loop.time() - idle_since <= idle_seconds:
+            while True:
                 batches = await asyncio.to_thread(self._store.unfinished)
                 if show is not None:
                     show(batches)
@@ -59,6 +59,8 @@ class BatchWorker:
                 self._stop(batches)
                 if self._runs:
                     idle_since = loop.time()
+                elif loop.time() - idle_since >= idle_seconds:
+                    return
                 tasks = [writing, *(task for _, task in self._runs.values())]
                 await asyncio.wait(
                     tasks, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
