@@ -28,6 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_parse_output(commands)
     _add_init(commands)
     _add_serve(commands)
+    _add_batch(commands)
     _add_pull(commands)
     _add_index(commands)
     _add_configure(commands)
@@ -259,6 +260,34 @@ def _add_serve_later(command: Parser) -> None:
     from servers.cli.serve_arguments import add_arguments
 
     add_arguments(command)
+    _add_sources(command)
+
+
+def _add_batch(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "batch",
+        "answer a file of requests, without a server",
+        "FILE has a request per line, in the form of OpenAI's batches: custom_id, method, url,\n"
+        "body. Any endpoint and any graph may be named. MODEL is anything that `graphrt serve`\n"
+        "takes. After an interruption the same command goes on where it was. Exit code 1 when a\n"
+        "request failed.",
+    )
+    command.subject = "FILE MODEL ..."
+    command.add_later = _add_batch_later
+
+
+def _add_batch_later(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_arguments_of_batch
+
+    command.add_argument("file", metavar="FILE", help="the requests, as JSON lines")
+    command.add_argument(
+        "--output", metavar="FILE", help="the answers; default FILE with .output.jsonl"
+    )
+    command.add_argument(
+        "--errors", metavar="FILE", help="what failed; default FILE with .error.jsonl"
+    )
+    add_arguments_of_batch(command)
     _add_sources(command)
 
 

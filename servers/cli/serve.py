@@ -21,8 +21,10 @@ from calculators.tasks import (
     task_of_node,
 )
 from graph_runtime import REGISTRY
+from servers.batches.errors import StoreError
 from servers.cli.access import access_of, warn_of_access
 from servers.cli.author_modules import author_file, is_author_file
+from servers.cli.batch_settings import batch_settings
 from servers.cli.graph_registry import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
 from servers.cli.load_bar import LoadBar
@@ -97,6 +99,7 @@ def execute(args: argparse.Namespace) -> int:
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
+        batches=batch_settings(options, args.words),
         journal=RequestJournal(
             traces,
             keeps_texts=server.log_prompts,
@@ -113,6 +116,8 @@ def execute(args: argparse.Namespace) -> int:
         )
     except ListenError as error:
         raise listen_failure(error) from error
+    except StoreError as error:
+        raise CommandFailed(f"--batch_dir: {error}") from error
     except SharedModulesError as error:
         raise CommandFailed("\n".join(map(_import_failure, error.failures))) from error
     finally:
