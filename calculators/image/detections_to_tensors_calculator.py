@@ -15,8 +15,8 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 
 def _boxes(detections: list[Any]) -> npt.NDArray[Any]:
-    rows = [relative_box(detection, None)[[1, 0, 3, 2]] for detection in detections]
-    return np.array(rows, np.float32).reshape(-1, 4)
+    rows = [relative_box(detection, None) for detection in detections]
+    return np.array(rows, np.float32).reshape(-1, 4)[:, [1, 0, 3, 2]]
 
 
 def _scores(detections: list[Any]) -> npt.NDArray[Any]:
