@@ -186,6 +186,17 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="FILE",
         help="packets to add and calls to make, as JSON lines; - is standard input",
     )
+    command.add_argument(
+        "--video",
+        metavar="FILE",
+        help="a video whose frames go into the graph's input stream of images, at their times in"
+        " microseconds",
+    )
+    command.add_argument(
+        "--write-video",
+        metavar="FILE",
+        help="write the images of the printed streams to a video, such as drawn.mp4",
+    )
     language = command.add_mutually_exclusive_group()
     language.add_argument(
         "--text",
