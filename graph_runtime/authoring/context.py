@@ -28,6 +28,7 @@ from graph_runtime.timestamp import Timestamp
 
 if TYPE_CHECKING:
     from graph_runtime.engine.node import Node
+    from graph_runtime.streams.input_stream import InputStream
     from graph_runtime.streams.output_stream import OutputStream
 
 T = TypeVar("T")
@@ -88,10 +89,10 @@ class InputStreamShard:
 
     __slots__ = ("header", "is_done", "name", "packet")
 
-    def __init__(self, name: str, header: Packet) -> None:
-        self.name = name
+    def __init__(self, stream: InputStream) -> None:
+        self.name = stream.name
         self.packet: Packet = NO_PACKET
-        self.header = header
+        self.header = stream.header
         self.is_done = False
 
     @property
@@ -527,7 +528,7 @@ class CalculatorContext:
         place = node.plan.input_side_packets.port_names.ids.get(port.key)
         packet = None if place is None else node.side_inputs.get(place)
         if packet is not None:
-            return packet.value
+            return packet.payload  # never empty
         if default is not _RAISE:
             return default
         return self.input_side_packets[port.key].value
