@@ -28,7 +28,6 @@ from graph_runtime.timestamp import Timestamp
 
 if TYPE_CHECKING:
     from graph_runtime.engine.node import Node
-    from graph_runtime.streams.input_stream import InputStream
     from graph_runtime.streams.output_stream import OutputStream
 
 T = TypeVar("T")
@@ -89,10 +88,10 @@ class InputStreamShard:
 
     __slots__ = ("header", "is_done", "name", "packet")
 
-    def __init__(self, stream: InputStream) -> None:
-        self.name = stream.name
+    def __init__(self, name: str, header: Packet) -> None:
+        self.name = name
         self.packet: Packet = NO_PACKET
-        self.header = stream.header
+        self.header = header
         self.is_done = False
 
     @property

@@ -157,7 +157,7 @@ class Node:
 
     def make_context(self) -> CalculatorContext:
         """A context with shards of its own."""
-        inputs = list(map(InputStreamShard, self.inputs))
+        inputs = [InputStreamShard(stream.name, stream.header) for stream in self.inputs]
         outputs = list(map(OutputStreamShard, self.outputs))
         return CalculatorContext(
             self,
