@@ -43,9 +43,8 @@ from servers.server.batch_metrics import publish_batches
 from servers.server.fronts import Fronts
 from servers.server.loading_report import Show, draw_loading, log_loading
 from servers.server.workers.worker import Worker
-from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
-from servers.serving.model_repository import Holding, ModelRepository
+from servers.serving.model_repository import Elsewhere, Holding, ModelRepository
 from servers.serving.page_sources import servables_now, shown_graph_of
 from servers.serving.reloader import Reloader
 from servers.serving.shared_modules import SharedModules
@@ -83,6 +82,7 @@ class ServerSettings(LifecycleOptions):
         journal: records every request.
         metrics: the metrics to publish.
         batches: files and batches; None: they are not served.
+        elsewhere: makes servables that run elsewhere; None: all run in this process.
     """
 
     graphs: tuple[GraphEntry, ...]
@@ -98,6 +98,7 @@ class ServerSettings(LifecycleOptions):
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     batches: BatchSettings | None = None
+    elsewhere: Elsewhere | None = None
 
 
 class Server:
@@ -123,7 +124,12 @@ class Server:
         shared = SharedModules(settings.registry, settings.python_path, settings.calculators)
         self._shared = shared
         self.repository = ModelRepository(
-            settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
+            settings.graphs,
+            shared.registry,
+            graph_settings,
+            settings.models,
+            shared.paths,
+            settings.elsewhere,
         )
         if self.metrics is not None:
             self.metrics.served = self._served
@@ -216,7 +222,7 @@ class Server:
         for each in self.repository.servables():
             is_ready = self.repository.is_model_ready(each.name)
             versions = None
-            if not isinstance(each, GraphDefinition):
+            if isinstance(each.entry, ModelEntry):
                 versions = tuple(entry.version for entry in each.index())
             yield Served(each.name, is_ready, versions, each.adapters)
 
