@@ -22,45 +22,34 @@ from calculators.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 
-class Where(Calculator):
-    """Answers with the process that it runs in."""
-
-    request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
-    response = Out[str]("HTTP_RESPONSE_PAYLOAD")
-    version = ""
-
-    def process(self, cc: CalculatorContext) -> None:
-        answer = {"pid": os.getpid(), "version": self.version}
-        cc.emit(self.response, json.dumps(answer))
-
-
-@calculator
-class First(Where):
-    """The first version."""
-
-    version = "first"
-
-
-@calculator
-class Second(Where):
-    """The second version."""
-
-    version = "second"
-
-
-@calculator
-class Ticking(Calculator):
-    """Sends its process; then, when the file `go` is there, the last event."""
+class Probe(Calculator):
+    """Does what `do` of the request says."""
 
     request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
     again = In[bool]("LOOPBACK")
     response = Out[str]("HTTP_RESPONSE_PAYLOAD")
     loopback = Out[bool]("LOOPBACK")
     timestamp_offset = None
+    version = ""
 
     async def process(self, cc: CalculatorContext) -> None:
-        if not cc.is_empty(self.request):
-            self.asked = cc.get(self.request).parsed_json
+        is_first = not cc.is_empty(self.request)
+        if is_first:
+            self.payload = cc.get(self.request)
+            self.asked = self.payload.parsed_json
+            self.sent = 0
+        match self.asked["do"]:
+            case "where":
+                answer = {"pid": os.getpid(), "version": self.version}
+                cc.emit(self.response, json.dumps(answer), at=0)
+            case "tick":
+                await self.tick(cc, is_first)
+            case "pour":
+                await self.pour(cc)
+
+    async def tick(self, cc: CalculatorContext, is_first: bool) -> None:
+        """Send the process; then, when the file `go` is there, the last event."""
+        if is_first:
             if self.asked.get("silent_in") != os.getpid():
                 cc.emit(self.response, f"data: {os.getpid()}\\n\\n", at=0)
             cc.emit(self.loopback, True, at=0)
@@ -74,45 +63,35 @@ class Ticking(Calculator):
             raise
         cc.emit(self.response, "data: [DONE]\\n\\n", at=1)
 
-
-@calculator
-class Pouring(Calculator):
-    """Sends events of 64 KiB for as long as the client reads; writes down how many."""
-
-    request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
-    again = In[bool]("LOOPBACK")
-    response = Out[str]("HTTP_RESPONSE_PAYLOAD")
-    loopback = Out[bool]("LOOPBACK")
-    timestamp_offset = None
-
-    async def process(self, cc: CalculatorContext) -> None:
-        if not cc.is_empty(self.request):
-            self.payload = cc.get(self.request)
-            self.sent = 0
-        asked = self.payload.parsed_json
+    async def pour(self, cc: CalculatorContext) -> None:
+        """Send events of 64 KiB while the client reads; write down how many it takes."""
         if not self.payload.client.is_writable:
-            Path(asked["held"]).write_text(str(self.sent))
+            Path(self.asked["held"]).write_text(str(self.sent))
             await self.payload.client.writable()
-        if self.sent == asked["events"]:
+        if self.sent == self.asked["events"]:
             cc.emit(self.response, "data: [DONE]\\n\\n", at=self.sent)
             return
         cc.emit(self.response, f"data: {'x' * 65536}\\n\\n", at=self.sent)
         cc.emit(self.loopback, True, at=self.sent)
         self.sent += 1
         await asyncio.sleep(0)
+
+
+@calculator
+class First(Probe):
+    """The first version."""
+
+    version = "first"
+
+
+@calculator
+class Second(Probe):
+    """The second version."""
+
+    version = "second"
 '''
 
-_UNARY = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-node {
-  calculator: "NAME"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-}
-"""
-
-_STREAM = """\
+_GRAPH = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
 output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 node {
@@ -158,10 +137,9 @@ class Site:
 
     def write_graph(self, name: str, calculator: str) -> None:
         """Write the graph of a name; a running server loads it again."""
-        text = _STREAM if calculator in ("Ticking", "Pouring") else _UNARY
         (self.folder / name).mkdir(exist_ok=True)
         fresh = self.folder / name / "graph.new"
-        fresh.write_text(text.replace("NAME", calculator))
+        fresh.write_text(_GRAPH.replace("NAME", calculator))
         fresh.rename(self.folder / name / "graph.pbtxt")
 
     def _write(self) -> None:

@@ -26,6 +26,8 @@ from tests.ray.cluster_site import Site, in_threads, replicas_of
 from tests.servers.cli.serving import Serving
 
 CHAT = "/v3/chat/completions"
+TICK = {"model": "probe", "do": "tick", "stream": True}
+POUR = {"model": "probe", "do": "pour", "stream": True}
 
 
 def wait_until(is_so: Callable[[], Any]) -> Any:
@@ -42,9 +44,7 @@ def wait_until(is_so: Callable[[], Any]) -> Any:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("cluster"))
     site.add_demo(min_replicas=2)
-    site.add("where", "First", min_replicas=2)
-    site.add("ticking", "Ticking", min_replicas=2)
-    site.add("pouring", "Pouring")
+    site.add("probe", "First", min_replicas=2)
     site.add("sleepy", "First", min_replicas=0, downscale_delay_s=1)
     return site
 
@@ -66,7 +66,7 @@ def grpc_url(serving: Serving) -> str:
 
 
 def ask(serving: Serving, model: str, **members: Any) -> Any:
-    with serving.request("POST", CHAT, {"model": model, **members}) as response:
+    with serving.request("POST", CHAT, {"model": model, "do": "where", **members}) as response:
         return response.status, json.loads(response.read())
 
 
@@ -100,7 +100,7 @@ def test_openai_clients_get_answers_and_streams(serving: Serving) -> None:
     text = "".join(each.choices[0].delta.content or "" for each in events)
     assert text == whole.choices[0].message.content
     assert [each.id for each in client.models.list()] == [
-        "demo", "where", "ticking", "pouring", "sleepy",
+        "demo", "probe", "sleepy",
     ]  # fmt: skip
 
 
@@ -144,10 +144,10 @@ def test_tritonclient_gets_answers_and_streams(grpc_url: str) -> None:
 
 
 def test_requests_are_spread_over_the_replicas(serving: Serving) -> None:
-    answers = [ask(serving, "where") for _ in range(8)]
+    answers = [ask(serving, "probe") for _ in range(8)]
     assert {status for status, _ in answers} == {200}
     pids = sorted({answer["pid"] for _, answer in answers})
-    assert pids == replicas_of("where", serving.pid)
+    assert pids == replicas_of("probe", serving.pid)
     assert len(pids) == 2
 
 
@@ -155,7 +155,7 @@ def test_metrics_count_requests_and_tokens(serving: Serving) -> None:
     with serving.request("GET", "/metrics") as response:
         text = response.read().decode()
     accepted = re.search(
-        r'ovms_requests_accepted\{name="where",api="V3",method="Unary",interface="REST"\} (\S+)',
+        r'ovms_requests_accepted\{name="probe",api="V3",method="Unary",interface="REST"\} (\S+)',
         text,
     )
     assert accepted is not None
@@ -170,7 +170,13 @@ def test_metrics_count_requests_and_tokens(serving: Serving) -> None:
 
 def test_a_client_that_leaves_cancels_its_request(serving: Serving, tmp_path: Path) -> None:
     cancelled = tmp_path / "cancelled"
-    asked = {"model": "ticking", "stream": True, "go": "/nowhere", "cancelled": str(cancelled)}
+    asked = {
+        "model": "probe",
+        "do": "tick",
+        "stream": True,
+        "go": "/nowhere",
+        "cancelled": str(cancelled),
+    }
     with serving.request("POST", CHAT, asked) as response:
         assert next_event(response).isdigit()
     wait_until(cancelled.exists)
@@ -178,7 +184,7 @@ def test_a_client_that_leaves_cancels_its_request(serving: Serving, tmp_path: Pa
 
 def test_a_slow_reader_holds_its_replica_back(serving: Serving, tmp_path: Path) -> None:
     held, events = tmp_path / "held", 2000
-    asked = {"model": "pouring", "stream": True, "events": events, "held": str(held)}
+    asked = {**POUR, "events": events, "held": str(held)}
     with serving.request("POST", CHAT, asked) as response:
         next_event(response)
         # Buffers of sockets and the window take some events; the rest waits in the graph.
@@ -202,7 +208,7 @@ def test_each_stream_of_a_killed_replica_ends_with_one_error(
     pids: list[int] = []
 
     def stream() -> tuple[int, list[str]]:
-        asked = {"model": "ticking", "stream": True, "go": str(go)}
+        asked = {**TICK, "go": str(go)}
         with serving.request("POST", CHAT, asked) as response:
             pid = int(next_event(response))
             pids.append(pid)
@@ -220,16 +226,19 @@ def test_each_stream_of_a_killed_replica_ends_with_one_error(
         return victim
 
     killed: list[int] = []
-    killing = threading.Thread(
-        target=lambda: (killed.append(kill_one()), wait_until(lambda: len(ended) > 0), go.touch())
-    )
     ended: list[Any] = []
+
+    def kill_and_go() -> None:
+        killed.append(kill_one())
+        wait_until(lambda: ended)
+        go.touch()
 
     def stream_and_note() -> tuple[int, list[str]]:
         found = stream()
         ended.append(found)
         return found
 
+    killing = threading.Thread(target=kill_and_go)
     killing.start()
     results = in_threads(32, stream_and_note)
     killing.join()
@@ -243,14 +252,14 @@ def test_each_stream_of_a_killed_replica_ends_with_one_error(
         else:
             assert rest == ["[DONE]"]
     # Another replica comes in its place.
-    wait_until(lambda: len(set(replicas_of("ticking", serving.pid)) - set(killed)) == 2)
+    wait_until(lambda: len(set(replicas_of("probe", serving.pid)) - set(killed)) == 2)
 
 
 def test_a_request_goes_on_elsewhere_if_nothing_was_sent(serving: Serving, tmp_path: Path) -> None:
     go = tmp_path / "go"
-    wait_until(lambda: len(replicas_of("ticking", serving.pid)) == 2)
-    first = replicas_of("ticking", serving.pid)[0]
-    asked = {"model": "ticking", "stream": True, "go": str(go), "silent_in": first}
+    wait_until(lambda: len(replicas_of("probe", serving.pid)) == 2)
+    first = replicas_of("probe", serving.pid)[0]
+    asked = {**TICK, "go": str(go), "silent_in": first}
     results: list[Any] = []
 
     def stream() -> list[str]:
@@ -262,7 +271,7 @@ def test_a_request_goes_on_elsewhere_if_nothing_was_sent(serving: Serving, tmp_p
 
     streams = threading.Thread(target=lambda: results.extend(in_threads(8, stream)))
     streams.start()
-    in_flight = 'ovms_current_graphs{name="ticking"} 8'
+    in_flight = 'ovms_current_graphs{name="probe"} 8'
 
     def all_in_flight() -> bool:
         with serving.request("GET", "/metrics") as response:
@@ -285,14 +294,14 @@ def test_an_update_fails_no_request(serving: Serving, site: Site) -> None:
 
     def keep_asking() -> None:
         while not stop.is_set():
-            answers.append(ask(serving, "where"))
+            answers.append(ask(serving, "probe"))
 
     threads = [threading.Thread(target=keep_asking) for _ in range(4)]
     for each in threads:
         each.start()
-    site.write_graph("where", "Second")
+    site.write_graph("probe", "Second")
     wait_until(lambda: answers and answers[-1][1].get("version") == "second")
-    wait_until(lambda: len(replicas_of("where", serving.pid)) == 2)
+    wait_until(lambda: len(replicas_of("probe", serving.pid)) == 2)
     stop.set()
     for each in threads:
         each.join()
@@ -301,17 +310,17 @@ def test_an_update_fails_no_request(serving: Serving, site: Site) -> None:
 
 
 def test_a_version_that_cannot_be_loaded_leaves_the_old_one(serving: Serving, site: Site) -> None:
-    site.write_graph("where", "Missing")
+    site.write_graph("probe", "Missing")
 
     def note() -> str:
-        return str(state_of(serving, "where")["status"]["error_message"])
+        return str(state_of(serving, "probe")["status"]["error_message"])
 
     wait_until(lambda: "could not be loaded" in note())
     assert "Missing" in note()
-    status, answer = ask(serving, "where")
+    status, answer = ask(serving, "probe")
     assert (status, answer["version"]) == (200, "second")
-    assert len(replicas_of("where", serving.pid)) == 2
-    site.write_graph("where", "Second")
+    assert len(replicas_of("probe", serving.pid)) == 2
+    site.write_graph("probe", "Second")
 
 
 def test_none_becomes_one_for_a_request(serving: Serving) -> None:
