@@ -27,6 +27,7 @@ SHOWN: Final = {
     "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
     "calculators/rerank/answers.py": "created",
     "calculators/text_classification/answers.py": "created",
+    "servers/replicas/replicated_servable.py": "created",
     "servers/serving/graph_definition.py": "created",
     "servers/serving/stall_reporter.py": "when it was",
     "servers/serving/models/model_definition.py": "created",
