@@ -57,6 +57,8 @@ class ChildProcess(asyncio.BufferedProtocol):
         self._unsent: list[Piece] = []
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        #: The process id, after `start`.
+        self.pid = 0
         self._kill_reason = ""
         self._closed_at = 0.0
         self._is_over = asyncio.Event()
@@ -95,6 +97,7 @@ class ChildProcess(asyncio.BufferedProtocol):
                 stderr=None if output is None else output.descriptor,
                 env=environment,
             )
+            self.pid = self._process.pid
         except BaseException:
             ours.close()
             if output is not None:
@@ -113,12 +116,6 @@ class ChildProcess(asyncio.BufferedProtocol):
             self._process.wait()
             self._finish_output()
             raise
-
-    @property
-    def pid(self) -> int:
-        """The process id. Only after `start`."""
-        assert self._process is not None
-        return self._process.pid
 
     @property
     def is_running(self) -> bool:

@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         words = spread(sys.argv[1:] if argv is None else argv)
         args = make_parser().parse_args(words)
-        args.words = words
+        args.words = tuple(words)  # for a process that does the same
         status: int = import_module(args.module).execute(args)
         sys.stdout.flush()
         return status

@@ -17,22 +17,26 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from calculators.settings.declaration import values_of
 from calculators.tasks import (
     default_task,
+    find_task,
     installed_tasks,
-    task_of_node,
 )
 from graph_runtime import REGISTRY
+from servers.batches.errors import StoreError
 from servers.cli.access import access_of, warn_of_access
 from servers.cli.author_modules import author_file, is_author_file
+from servers.cli.batch_settings import batch_settings
 from servers.cli.graph_registry import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
 from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
 from servers.cli.messages import CommandFailed, print_warning
+from servers.cli.on_cluster import on_cluster
 from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
 from servers.cli.supervise import supervise
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
+from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
 from servers.operations.package_names import clashes
 from servers.operations.request_log import RequestJournal
@@ -42,7 +46,6 @@ from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, ServerSettings, serve
 from servers.server.workers.worker import Worker
 from servers.serving.author_code import ImportFailure
-from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.servable import Servable
 from servers.serving.shared_modules import SharedModulesError
@@ -97,6 +100,7 @@ def execute(args: argparse.Namespace) -> int:
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
+        batches=batch_settings(options, args.words),
         journal=RequestJournal(
             traces,
             keeps_texts=server.log_prompts,
@@ -104,15 +108,18 @@ def execute(args: argparse.Namespace) -> int:
         ),
     )
     try:
-        return serve(
-            settings,
-            on_loaded=None if server.log_format == JSON else _report,
-            show_loading=None if bar is None else bar.show,
-            worker=worker,
-            report=_report_text,
-        )
+        with on_cluster(settings, server.on) as placed:
+            return serve(
+                placed,
+                on_loaded=None if server.log_format == JSON else _report,
+                show_loading=None if bar is None else bar.show,
+                worker=worker,
+                report=_report_text,
+            )
     except ListenError as error:
         raise listen_failure(error) from error
+    except StoreError as error:
+        raise CommandFailed(f"--batch_dir: {error}") from error
     except SharedModulesError as error:
         raise CommandFailed("\n".join(map(_import_failure, error.failures))) from error
     finally:
@@ -183,7 +190,7 @@ def _state(servable: Servable) -> str:
         return "on demand: the first request loads it"
     if servable.state is not ServableState.AVAILABLE:
         return f"failed: {servable.reason}"
-    if isinstance(servable, GraphDefinition):
+    if isinstance(servable.entry, GraphEntry):
         return "ready"
     versions = [entry for entry in servable.index() if entry.state == "READY"]
     failed = [entry for entry in servable.index() if entry.state != "READY"]
@@ -193,17 +200,13 @@ def _state(servable: Servable) -> str:
 
 def _answers_http(servable: Servable) -> bool:
     """True if the servable answers HTTP requests of a task, such as chats."""
-    if not isinstance(servable, GraphDefinition) or servable.graph is None:
-        return False
-    return servable.graph.answers_http
+    return servable.state is ServableState.AVAILABLE and servable.http_role is not None
 
 
 def _example(servable: Servable) -> tuple[str, dict[str, Any]]:
     """Return path and body of an example request, from the task of the servable's nodes."""
-    assert isinstance(servable, GraphDefinition)
-    assert servable.graph is not None
-    of_nodes = (task_of_node(node.calculator_type) for node in servable.graph.plan.nodes)
-    task = next(filter(None, of_nodes), default_task())
+    role = servable.http_role
+    task = find_task(role.task) if role is not None and role.task else default_task()
     return task.example(servable.name) if task is not None else ("/v3/", {"model": servable.name})
 
 

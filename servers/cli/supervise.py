@@ -22,12 +22,23 @@ def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) 
     ``words`` are those of the command line, which each worker reads too.
 
     Raises:
-        CommandFailed: a port is taken, or this system cannot share one.
+        CommandFailed: a port is taken, this system cannot share one, or an option needs a server of
+            one process.
     """
     if not hasattr(socket, "SO_REUSEPORT") or sys.platform != "linux":
         raise CommandFailed(
             "--workers: this system does not spread the connections of one port over processes",
             hint="run one server per port, and a proxy in front of them",
+        )
+    if options.batches.batch_dir is not None:
+        raise CommandFailed(
+            "--workers: one process keeps files and batches, so --batch_dir needs --workers 1",
+            hint="give the directory to a second server",
+        )
+    if options.server.on is not None:
+        raise CommandFailed(
+            f"--workers: with --on {options.server.on} all calculators run on the cluster already",
+            hint="start one server on each node, with the same --on",
         )
     http, grpc = http_settings(options, access), grpc_settings(options, access)
     ports = ReservedPorts()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -20,6 +21,8 @@ from calculators.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
 from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.access import Followed, follow
+from servers.batches.desk import BatchDesk
+from servers.batches.settings import BatchSettings
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.contract.data_plane import DataPlane
 from servers.fronts.http import HttpSettings
@@ -36,12 +39,12 @@ from servers.page.engines import engines_now, memory_of
 from servers.page.feed import LiveFeed
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
+from servers.server.batch_metrics import publish_batches
 from servers.server.fronts import Fronts
 from servers.server.loading_report import Show, draw_loading, log_loading
 from servers.server.workers.worker import Worker
-from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
-from servers.serving.model_repository import Holding, ModelRepository
+from servers.serving.model_repository import Elsewhere, Holding, ModelRepository
 from servers.serving.page_sources import servables_now, shown_graph_of
 from servers.serving.reloader import Reloader
 from servers.serving.shared_modules import SharedModules
@@ -78,6 +81,8 @@ class ServerSettings(LifecycleOptions):
         reread: reads the entries to serve again; None: nothing is reloaded.
         journal: records every request.
         metrics: the metrics to publish.
+        batches: files and batches; None: they are not served.
+        elsewhere: makes servables that run elsewhere; None: all run in this process.
     """
 
     graphs: tuple[GraphEntry, ...]
@@ -92,6 +97,8 @@ class ServerSettings(LifecycleOptions):
     reread: Callable[[], ServerConfig] | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    batches: BatchSettings | None = None
+    elsewhere: Elsewhere | None = None
 
 
 class Server:
@@ -117,7 +124,12 @@ class Server:
         shared = SharedModules(settings.registry, settings.python_path, settings.calculators)
         self._shared = shared
         self.repository = ModelRepository(
-            settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
+            settings.graphs,
+            shared.registry,
+            graph_settings,
+            settings.models,
+            shared.paths,
+            settings.elsewhere,
         )
         if self.metrics is not None:
             self.metrics.served = self._served
@@ -146,6 +158,11 @@ class Server:
                 worker.write_metrics(self.metrics.text_in_turns)
                 text = worker.metrics_text
         self._fronts = Fronts(settings.journal, self.metrics, text)
+        self._batches: BatchDesk | None = None
+        if settings.batches is not None and settings.http is not None:
+            self._batches = BatchDesk(settings.batches)
+            if self.metrics is not None:
+                publish_batches(self.metrics.families, self._batches)
 
     def _page_views(self) -> PageViews | None:
         """Return the answers for the page; None if it is not served."""
@@ -178,11 +195,17 @@ class Server:
 
         Raises:
             ListenError: an address is taken or invalid.
+            StoreError: the directory of batches cannot be used.
         """
-        http = self.settings.http
-        document = b"" if http is None else openapi_document(http, self._example_model())
+        http, batches = self.settings.http, self._batches
+        document = b""
+        if http is not None:
+            model, has_batches = self._example_model(), batches is not None
+            document = openapi_document(http, model, has_batches=has_batches)
+        if batches is not None:
+            await batches.open()
         grpc = self.settings.grpc
-        await self._fronts.start(self._plane, http, grpc, document, self.views)
+        await self._fronts.start(self._plane, http, grpc, document, self.views, batches)
         fronts = [front for front in (http, grpc) if front is not None]
         files: set[Followed | None] = {front.access.keys for front in fronts}
         files |= {front.tls for front in fronts}
@@ -190,12 +213,16 @@ class Server:
         if self.worker is not None:
             self._watch(self.worker.report(), "report states to the other workers")
 
+    async def take(self, connected: socket.socket) -> None:
+        """Serve HTTP on a connection that was made otherwise. HTTP must be started."""
+        await self._fronts.take(connected)
+
     def _served(self) -> Iterator[Served]:
         """Yield everything that the configuration names: each has series of metrics."""
         for each in self.repository.servables():
             is_ready = self.repository.is_model_ready(each.name)
             versions = None
-            if not isinstance(each, GraphDefinition):
+            if isinstance(each.entry, ModelEntry):
                 versions = tuple(entry.version for entry in each.index())
             yield Served(each.name, is_ready, versions, each.adapters)
 
@@ -218,6 +245,8 @@ class Server:
             await self.worker.unload_again()
         if show is not None:
             show(loading())  # what is printed next must not follow a bar
+        if self._batches is not None:
+            self._batches.begin()
 
     def _watch(self, work: Coroutine[None, None, None], name: str) -> None:
         self._watching.append(asyncio.create_task(work, name=name))
@@ -290,6 +319,8 @@ class Server:
             if cut_off:
                 _log.warning("%d requests were cut off", cut_off)
             await self._fronts.close()
+        if self._batches is not None:
+            await self._batches.close()
         if self.views is not None and self.views.scratch is not None:
             await self.views.scratch.close()
         await self.repository.close()
@@ -314,7 +345,7 @@ def serve(
         ListenError: an address is taken or invalid.
         SharedModulesError: a file of ``settings.calculators`` cannot be imported.
     """
-    with _Deadline() as deadline, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _Deadline() as deadline, asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.get_loop().set_default_executor(DaemonThreads())
         if worker is not None:
             return runner.run(_work(settings, worker, report, deadline))
@@ -463,7 +494,8 @@ def _signals(
             signal.signal(number, handler)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the maker of the event loops of servers: uvloop's, where it is installed."""
     try:
         import uvloop
     except ImportError:  # not made for every platform
