@@ -87,8 +87,7 @@ class BatchKills:
             )
         os.kill(server.pid, signal.SIGKILL)
         making.join(PATIENCE)
-        for pid in workers:
-            wait_until(lambda pid=pid: not _runs(pid), "the worker ends with its server")
+        wait_until(lambda: not any(map(_runs, workers)), "the worker ends with its server")
 
     def _make_batch(self, server: ServerProcess) -> None:
         """Make a batch, and remember it once the server has acknowledged it."""
@@ -142,9 +141,6 @@ class BatchKills:
     def _check(self, server: ServerProcess) -> None:
         client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
         for batch_id, first in self._acknowledged:
-            wait_until(
-                lambda each=batch_id: client.batches.retrieve(each).status in _FINISHED, batch_id
-            )
             self._check_batch(client, batch_id, first)
         for place, number in enumerate(computed(self._folder)):
             if place >= self._committed.get(number, sys.maxsize):
@@ -156,6 +152,7 @@ class BatchKills:
             self.problems.append(f"left: {strays}, {files ^ kept}")
 
     def _check_batch(self, client: openai.OpenAI, batch_id: str, first: int) -> None:
+        wait_until(lambda: client.batches.retrieve(batch_id).status in _FINISHED, batch_id)
         batch = client.batches.retrieve(batch_id)
         if batch.status != "completed" or batch.output_file_id is None:
             self.problems.append(f"{batch_id} is {batch.status}")
