@@ -85,7 +85,8 @@ class BatchKills:
             wait_until(
                 lambda: self._answered() > before or self._all_finished(), "a new worker works"
             )
-        os.kill(server.pid, signal.SIGKILL)
+        server.send_signal(signal.SIGKILL)
+        server.wait()
         making.join(PATIENCE)
         wait_until(lambda: not any(map(_runs, workers)), "the worker ends with its server")
 

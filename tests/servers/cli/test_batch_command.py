@@ -64,9 +64,8 @@ def test_every_request_is_answered(tmp_path: Path, words: tuple[str, ...]) -> No
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, words: tuple[str, ...]) -> None:
     source = tmp_path / "in.jsonl"
-    source.write_bytes(
-        content_of(line(number, seconds=0 if number < 20 else 600) for number in range(30))
-    )
+    late = [line(number, until="go") for number in range(20, 30)]
+    source.write_bytes(content_of([*map(line, range(20)), *late]))
     with open(os.devnull, "wb") as nothing:
         command, stderr = start_graphrt(*words, cwd=tmp_path, stdout=nothing.fileno())
     with stderr:
@@ -74,15 +73,12 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, words: tuple[str, ...
         command.kill()
         command.wait(PATIENCE)
     before = source.stat()
-    source.write_bytes(content_of(line(number) for number in range(30)))
+    os.utime(source)
     changed = graphrt(*words, cwd=tmp_path)
     assert changed.returncode == 1
     assert "in.jsonl has changed since the run that was interrupted" in changed.stderr
-    # As if it had been quick from the beginning: the same size and time.
-    source.write_bytes(content_of(line(number) for number in range(30)))
-    with source.open("ab") as file:
-        file.write(b"\n" * (before.st_size - source.stat().st_size))
     os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    (tmp_path / "go").touch()
     done = graphrt(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [each["custom_id"] for each in read(tmp_path / "in.output.jsonl")] == [
