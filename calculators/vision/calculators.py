@@ -20,6 +20,9 @@ from calculators.vision.landmarks import (
     tensors_to_landmarks_calculator,
 )
 from calculators.vision.landmarks.face_update_calculator import UpdateFaceLandmarksCalculator
+from calculators.vision.landmarks.landmarks_to_tensors_calculator import (
+    LandmarksToTensorsCalculator,
+)
 from calculators.vision.rects import (
     association_calculators,
     detections_to_rects_calculator,
@@ -41,6 +44,7 @@ CALCULATORS: Final[tuple[type[Calculator], ...]] = (
     *inference_calculator.CALCULATORS,
     *landmarks_to_rects_calculators.CALCULATORS,
     LandmarksSmoothingCalculator,
+    LandmarksToTensorsCalculator,
     *matrix_calculators.CALCULATORS,
     *model_calculators.CALCULATORS,
     *projection_calculators.CALCULATORS,

@@ -32,6 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_pull(commands)
     _add_index(commands)
     _add_configure(commands)
+    _add_tune(commands)
     _add_list(commands)
     _add_rm(commands)
     _add_config_changes(commands)
@@ -185,6 +186,17 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         "--feed",
         metavar="FILE",
         help="packets to add and calls to make, as JSON lines; - is standard input",
+    )
+    command.add_argument(
+        "--video",
+        metavar="FILE",
+        help="a video whose frames go into the graph's input stream of images, at their times in"
+        " microseconds",
+    )
+    command.add_argument(
+        "--write-video",
+        metavar="FILE",
+        help="write the images of the printed streams to a video, such as drawn.mp4",
     )
     language = command.add_mutually_exclusive_group()
     language.add_argument(
@@ -358,6 +370,30 @@ def _add_configure_later(command: Parser) -> None:
     command.add_argument("source", metavar="DIR", nargs="?", help="the model's directory or file")
     command.add_argument("--model_path", metavar="DIR", help="the same")
     add_options(command, (task_choice(), *task_options()))
+    add_refused(command)
+    add_flags_of_serve(command)
+
+
+def _add_tune(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "tune",
+        "find a language model's fastest settings on this machine, and write them",
+        "Measures the model under a load with its default settings and with others, in turns, and\n"
+        "writes the fastest into graph.pbtxt, with the figures. Settings that change answers are\n"
+        "shown, and not chosen unless --may_change_answers. Nothing else should run meanwhile.",
+    )
+    command.subject = "MODEL"
+    command.add_later = _add_tune_later
+
+
+def _add_tune_later(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
+    from servers.options.model_options import task_options
+    from servers.options.tune_options import tune_options
+
+    command.add_argument("source", metavar="MODEL", help="the model's directory, or a GGUF file")
+    add_options(command, (*tune_options(), *task_options()))
     add_refused(command)
     add_flags_of_serve(command)
 

@@ -17,6 +17,7 @@ from servers.cli.parser import Parser
 from servers.options.groups import OF_CLIENTS
 from servers.options.other_flags import ELSEWHERE, REFUSED, WITHOUT_EFFECT
 from servers.options.server_options import declared_options
+from servers.options.tune_options import tune_options
 
 #: The flag whose value is made of flags.
 _WITH_DASHES: Final = "--extra_quantization_params"
@@ -111,7 +112,8 @@ class _Ignore(argparse.Action):
 def normalize_flags(words: Sequence[str]) -> list[str]:
     """Turn ``--rest-port`` into ``--rest_port``, and ``--switch`` or ``--switch true`` into
     ``--switch=true``. Values that begin with dashes are joined to their flag."""
-    switches = {flag for each in declared_options() if each.is_switch for flag in each.flags}
+    options = (*declared_options(), *tune_options())
+    switches = {flag for each in options if each.is_switch for flag in each.flags}
     spelled: list[str] = []
     rest = iter(enumerate(words))
     for place, word in rest:

@@ -69,6 +69,7 @@ _WITH_UNDERSCORES = (
     "serve",
     "pull",
     "configure",
+    "tune",
     "list",
     "rm",
     "add-to-config",

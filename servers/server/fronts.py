@@ -15,6 +15,7 @@ from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http import HttpFront, HttpSettings
 from servers.fronts.http import start_front as start_http
+from servers.fronts.http.handler import MetricsText
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.metrics.graph_requests import GRPC as GRPC_INTERFACE
 from servers.operations.metrics.graph_requests import REST
@@ -62,11 +63,18 @@ class Fronts:
     """The fronts of one server."""
 
     def __init__(
-        self, journal: RequestJournal | None = None, metrics: ServerMetrics | None = None
+        self,
+        journal: RequestJournal | None = None,
+        metrics: ServerMetrics | None = None,
+        metrics_text: MetricsText | None = None,
     ) -> None:
-        """``journal`` records every request; ``metrics`` are published over HTTP."""
+        """``journal`` records every request; ``metrics`` are published over HTTP, with the text
+        that ``metrics_text`` makes, or their own."""
         self._journal = journal or RequestJournal()
         self._metrics = metrics
+        self._metrics_text = metrics_text
+        if metrics_text is None and metrics is not None:
+            self._metrics_text = metrics.text_in_turns
         self._fronts: dict[str, Front] = {}
         self._http: HttpFront | None = None
         self._schemes: dict[str, str] = {}
@@ -110,7 +118,7 @@ class Fronts:
                     start_http,
                     journal=self._journal,
                     document=document,
-                    metrics=None if self._metrics is None else self._metrics.text_in_turns,
+                    metrics=self._metrics_text,
                     room=room,
                     views=views,
                     batches=batches,

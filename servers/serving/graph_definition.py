@@ -150,7 +150,7 @@ class GraphDefinition:
             looking, self._looking = self._looking, None
             assert looking is not None, "it has looked"
             self._files, self._around, (self.adapters, _) = looking.result()
-            await self._check_names()
+            await self.check_names()
             self.graph = await load_graph(
                 self.entry, self._registry, self._settings, self._models, loading.progress, kept
             )
@@ -246,7 +246,11 @@ class GraphDefinition:
             found = tuple(without_directories(str(each), directory) for each in error.findings)
             return shown_graph(self.entry, source, None, found)
 
-    async def _check_names(self) -> None:
+    def fingerprint(self) -> str:
+        """Return a digest of all files that loading would read. For a thread."""
+        return files_around(self.entry, files_of(self.entry, self._registry, self._shared)).digest()
+
+    async def check_names(self) -> None:
         """Check that no other servable has one of the names.
 
         Raises:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from servers.config import GraphEntry, ModelEntry
 from servers.contract.data_plane import IndexEntry, LoadedServable, ModelMetadata
 from servers.contract.servable_states import ServableState
+from servers.page.live_graph import ShownGraph
 from servers.serving.loading import Loading
 
 
@@ -111,3 +112,11 @@ class Servable(Protocol):
 
     def metadata(self, version: str) -> ModelMetadata:
         """See `servers.contract.data_plane.DataPlane.metadata`."""
+
+
+@runtime_checkable
+class ShowsGraph(Protocol):
+    """A servable whose files can be drawn, loaded or not."""
+
+    def read_shown(self) -> ShownGraph:
+        """See `servers.serving.graph_definition.GraphDefinition.read_shown`."""

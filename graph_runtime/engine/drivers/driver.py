@@ -231,8 +231,8 @@ class Driver(ABC):
                 if context is None:
                     if not scheduler.running:
                         scheduler.handle_idle()
-                    if queue.has_work(sources=sources):
-                        continue
+                        if queue.has_work(sources=sources):
+                            continue
                     if (flow.deliveries or flow.woken) and self._after_step():
                         continue
                     return True

@@ -139,6 +139,7 @@ async def start_front(
                 port,
                 backlog=_BACKLOG,
                 reuse_address=True,
+                reuse_port=settings.shares_port or None,
                 **_tls_arguments(settings),
             )
             listeners.append(listener)

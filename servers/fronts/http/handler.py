@@ -18,7 +18,7 @@ from servers.access import Access
 from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.contract.error_text import clean
-from servers.fronts.body_room import BodyRoom
+from servers.fronts.body_room import BodyHold, BodyRoom
 from servers.fronts.http.batch_requests import NOT_SERVED, BatchRequests
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.connection import HttpConnection
@@ -103,11 +103,11 @@ class Handler:
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         endpoint = endpoint_at(path)
         form = error_form(path) if endpoint is None else endpoint.error_form
-        hold = self._room.hold(request.content_length)
+        hold = BodyHold(self._room, request.content_length or 0)
         exchange = Exchange(request, connection, record, task, hold, endpoint, form)
         if form is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
-        sent = -connection.sent_bytes
+        sent = connection.head_bytes - connection.sent_bytes
         status = 499  # nginx's status for a client that left before its answer
         connection.begin(exchange)
         try:
@@ -119,7 +119,7 @@ class Handler:
             exchange.client.forget()
             exchange.forget_deadline()
             connection.finish()
-            sent += connection.sent_bytes
+            sent += connection.sent_bytes - connection.head_bytes
             is_traced = record.trace is not None
             end = request_end(exchange, path, status, sent, is_traced=is_traced)
             self._journal.end(record, end)
@@ -147,8 +147,7 @@ class Handler:
     async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:
         request = exchange.request
         _check_request_line(request)
-        self._guard.check(request.headers)
-        exchange.headers.update(self._guard.cors_headers(request.headers))
+        exchange.headers.update(self._guard.check(request.headers))
         access = self._settings.access
         # Browsers send preflight requests without a key.
         if access.keys is not None and request.method != "OPTIONS":

@@ -22,6 +22,9 @@ from servers.access.access import DOCS_ROUTES
 class Endpoint(Enum):
     """The endpoints of the front."""
 
+    # Members are singletons; an enum's own is a function of Python.
+    __hash__ = object.__hash__
+
     LIVE = auto()
     READY = auto()
     HEALTH = auto()

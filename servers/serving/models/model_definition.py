@@ -172,6 +172,14 @@ class ModelDefinition:
         loaded = {each.number for each in [*self.versions.values()] if _answers(each)}
         return not find_versions(self.entry).is_as(self._found, loaded)
 
+    def fingerprint(self) -> str:
+        """Return a word for the files that loading would read. For a thread."""
+        found = find_versions(self.entry)
+        return repr((found.listings, str(found.problem or "")))
+
+    async def check_names(self) -> None:
+        """It has one name."""
+
     async def retire(self) -> None:
         """Refuse new requests and wait for requests in flight."""
         if not self.versions:
