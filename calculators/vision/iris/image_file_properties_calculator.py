@@ -24,7 +24,8 @@ class ImageFilePropertiesCalculator(Calculator):
     """Reads the size and focal length of a JPEG with EXIF.
 
     Inputs: index 0 (bytes), or the side packet of index 0 (bytes): the file.
-    Outputs: index 0, or a side packet (mediapipe.ImageFileProperties).
+    Outputs: index 0, for a stream, or a side packet, of the first file
+        (mediapipe.ImageFileProperties).
     Options: none.
 
     ::
@@ -52,20 +53,28 @@ class ImageFilePropertiesCalculator(Calculator):
                 if len(ports):
                     ports[0].set(accepted)
         contract.require(
-            len(contract.inputs) == 0 or len(contract.output_side_packets) == 0,
-            "a stream goes in, so a stream goes out",
+            len(contract.inputs) >= len(contract.outputs),
+            "a stream comes of a stream; of a side packet comes a side packet",
         )
         contract.timestamp_offset = 0
 
     def open(self, cc: CalculatorContext) -> None:
+        self._is_sent = False
         if len(cc.input_side_packets):
-            self._properties = image_file_properties(cc.input_side_packets[0].value)
-            if len(cc.output_side_packets):
-                cc.output_side_packets[0].set(self._properties)
+            self._send(cc, cc.input_side_packets[0].value)
 
     def process(self, cc: CalculatorContext) -> None:
         if not cc.inputs[0].is_empty():
-            cc.outputs[0].add(image_file_properties(cc.inputs[0].value), cc.time)
+            self._send(cc, cc.inputs[0].value)
+
+    def _send(self, cc: CalculatorContext, content: bytes) -> None:
+        properties = image_file_properties(content)
+        if len(cc.outputs):
+            cc.outputs[0].add(properties, cc.time)
+        elif not self._is_sent:
+            # A side packet is there once: that of the first file.
+            self._is_sent = True
+            cc.output_side_packets[0].set(properties)
 
 
 def image_file_properties(content: bytes) -> Any:

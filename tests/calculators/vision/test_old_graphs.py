@@ -170,6 +170,25 @@ def test_the_focal_length_is_read_from_a_file() -> None:
         image_file_properties(b"nothing")
 
 
+def test_the_properties_of_a_streamed_file_become_a_side_packet() -> None:
+    exif = Pillow.Exif()
+    exif.get_ifd(0x8769).update({0x920A: 4.0, 0xA405: 26})
+    file = io.BytesIO()
+    Pillow.new("RGB", (400, 300)).save(file, "JPEG", exif=exif)
+    text = (
+        'node { calculator: "ImageFilePropertiesCalculator" input_stream: "file" '
+        'output_side_packet: "properties" }\n'
+    ) + node(
+        "IrisToDepthCalculator",
+        'input_stream: "IRIS:iris"',
+        'input_stream: "IMAGE_SIZE:size"',
+        'input_side_packet: "IMAGE_FILE_PROPERTIES:properties"',
+        'output_stream: "LEFT_IRIS_DEPTH_MM:out"',
+    )
+    (depth,) = run(text, {"file": file.getvalue(), "iris": irises(11.8), "size": SIZE})
+    assert depth == pytest.approx(500 * 26 / math.hypot(36, 24), rel=1e-3)
+
+
 def frame(format_: ImageFormat, value: Any, size: tuple[int, int] = (4, 3)) -> ImageFrame:
     shape = (size[1], size[0], format_.channels)
     return ImageFrame(format_, np.full(shape, value, format_.dtype))
