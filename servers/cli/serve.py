@@ -30,7 +30,7 @@ from servers.cli.listening import check_ports, grpc_settings, http_settings, lis
 from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
 from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.on_cluster import on_cluster
+from servers.cli.on_cluster import check_cluster, on_cluster
 from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
@@ -62,6 +62,7 @@ def execute(args: argparse.Namespace) -> int:
     check_ports(options)
     check_choice(options)
     check_workers(options)
+    check_cluster(options)
     access = access_of(options)
     worker: Worker | None = getattr(args, "worker", None)
     is_supervisor = server.workers > 1 and worker is None
