@@ -34,7 +34,7 @@ from servers.cli.on_cluster import check_cluster, on_cluster
 from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
-from servers.cli.supervise import supervise
+from servers.cli.supervise import check_workers, supervise
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
@@ -61,6 +61,7 @@ def execute(args: argparse.Namespace) -> int:
     server = options.server
     check_ports(options)
     check_choice(options)
+    check_workers(options)
     check_cluster(options)
     access = access_of(options)
     worker: Worker | None = getattr(args, "worker", None)

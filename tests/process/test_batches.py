@@ -47,7 +47,8 @@ def other(server: ServerProcess) -> openai.OpenAI:
 
 def upload(client: openai.OpenAI, requests: list[Any]) -> str:
     content = content_of(requests)
-    return client.files.create(file=("in.jsonl", content), purpose="batch").id
+    file_id: str = client.files.create(file=("in.jsonl", content), purpose="batch").id
+    return file_id
 
 
 def batch_of(client: openai.OpenAI, requests: list[Any], **members: Any) -> Any:
@@ -181,14 +182,14 @@ def test_clients_have_their_own_files_and_batches(
     batch = batch_of(client, [line(1)])
     assert other.batches.list().data == []
     assert other.files.list().data == []
-    for ask in (
-        lambda: other.batches.retrieve(batch.id),
-        lambda: other.batches.cancel(batch.id),
-        lambda: other.files.content(batch.input_file_id),
-        lambda: other.files.delete(batch.input_file_id),
-    ):
-        with pytest.raises(openai.NotFoundError):
-            ask()
+    with pytest.raises(openai.NotFoundError):
+        other.batches.retrieve(batch.id)
+    with pytest.raises(openai.NotFoundError):
+        other.batches.cancel(batch.id)
+    with pytest.raises(openai.NotFoundError):
+        other.files.content(batch.input_file_id)
+    with pytest.raises(openai.NotFoundError):
+        other.files.delete(batch.input_file_id)
     with pytest.raises(openai.BadRequestError, match="there is no such file"):
         other.batches.create(
             input_file_id=batch.input_file_id,
