@@ -30,8 +30,9 @@ def test_every_key_of_scale_has_a_line() -> None:
         assert f"`{name}`" in described
 
 
-def test_the_command_serves_replicas(tmp_path: Path) -> None:
+def test_the_command_serves_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (make ray)")
+    monkeypatch.setenv("RAY_ADDRESS", "local")
     (command,) = commands(PAGE, "--on ray")
     _, _, *words = command.split()
     config = json.loads(block(PAGE, "json", "min_replicas"))
