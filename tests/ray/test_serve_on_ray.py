@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import signal
 import threading
 import time
@@ -51,9 +52,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[None]:
-    """Servers start a cluster, whatever else runs on this machine."""
+    """Servers start a cluster, whatever else runs on this machine, with a token of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_ADDRESS", "local")
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
         yield
 
 
