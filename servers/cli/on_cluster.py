@@ -55,8 +55,8 @@ def on_cluster(settings: ServerSettings, cluster: str | None) -> Iterator[Server
     except ClusterError as error:
         raise CommandFailed(
             f"--on {cluster}: {error}",
-            hint="its address is to be in RAY_ADDRESS, and its token, if it has one, where Ray looks "
-            "for it (RAY_AUTH_MODE, RAY_AUTH_TOKEN)",
+            hint="name its address in RAY_ADDRESS; if it has a token, set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN",
         ) from error
     try:
         _log.info("replicas run on the Ray cluster %s", ray.address)
