@@ -67,7 +67,12 @@ def execute(args: argparse.Namespace) -> int:
     worker: Worker | None = getattr(args, "worker", None)
     is_supervisor = server.workers > 1 and worker is None
     bar = _load_bar(server) if worker is None and not is_supervisor else None
-    set_up_log(server, verbose=args.verbose, terminal=None if bar is None else bar.log_stream)
+    set_up_log(
+        server,
+        verbose=args.verbose,
+        terminal=None if bar is None else bar.log_stream,
+        worker=0 if worker is None else worker.begin.number,
+    )
     for package, distribution in clashes():
         print_warning(
             f"the package `{package}` of graphrt is also in the distribution {distribution}: one "

@@ -12,6 +12,7 @@ from calculators.audio import sound_reader
 from calculators.audio.reading import MOST_CHANNELS
 from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE
 from calculators.child_process.framing import MAX_FRAME
+from calculators.child_process.parent_connection import MOST_UNSENT
 from calculators.child_process.question_lane import WALL_SECONDS
 from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
@@ -75,6 +76,8 @@ from servers.page.views import MOST_IN_FOCUS, MOST_WATCHED
 from servers.replicas.cluster import MAX_MESSAGE_BYTES
 from servers.replicas.outgoing import WINDOW
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
+from servers.server.workers import member
+from servers.server.workers.crew import METRICS_SECONDS
 from servers.serving.graph_inference import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.serving.text_generation.text_stream import STREAM_LIMIT
@@ -302,6 +305,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{drafts.MOST_RUNS}; {tried.MOST_PACKETS:,}, {tried.VALUE_CHARS:,}, "
         f"{tried.ALL_CHARS >> 20} Mi",
         f"{drafts.CHECK_SECONDS:g} s; {drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
+        f"{member.FIRST_DELAY:g} s, {member.LAST_DELAY:g} s, {member.GOOD_LIFE:g} s, "
+        f"{member.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected
