@@ -14,6 +14,7 @@ import pytest
 from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, content_of, line, make_site
 from tests.process.server_process import ServerProcess, wait_until
+from tests.servers.fronts.openapi.described import Described
 
 KEYS = ("sk-first-key-0123456789", "sk-other-key-0123456789")
 
@@ -107,6 +108,22 @@ def test_a_batch_is_answered(client: openai.OpenAI, folder: Path) -> None:
     assert errors[1]["response"]["body"]["error"]["message"] == "this is wrong"
     niceness = {each.split()[1] for each in (folder / "computed").read_text().splitlines()}
     assert niceness == {"19"}
+
+
+def test_answers_fit_the_openapi_document(server: ServerProcess, client: openai.OpenAI) -> None:
+    root = client.with_options(base_url=server.url)
+    document: Any = root.get("/openapi.json", cast_to=object)
+    described = Described(json.dumps(document).encode())
+    batch = finished(client, batch_of(client, [line(1)], metadata={"a": "b"}).id)
+    for path, real in (
+        ("/v1/files", "/files"),
+        ("/v1/files/{file_id}", f"/files/{batch.input_file_id}"),
+        ("/v1/batches", "/batches"),
+        ("/v1/batches/{batch_id}", f"/batches/{batch.id}"),
+    ):
+        found: Any = client.get(real, cast_to=object)
+        schema = described.answer(path, "get", 200)["content"]["application/json"]["schema"]
+        assert described.errors(schema, found, closed=True) == []
 
 
 def test_files_are_uploaded_listed_and_deleted(client: openai.OpenAI) -> None:
