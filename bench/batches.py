@@ -2,10 +2,10 @@
 
     python -m bench.batches [--write FILE] [--quick]
 
-Throughput: the requests of `bench.load_generator` as a batch of a server that has no other
-requests, and the same prompts through openvino-genai's pipeline alone (`bench.engine_throughput`),
-in turns, both 32 at a time and at the worker's priority. The time of a batch is from its making to
-its results; the worker and its model are loaded before, by a small batch.
+Throughput: the requests of `bench.load_generator` as a batch, worked off by the code of `graphrt
+batch`, and the same prompts through openvino-genai's pipeline alone (`bench.engine_throughput`), in
+turns, both 32 at a time. The time of a batch is from its making to its results; a small batch loads
+the model before.
 
 Beside a batch: streamed chats, one after the other with pauses, without a batch and with one, in
 turns on one server; the time to the first token of each.
@@ -23,6 +23,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,14 +31,29 @@ from bench.engine_throughput import model_options, tokens_per_word
 from bench.event_stream_client import Address, chat_body, connect, read_answer
 from bench.load_generator import run_loop
 from bench.machine import describe_machine
-from bench.serve_vs_engine import DEMO, Model, load_arguments, run_engine, say, versions
+from bench.serve_vs_engine import (
+    DEMO,
+    Model,
+    load_arguments,
+    run_engine,
+    run_part,
+    say,
+    versions,
+)
 from bench.server_process import ServerProcess
 from bench.workload import Lengths, Request, make_workload
 from calculators.llm.prompt.builder import PromptBuilder
-from servers.load.prompts import words
+from servers.batch_work.inner_server import inner_client
+from servers.batch_work.worker import BatchWorker
+from servers.batches.objects import INPUT_PURPOSE, Batch, StoredFile, new_id
+from servers.batches.store import BatchStore
+from servers.cli.arguments import make_parser
+from servers.cli.batch_settings import inner_server, settings_in
+from servers.cli.serve_options import serve_options
+from servers.load.prompts import words as some_words
 
 WIDTH: Final = 32
-REQUESTS: Final = 256
+REQUESTS: Final = 192
 TURNS: Final = 5
 #: Chats without a batch and with one, in each turn.
 CHATS: Final = 14
@@ -76,15 +92,11 @@ class BatchClient:
     def get(self, batch: str) -> Any:
         return self._send(f"/v1/batches/{batch}")
 
-    def wait(self, batch: str) -> Any:
-        """Wait for the end of a batch; return the batch."""
-        while (found := self.get(batch))["status"] not in _FINISHED:
-            time.sleep(0.05)
-        return found
-
     def cancel(self, batch: str) -> None:
+        """Cancel a batch and wait for its end."""
         self._send(f"/v1/batches/{batch}/cancel", b"{}")
-        self.wait(batch)
+        while self.get(batch)["status"] not in _FINISHED:
+            time.sleep(0.05)
 
     def _send(self, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:
         asked = urllib.request.Request(self._url + path, body, {"Content-Type": kind})
@@ -104,37 +116,62 @@ def _line(number: int, request: Request) -> str:
     return json.dumps(line) + "\n"
 
 
-def measure_batch(client: BatchClient, requests: Sequence[Request]) -> float:
-    """Return the tokens per second of a batch."""
-    client.wait(client.make(requests[:4]))  # loads the model, if the worker has ended
-    began = time.perf_counter()
-    done = client.wait(client.make(requests))
-    seconds = time.perf_counter() - began
-    if done["request_counts"]["completed"] != len(requests):
-        raise RuntimeError(f"not all requests were answered: {done}")
-    tokens: int = done["usage"]["output_tokens"]
-    return tokens / seconds
-
-
 def measure_throughput(turns: int, count: int) -> list[tuple[float, float]]:
     """Return tokens per second of the engine alone and of a batch, for each turn."""
     options = model_options(DEMO / "graph.pbtxt")
     per_word = tokens_per_word(PromptBuilder(str(options.model_path)))
     model = Model("small", "the example model", DEMO, {})
     found: list[tuple[float, float]] = []
-    with tempfile.TemporaryDirectory() as place:
-        words = ("--batch_dir", place, "--batch_width", str(WIDTH))
-        with ServerProcess(DEMO, *words) as server:
-            client = BatchClient(server.url)
-            for turn in range(turns):
-                load = [*load_arguments(WIDTH, count, turn), "--tokens_per_word", str(per_word)]
-                requests = make_workload(count, Lengths(tokens_per_word=per_word), turn)
-                batch = measure_batch(client, requests) if turn % 2 else 0.0
-                engine: float = run_engine(model, load)["throughput"]
-                batch = batch or measure_batch(client, requests)
-                say(f"engine {engine:.0f}, batch {batch:.0f} tokens/s")
-                found.append((engine, batch))
+    for turn in range(turns):
+        load = [*load_arguments(WIDTH, count, turn), "--tokens_per_word", str(per_word)]
+        words = ("--part", str(count), str(turn), str(per_word))
+        batch = run_part("bench.batches", *words)["throughput"] if turn % 2 else 0.0
+        engine: float = run_engine(model, load)["throughput"]
+        batch = batch or run_part("bench.batches", *words)["throughput"]
+        say(f"engine {engine:.0f}, batch {batch:.0f} tokens/s")
+        found.append((engine, batch))
     return found
+
+
+async def measure_batch(requests: Sequence[Request], directory: Path) -> float:
+    """Return the tokens per second of a batch, worked off as `graphrt batch` does."""
+    words = ("batch", "none", str(DEMO), "--log_level", "ERROR")
+    args = make_parser().parse_args(words)
+    options = serve_options(args)
+    settings = replace(settings_in(directory, options), width=WIDTH)
+    store = BatchStore(directory)
+    async with inner_client(inner_server(options, args), WIDTH) as client:
+        worker = BatchWorker(store, settings, client.ask)
+        _add_batch(store, requests[:4])
+        await worker.run(0)  # loads the model
+        batch = _add_batch(store, requests)
+        began = time.perf_counter()
+        await BatchWorker(store, settings, client.ask).run(0)
+        seconds = time.perf_counter() - began
+    done = store.batch(batch.id, "")
+    store.close()
+    if done.completed != len(requests):
+        raise RuntimeError(f"not all requests were answered: {done}")
+    return done.usage.output_tokens / seconds
+
+
+def _add_batch(store: BatchStore, requests: Sequence[Request]) -> Batch:
+    content = "".join(_line(number, each) for number, each in enumerate(requests))
+    file = StoredFile(
+        id=new_id("file-"),
+        owner="",
+        filename="in.jsonl",
+        purpose=INPUT_PURPOSE,
+        size=len(content),
+        created_at=0,
+    )
+    store.path_of(file.id).write_text(content)
+    store.add_file(file)
+    return store.add_batch(
+        Batch(
+            id=new_id("batch_"), owner="", endpoint=_ENDPOINT, input_file_id=file.id, created_at=0
+        )
+    )
 
 
 async def chats(url: str, count: int, seed: int) -> list[float]:
@@ -143,7 +180,7 @@ async def chats(url: str, count: int, seed: int) -> list[float]:
     found: list[float] = []
     connection = await connect(Address.parse(url))
     for _ in range(count):
-        body = chat_body("demo", words(chance, CHAT_WORDS), CHAT_TOKENS)
+        body = chat_body("demo", some_words(chance, CHAT_WORDS), CHAT_TOKENS)
         outcome = read_answer(*await connection.ask(body))
         if outcome.error:
             raise RuntimeError(outcome.error)
@@ -166,8 +203,8 @@ def measure_chats(turns: int, count: int) -> tuple[list[float], list[float], flo
         run_loop(chats(server.url, 5, 999))
         for turn in range(turns):
             quiet += run_loop(chats(server.url, count, turn))
-            batch = client.make(make_workload(20_000, Lengths(), turn))
-            while not client.get(batch)["request_counts"]["completed"]:
+            batch = client.make(make_workload(20_000, Lengths(output=50), turn))
+            while not client.get(batch)["usage"]["output_tokens"]:
                 time.sleep(0.1)
             before, began = client.get(batch)["usage"]["output_tokens"], time.perf_counter()
             beside += run_loop(chats(server.url, count, turn + turns))
@@ -201,8 +238,8 @@ def report(
         "## Throughput",
         "",
         f"Prompts of about 215 tokens, outputs of about 200, greedy, {WIDTH} at a time; a batch "
-        "from its making to its results. All processes have the worker's priority, nice 19, so "
-        "that other work disturbs both alike.",
+        "from its making to its results, with the model loaded, as `graphrt batch` works it off: "
+        "at the usual priority, so that other work of the machine disturbs both alike.",
         "",
         "| turn | engine alone, tokens/s | batch, tokens/s | ratio |",
         "|---|---|---|---|",
@@ -240,12 +277,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
     parser.add_argument("--quick", action="store_true", help="fewer requests, one turn")
+    parser.add_argument("--part", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--json", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.part is not None:
+        count, seed, per_word = arguments.part
+        requests = make_workload(int(count), Lengths(tokens_per_word=float(per_word)), int(seed))
+        with tempfile.TemporaryDirectory() as place:
+            throughput = run_loop(measure_batch(requests, Path(place)))
+        arguments.json.write_text(json.dumps({"throughput": throughput}), encoding="utf-8")
+        return
     load = os.getloadavg()[0]
     quick = arguments.quick
-    first_tokens = measure_chats(1 if quick else CHAT_TURNS, CHATS)
-    os.nice(19)  # processes that start from now on inherit it, the engine's own too
     pairs = measure_throughput(1 if quick else TURNS, 64 if quick else REQUESTS)
+    first_tokens = measure_chats(1 if quick else CHAT_TURNS, CHATS)
     text = report(pairs, first_tokens, load)
     if arguments.write:
         arguments.write.write_text(text, encoding="utf-8")

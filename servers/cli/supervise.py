@@ -30,11 +30,6 @@ def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) 
             "--workers: this system does not spread the connections of one port over processes",
             hint="run one server per port, and a proxy in front of them",
         )
-    if options.batches.batch_dir is not None:
-        raise CommandFailed(
-            "--workers: one process keeps files and batches, so --batch_dir needs --workers 1",
-            hint="give the directory to a second server",
-        )
     if options.server.on is not None:
         raise CommandFailed(
             f"--workers: with --on {options.server.on} all calculators run on the cluster already",
