@@ -117,8 +117,8 @@ def ask(target: Target, protocol: str, clients: int, seconds: float) -> Run:
 
 def table(targets: Sequence[Target], protocol: str, seconds: float, repeats: int) -> list[str]:
     """Measure all targets in turns; return the rows of a table."""
-    head = ("clients", "server", "1 process, req/s", "2 processes, req/s", "gain")
-    head += ("CPU per request, µs, 1 : 2", "ms p99, 1 : 2", "busier of 2")
+    head = ["clients", "server", "1 process, req/s", "2 processes, req/s", "gain"]
+    head += ["CPU per request, µs, 1 : 2", "ms p99, 1 : 2", "busier of 2"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for clients in CLIENTS:
         runs: dict[tuple[str, int], list[Run]] = {}

@@ -70,7 +70,11 @@ class _Shared:
 
 
 class ChildPool:
-    """Starts, finds and stops shared children, on the running event loop."""
+    """Starts, finds and stops shared children, on the running event loop.
+
+    Attributes:
+        folder: the path of the folder with their sockets.
+    """
 
     def __init__(self) -> None:
         """Make the folder of the children's sockets, which only this user can open.
@@ -78,7 +82,7 @@ class ChildPool:
         Raises:
             OSError: there is no folder for temporary files.
         """
-        self._folder = tempfile.mkdtemp(prefix="graphrt-")
+        self.folder = tempfile.mkdtemp(prefix="graphrt-workers-")
         self._children: dict[_Key, _Shared] = {}
         self._ending: set[_Shared] = set()
         self._started = 0
@@ -114,7 +118,7 @@ class ChildPool:
             self._stop(shared)
         waiting = [each.stopping for each in self._ending if each.stopping is not None]
         await asyncio.gather(*waiting, return_exceptions=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     # Uses -----------------------------------------------------------------------------------------
 
@@ -149,7 +153,7 @@ class ChildPool:
 
     def _start(self, key: _Key, want: Want) -> _Shared:
         self._started += 1
-        path = os.path.join(self._folder, str(self._started))
+        path = os.path.join(self.folder, str(self._started))
         child = ChildProcess(
             lambda frame: self._take_frame(shared, frame),
             lambda reason: self._gone(shared, reason),

@@ -61,9 +61,9 @@ class _Link:
 
 
 class ParentConnection:
-    """Frames from and to the parent, on an inherited descriptor. One thread, blocking writes.
+    """Frames from and to the parent, on an inherited descriptor. Writes to the parent block.
 
-    Only `wake` may be called by other threads.
+    One thread receives. Other threads may call `wake`, and send one at a time.
 
     A child that several workers share has one connection, a link, to each of them besides. A frame
     is answered on the link that it came by.
@@ -206,7 +206,9 @@ class ParentConnection:
         try:
             for piece in framed(*pieces):
                 link.write(piece)
-            self._watch(link)
+            if link.unsent:
+                self._watch(link)
+                self.wake()  # the thread that receives waits for the room
         except OSError:
             self._drop(number)
 

@@ -94,12 +94,20 @@ def sharers() -> int:
     return 1 if _here.sharing is None else _here.sharing.workers
 
 
+def sharing_here() -> Sharing | None:
+    """Return the way to the pool; None if this process is no worker."""
+    return _here.sharing
+
+
 def make_child(
-    on_frame: Callable[[Frame], None], on_end: Callable[[str], None], name: str, *, is_shared: bool
+    on_frame: Callable[[Frame], None],
+    on_end: Callable[[str], None],
+    name: str,
+    sharing: Sharing | None = None,
 ) -> Child:
-    """Make a child; ``is_shared``: one process serves all workers of a server."""
-    if is_shared and _here.sharing is not None:
-        return SharedChild(_here.sharing, on_frame, on_end, name)
+    """Make a child; ``sharing``: the way to a pool whose workers share it."""
+    if sharing is not None:
+        return SharedChild(sharing, on_frame, on_end, name)
     return ChildProcess(on_frame, on_end, name)
 
 

@@ -22,7 +22,7 @@ import msgspec
 from calculators.child_process.framing import Frame, Piece
 from calculators.child_process.messages import LoadFailed, Loading, Log
 from calculators.child_process.process_memory import mapped_part
-from calculators.child_process.shared_child import Child, make_child
+from calculators.child_process.shared_child import Child, make_child, sharing_here
 from graph_runtime import LoadProgress
 
 log = logging.getLogger("graphrt.child")
@@ -129,7 +129,7 @@ class Supervisor:
         self._stall_seconds = stall_seconds
         self._stop_seconds = stop_seconds
         self._environment = environment
-        self._is_shared = is_shared
+        self._sharing = sharing_here() if is_shared else None
         #: See the table at the top.
         self.state = ChildState.STOPPED
         self._child: Child | None = None
@@ -243,7 +243,7 @@ class Supervisor:
 
     async def _spawn(self) -> None:
         name = f"the {self._name}"
-        self._child = child = make_child(self._take, self._ended, name, is_shared=self._is_shared)
+        self._child = child = make_child(self._take, self._ended, name, self._sharing)
         try:
             await child.start(self._module, self._environment)
         except OSError as error:

@@ -311,8 +311,9 @@ def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
         "SOURCE is org/name[@revision][:file.gguf] of Hugging Face, or of the hub at HF_ENDPOINT;\n"
         "HF_TOKEN is the key. An interrupted download goes on where it was. A model of\n"
         "safetensors is exported to OpenVINO's form, with weights of eight bits unless\n"
-        "--weight_format says otherwise. If SOURCE is mediapipe, or the path of MediaPipe's\n"
-        "wheel, the models of MediaPipe's solutions are copied out of the wheel.",
+        "--weight_format says otherwise. If SOURCE is mediapipe, the models of MediaPipe's\n"
+        "solutions are copied out of its wheel: the one in the working directory, the installed\n"
+        "one, or the one that pip downloads; SOURCE may also be the path of a wheel.",
     )
     command.subject = "SOURCE"
     command.add_later = _add_pull_later

@@ -11,9 +11,33 @@ from pathlib import Path
 from typing import Final
 
 from servers.cli.messages import CommandFailed
+from servers.cli.serve_options import ServeOptions
 from servers.server.lifecycle import ServerSettings
 
 _log: Final = logging.getLogger(__name__)
+
+
+def check_cluster(options: ServeOptions) -> None:
+    """Check that the options go together with ``--on``.
+
+    Raises:
+        CommandFailed: they do not.
+    """
+    server = options.server
+    if server.on is None:
+        return
+    if server.workers > 1:
+        raise CommandFailed(
+            "--workers is for one machine, and --on for a cluster: use one of them",
+            hint='with --on, say "scale": {"min_replicas": N} in config.json',
+            status=2,
+        )
+    if options.batches.batch_dir:
+        raise CommandFailed(
+            "--batch_dir is for one machine, and --on for a cluster: use one of them",
+            hint="graphrt batch FILE.jsonl sends a file's requests to a server",
+            status=2,
+        )
 
 
 @contextmanager

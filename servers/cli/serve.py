@@ -30,11 +30,11 @@ from servers.cli.listening import check_ports, grpc_settings, http_settings, lis
 from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
 from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.on_cluster import on_cluster
+from servers.cli.on_cluster import check_cluster, on_cluster
 from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
-from servers.cli.supervise import supervise
+from servers.cli.supervise import check_workers, supervise
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
@@ -61,6 +61,8 @@ def execute(args: argparse.Namespace) -> int:
     server = options.server
     check_ports(options)
     check_choice(options)
+    check_workers(options)
+    check_cluster(options)
     access = access_of(options)
     worker: Worker | None = getattr(args, "worker", None)
     is_supervisor = server.workers > 1 and worker is None

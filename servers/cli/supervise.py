@@ -16,25 +16,37 @@ from servers.server.workers.crew import CrewSettings, run_crew
 from servers.server.workers.ports import ReservedPorts
 
 
+def check_workers(options: ServeOptions) -> None:
+    """Check that several processes can do all that the options ask for.
+
+    Raises:
+        CommandFailed: an option has one owner, or this system cannot share a port.
+    """
+    if options.server.workers == 1:
+        return
+    if sys.platform != "linux" or not hasattr(socket, "SO_REUSEPORT"):
+        raise CommandFailed(
+            "--workers: this system does not spread the connections of one port over processes",
+            hint="run a server per port, and a proxy in front of them",
+            status=2,
+        )
+    if options.server.on is not None:
+        raise CommandFailed(
+            f"--workers and --on {options.server.on} exclude each other: replicas are processes "
+            "already",
+            hint="start one server on each node, with the same --on",
+            status=2,
+        )
+
+
 def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) -> int:
     """Serve by several processes until a signal to stop, and return the exit code.
 
     ``words`` are those of the command line, which each worker reads too.
 
     Raises:
-        CommandFailed: a port is taken, this system cannot share one, or an option needs a server of
-            one process.
+        CommandFailed: a port is taken.
     """
-    if not hasattr(socket, "SO_REUSEPORT") or sys.platform != "linux":
-        raise CommandFailed(
-            "--workers: this system does not spread the connections of one port over processes",
-            hint="run one server per port, and a proxy in front of them",
-        )
-    if options.server.on is not None:
-        raise CommandFailed(
-            f"--workers: with --on {options.server.on} all calculators run on the cluster already",
-            hint="start one server on each node, with the same --on",
-        )
     http, grpc = http_settings(options, access), grpc_settings(options, access)
     ports = ReservedPorts()
     try:

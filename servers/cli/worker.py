@@ -35,6 +35,7 @@ def main(descriptor: int, parent: int) -> int:
     warn_by(_log.debug)
     try:
         args = make_parser().parse_args(begin.words)
+        args.words = tuple(begin.words)
         args.worker = Worker(connection, begin)
         return execute(args)
     except CommandFailed as failure:

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import re
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -92,9 +93,12 @@ class RayCluster:
         self._serve = importlib.import_module("ray.serve")
         self._drain_seconds = drain_seconds
         self.is_own = False
+        #: Ray makes one deployment at a time.
+        self._deploying = threading.Lock()
         #: The servables of this front that hold a name: two, while one replaces the other.
         self._claims: Counter[str] = Counter()
         quiet = {"log_to_driver": False, "logging_level": logging.WARNING, "namespace": "graphrt"}
+        logging.getLogger("ray.serve").setLevel(logging.WARNING)
         try:
             self._connect(quiet)
             self._serve.start(proxy_location="Disabled")
@@ -193,6 +197,10 @@ class RayCluster:
 
         ``replicas``: the number to start with.
         """
+        with self._deploying:
+            self._deploy(application, work, scale, replicas)
+
+    def _deploy(self, application: str, work: ReplicaWork, scale: Scale, replicas: int) -> None:
         serve = self._serve
         options = {
             "num_cpus": scale.num_cpus,

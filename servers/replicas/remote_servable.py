@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter_ns
 from typing import Any, Final
@@ -49,6 +49,8 @@ _log: Final = logging.getLogger(__name__)
 
 #: How often a request is sent: once more if the first replica is lost before it has sent anything.
 _TRIES: Final = 2
+#: How long a text of metrics waits for those of replicas.
+_METRICS_SECONDS: Final = 2.0
 
 
 class RemoteServable:
@@ -91,6 +93,18 @@ class RemoteServable:
     async def describe(self) -> Any:
         """Return a replica's `servers.replicas.wire.Description`."""
         return await self._handle.options(method_name="describe").remote("")
+
+    async def metrics(self) -> Sequence[tuple[str, str]]:
+        """Return the name and the metrics of each replica; none if they do not answer in time."""
+        try:
+            async with asyncio.timeout(_METRICS_SECONDS):
+                found: list[tuple[str, str]] = await self._handle.broadcast(
+                    "metrics", ""
+                ).results_async()
+        except Exception as error:  # there may be no replica now
+            _log.debug("%s: no metrics of replicas: %s", self._name, type(error).__name__)
+            return ()
+        return found
 
     async def answer(self, payload: HttpPayload, emit: Callable[[ResponsePacket], object]) -> None:
         """See `servers.contract.data_plane.LoadedServable.answer`."""

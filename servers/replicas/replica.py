@@ -89,6 +89,8 @@ class ServableReplica:
             NotLoadedError: it cannot be loaded; Ray tries again, and gives up.
         """
         self._name = work.entry.name
+        context = importlib.import_module("ray.serve").get_replica_context()
+        self._replica: str = context.replica_id.unique_id
         self._metrics = ServerMetrics()
         self._metrics.served = self._served
         registry = await asyncio.to_thread(work.registry)
@@ -145,9 +147,10 @@ class ServableReplica:
             index,
         )
 
-    async def metrics(self, key: str) -> str:
-        """Return the metrics of the servable as text."""
-        return self._metrics.text().body.decode()
+    async def metrics(self, key: str) -> tuple[str, str]:
+        """Return the name of this replica, and its metrics as text."""
+        text = await self._metrics.text_in_turns()
+        return self._replica, text.body.decode()
 
     # Requests -------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import msgspec
 from calculators.child_process.framing import Frame
 from calculators.child_process.free_memory import FEW_ARENAS
 from calculators.child_process.messages import LoadFailed, Log
-from calculators.child_process.shared_child import make_child, sharers
+from calculators.child_process.shared_child import make_child, sharers, sharing_here
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.llm.grammar_process.messages import (
     Accepted,
@@ -54,7 +54,7 @@ class GrammarProcessLife:
 
     def __init__(self) -> None:
         name = "the grammar process"
-        self._child = make_child(self._take, self._ended, name, is_shared=True)
+        self._child = make_child(self._take, self._ended, name, sharing_here())
         self._answer: asyncio.Future[Any] | None = None
         self._loaded_bytes = 0
         self._never_began = False

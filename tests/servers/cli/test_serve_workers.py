@@ -5,9 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import re
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,6 +21,7 @@ from protos.pool import message_class
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.process.processes import children_of, is_running, module_of
+from tests.servers.certificates import authority
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import CALCULATORS, ECHO, Serving, make_site
 
@@ -53,8 +54,9 @@ Connection = http.client.HTTPConnection
 class Site:
     """A server of two workers, and a connection to each."""
 
-    def __init__(self, folder: Path, server: Serving) -> None:
+    def __init__(self, folder: Path, server: Serving, tls: ssl.SSLContext | None = None) -> None:
         self.folder = folder
+        self.tls = tls
         self.server = server
         self.connections: dict[int, Connection] = {}
 
@@ -65,12 +67,21 @@ class Site:
             self.connections.pop(pid).close()
         while len(self.connections) < 2:
             assert time.monotonic() < deadline, f"only {list(self.connections)} answer"
-            made = Connection("127.0.0.1", self.server.port)
+            made = self._connection()
             status, text = call(made, "POST", CHAT, {"model": "who"})
             assert status == 200, text
             if self.connections.setdefault(int(text), made) is not made:
                 made.close()
         return list(self.connections.values())
+
+    def _connection(self) -> Connection:
+        if self.tls is None:
+            return Connection("127.0.0.1", self.server.port)
+        return http.client.HTTPSConnection("localhost", self.server.port, context=self.tls)
+
+    def grpc_address(self) -> str:
+        line = next(line for line in self.server.log if "graphrt serves grpc" in line)
+        return line.strip().rpartition("/")[2]
 
     def workers(self) -> list[int]:
         return [pid for pid in children_of(self.server.pid) if module_of(pid) == WORKER]
@@ -95,6 +106,18 @@ def call(connection: Connection, method: str, path: str, body: Any = None) -> tu
     )
     with connection.getresponse() as response:
         return response.status, response.read().decode()
+
+
+def is_ready(channel: grpc.Channel) -> bool:
+    """Ask KServe's ServerReady."""
+    ready = channel.unary_unary(
+        "/inference.GRPCInferenceService/ServerReady",
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=message_class("inference.ServerReadyResponse").FromString,
+    )
+    request = message_class("inference.ServerReadyRequest")()
+    answer: Any = ready(request, timeout=PATIENCE)
+    return bool(answer.ready)
 
 
 def value_of(metrics: str, series: str) -> float:
@@ -134,19 +157,10 @@ def site(running: Site) -> Site:
 
 def test_two_processes_answer_at_one_port_over_http_and_grpc(site: Site) -> None:
     assert len(site.both()) == len(site.workers()) == 2
-    line = next(line for line in site.server.log if "graphrt serves grpc://" in line)
-    found = re.search(r"grpc://(\S+)", line)
-    assert found is not None
     for number in range(4):
         options = [("grpc.use_local_subchannel_pool", 1), ("test.number", number)]
-        with grpc.insecure_channel(found[1], options) as channel:
-            ready = channel.unary_unary(
-                "/inference.GRPCInferenceService/ServerReady",
-                request_serializer=lambda message: message.SerializeToString(),
-                response_deserializer=message_class("inference.ServerReadyResponse").FromString,
-            )
-            request = message_class("inference.ServerReadyRequest")()
-            assert ready(request, timeout=PATIENCE).ready
+        with grpc.insecure_channel(site.grpc_address(), options) as channel:
+            assert is_ready(channel)
 
 
 def test_metrics_of_any_worker_are_those_of_all(site: Site) -> None:
@@ -226,11 +240,18 @@ def test_a_killed_worker_is_replaced_and_takes_only_its_own_connections(site: Si
     assert call(other, "POST", "/v2/repository/models/stream/load", {})[0] == 200
 
 
-def test_requests_in_flight_end_after_a_signal_to_stop(tmp_path: Path) -> None:
+def test_requests_over_tls_end_after_a_signal_to_stop(tmp_path: Path) -> None:
     make_files(tmp_path)
+    issuer = authority(tmp_path)
+    certificate, key = issuer.issue(tmp_path, "server")
+    words = ["--tls_certificate", str(certificate), "--tls_key", str(key), "--port", "auto"]
+    tls = ssl.create_default_context(cafile=issuer.file)
     pipes = [tmp_path / "one", tmp_path / "other"]
-    with Serving(tmp_path, "config.json", "--workers", "2") as server:
-        site = Site(tmp_path, server.wait_until_serving())
+    with Serving(tmp_path, "config.json", "--workers", "2", *words) as server:
+        site = Site(tmp_path, server.wait_until_serving(), tls)
+        credentials = grpc.ssl_channel_credentials(issuer.file.read_bytes())
+        with grpc.secure_channel(site.grpc_address(), credentials) as channel:
+            assert is_ready(channel)
         responses = []
         for connection, pipe in zip(site.both(), pipes, strict=True):
             os.mkfifo(pipe)
@@ -259,6 +280,16 @@ def test_a_port_that_is_taken_is_reported_once(tmp_path: Path) -> None:
     assert f"error: cannot listen on 127.0.0.1:{port}: address already in use" in done.stderr
     assert "hint: choose another port with --rest_port" in done.stderr
     assert "listening on" not in done.stderr
+
+
+@pytest.mark.parametrize("other", ["--batch_dir=batches", "--on=ray"])
+def test_what_has_one_owner_is_refused_at_the_start(tmp_path: Path, other: str) -> None:
+    make_files(tmp_path)
+    done = graphrt("serve", "config.json", "--workers", "2", other, cwd=tmp_path)
+    assert done.returncode == 2
+    flag = other.partition("=")[0]
+    assert f"error: --workers and {flag}" in done.stderr
+    assert "hint: " in done.stderr
 
 
 def test_workers_that_cannot_start_end_the_server(tmp_path: Path) -> None:
