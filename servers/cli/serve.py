@@ -107,7 +107,7 @@ def execute(args: argparse.Namespace) -> int:
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
-        batches=batch_settings(options, args.words),
+        batches=batch_settings(options, args.words, is_shared=worker is not None),
         journal=RequestJournal(
             traces,
             keeps_texts=server.log_prompts,
