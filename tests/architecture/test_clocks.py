@@ -28,6 +28,7 @@ SHOWN: Final = {
     "calculators/rerank/answers.py": "created",
     "calculators/text_classification/answers.py": "created",
     "servers/batches/clock.py": "expiry, which outlives processes and restarts of the machine",
+    "servers/replicas/replicated_servable.py": "created",
     "servers/serving/graph_definition.py": "created",
     "servers/serving/stall_reporter.py": "when it was",
     "servers/serving/models/model_definition.py": "created",

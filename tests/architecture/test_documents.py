@@ -60,6 +60,7 @@ from servers.batch_work.worker import MOST_RUNS
 from servers.batches.objects import WINDOW_SECONDS
 from servers.batches.request_lines import LONGEST_ID
 from servers.cli import scratch as tried
+from servers.config.scale import Scale
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.contract.error_text import MAX_CHARS
 from servers.contract.servable_states import SERVABLE_TRANSITIONS
@@ -76,6 +77,8 @@ from servers.page.feed import MOST_READERS, REST
 from servers.page.live_reader import REQUESTS_PER_SECOND
 from servers.page.request_feed import KEPT as TOLD_AT_FIRST
 from servers.page.views import MOST_IN_FOCUS, MOST_WATCHED
+from servers.replicas.cluster import MAX_MESSAGE_BYTES
+from servers.replicas.outgoing import WINDOW
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.server.workers import member
 from servers.server.workers.crew import METRICS_SECONDS
@@ -244,6 +247,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{MOST_WARNINGS}; {MOST_LOGGED}",
         f"{MAX_CHARS} characters",
         f"{REQUEST_LIMIT} (`--request_queue_limit`)",
+        f"{WINDOW >> 10} KiB; {MAX_MESSAGE_BYTES >> 20} MiB; {Scale().max_ongoing_requests}, "
+        f"{Scale().max_queued_requests} (`scale` in config.json)",
         f"{request.max_choices}, {request.max_stop_strings} of {request.max_stop_length} "
         f"characters, {request.max_tools}, {request.max_messages}, {request.max_prompts}, ...",
         f"{images.MAX_IMAGES}; {images.MAX_IMAGE_BYTES // 10**6} MB, "
