@@ -227,35 +227,40 @@ class Costs:
     Attributes:
         engine: microseconds of the engine per output token, by requests at a time; prompts of 215
             tokens are part of it.
-        per_request, per_token: microseconds of the server and of its prompt process.
+        fronts: microseconds of the server and of its prompt process per output token, likewise:
+            what arrives together is sent together.
+        per_request, per_token: the parts of ``fronts`` with 16 requests at a time.
     """
 
     engine: Mapping[int, float]
+    fronts: Mapping[int, float]
     per_request: float
     per_token: float
 
     @classmethod
     def of(cls, curve: Mapping[int, Run], short: Run) -> Self:
         """Fit the model: two lengths of answers give the two costs of the fronts."""
-        long = curve[_SHORT_AT_ONCE]
-        fronts = [each.cpu["server"] + each.cpu["prompts"] for each in (short, long)]
-        per_request = (fronts[0] - fronts[1]) / (1 / short.tokens - 1 / long.tokens)
+        fronts = {at_once: _fronts(each) for at_once, each in curve.items()}
+        tokens = curve[_SHORT_AT_ONCE].tokens
+        long = fronts[_SHORT_AT_ONCE]
+        per_request = (_fronts(short) - long) / (1 / short.tokens - 1 / tokens)
         engine = {at_once: each.cpu["engine"] for at_once, each in curve.items()}
-        return cls(engine, per_request, fronts[1] - per_request / long.tokens)
+        return cls(engine, fronts, per_request, long - per_request / tokens)
 
-    def engine_at(self, at_once: float) -> float:
-        """Return microseconds of the engine per token, between the measured numbers of requests."""
-        points = sorted(self.engine.items())
-        at_once = min(max(at_once, points[0][0]), points[-1][0])
-        for (low, cost), (high, cheaper) in pairwise(points):
-            if at_once <= high:
-                part = math.log(at_once / low) / math.log(high / low)
-                return cost + (cheaper - cost) * part
-        return points[-1][1]
 
-    def fronts(self, tokens: float) -> float:
-        """Return microseconds of server and prompts per token of answers of this length."""
-        return self.per_request / tokens + self.per_token
+def between(points: Mapping[int, float], at_once: float) -> float:
+    """Return a cost between the measured numbers of requests, by their ratios."""
+    known = sorted(points.items())
+    at_once = min(max(at_once, known[0][0]), known[-1][0])
+    for (low, cost), (high, next_cost) in pairwise(known):
+        if at_once <= high:
+            part = math.log(at_once / low) / math.log(high / low)
+            return cost + (next_cost - cost) * part
+    return known[-1][1]
+
+
+def _fronts(each: Run) -> float:
+    return each.cpu["server"] + each.cpu["prompts"]
 
 
 def report(
@@ -290,14 +295,14 @@ def report(
         f"| {cpu['prompts']:.1f} |",
         "",
         f"So the fronts, server and prompts, cost {costs.per_request:,.0f} us per request and "
-        f"{costs.per_token:.1f} us per token. Memory in MB: "
+        f"{costs.per_token:.1f} us per token with {_SHORT_AT_ONCE} at a time. Memory in MB: "
         + ", ".join(f"{name} {each / 1e6:.0f}" for name, each in memory.items())
         + ".",
         "",
         f"## Replicas, {CLIENTS} clients in all",
         "",
-        "Said: engine at as many requests as one of the replicas has; fronts as above; balancer "
-        "and clients as measured with one replica; tokens/s, if all had as many cores as with one.",
+        "Said: engine and fronts with as many requests as each replica has; balancer and clients "
+        "as measured with one replica; tokens/s, if all had as many cores as with one.",
         "",
         "| replicas | engine, us: said | measured | fronts: said | measured | balancer | tokens/s: "
         "said | measured | cores | TTFT, ms |",
@@ -307,11 +312,12 @@ def report(
     around = one.cpu["balancer"] + one.cpu["clients"]
     for number, each in replicas.items():
         cpu = each.cpu
-        engine, fronts = costs.engine_at(CLIENTS / number), costs.fronts(each.tokens)
+        share = CLIENTS / number
+        engine, fronts = between(costs.engine, share), between(costs.fronts, share)
         rate = one.cores * 1e6 / (engine + fronts + around)
         lines.append(
             f"| {number} | {engine:.0f} | {cpu['engine']:.0f} | {fronts:.1f} "
-            f"| {cpu['server'] + cpu['prompts']:.1f} | {cpu['balancer']:.1f} | {rate:,.0f} "
+            f"| {_fronts(each):.1f} | {cpu['balancer']:.1f} | {rate:,.0f} "
             f"| {each.rate:,.0f} | {each.cores:.2f} | {each.first:.0f} |"
         )
     return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from bench.replicas import Costs, Run, balance
+from bench.replicas import Costs, Run, balance, between
 
 
 def run_of(engine: float, fronts: float, tokens: float) -> Run:
@@ -22,15 +22,15 @@ def test_two_lengths_of_answers_give_the_costs_of_a_request_and_of_a_token() -> 
     costs = Costs.of(curve, run_of(900.0, fronts(8), 8.0))
     assert costs.per_request == pytest.approx(1000)
     assert costs.per_token == pytest.approx(20)
-    assert costs.fronts(100) == pytest.approx(30)
+    assert costs.fronts[64] == pytest.approx(25)
 
 
 def test_the_engine_costs_less_per_token_the_more_requests_it_has() -> None:
-    costs = Costs({1: 1000.0, 16: 600.0, 64: 400.0}, 0.0, 0.0)
-    assert costs.engine_at(1) == 1000
-    assert costs.engine_at(4) == pytest.approx(800)  # half of the way, by ratios
-    assert costs.engine_at(32) == pytest.approx(500)
-    assert (costs.engine_at(0.5), costs.engine_at(128)) == (1000, 400)
+    engine = {1: 1000.0, 16: 600.0, 64: 400.0}
+    assert between(engine, 1) == 1000
+    assert between(engine, 4) == pytest.approx(800)  # half of the way, by ratios
+    assert between(engine, 32) == pytest.approx(500)
+    assert (between(engine, 0.5), between(engine, 128)) == (1000, 400)
 
 
 def test_connections_go_to_the_replicas_in_turn_with_all_their_bytes() -> None:
