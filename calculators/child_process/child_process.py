@@ -7,12 +7,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, cast
 
 from calculators.child_process.child_output import ChildOutput, is_wanted
+from calculators.child_process.early_start import child_environment, start_module, take_early
 from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
 
 #: Seconds that a child may take to end after its connection is closed.
@@ -61,39 +61,47 @@ class ChildProcess(asyncio.BufferedProtocol):
         Raises:
             OSError: the system has no process or descriptor left; `on_end` is not called then.
         """
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        output: ChildOutput | None = None
-        try:
-            if is_wanted():
-                output = ChildOutput(self._name)
-            # Returns as soon as the child has been made: no more than a few milliseconds.
-            self._process = subprocess.Popen(  # noqa: ASYNC220
-                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=None if output is None else output.descriptor,
-                env=_environment(defaults),
-            )
-        except BaseException:
-            ours.close()
-            if output is not None:
-                output.abandon()
-            raise
-        finally:
-            theirs.close()
-        if output is not None:
-            self._output = output
-            output.begin()
+        early = take_early(module, defaults)
+        if early is not None:
+            self._process = early.process
+            ours = early.connection
+            ours.setblocking(False)
+            self._output = ChildOutput(self._name, early.output, is_logged=is_wanted())
+        else:
+            ours = self._start_process(module, defaults)
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
         except BaseException:
             ours.close()
+            assert self._process is not None
             self._process.kill()
             self._process.wait()
             self._finish_output()
             raise
+
+    def _start_process(self, module: str, defaults: Mapping[str, str]) -> socket.socket:
+        """Start the process; return this end of the connection."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        reader = writer = None
+        try:
+            if is_wanted():
+                reader, writer = os.pipe()
+            # Returns as soon as the child has been made: no more than a few milliseconds.
+            environment = child_environment(defaults)
+            self._process = start_module(module, theirs.fileno(), writer, environment)
+        except BaseException:
+            ours.close()
+            if reader is not None:
+                os.close(reader)
+            raise
+        finally:
+            theirs.close()
+            if writer is not None:
+                os.close(writer)
+        if reader is not None:
+            self._output = ChildOutput(self._name, reader)
+        return ours
 
     @property
     def pid(self) -> int:
@@ -188,9 +196,3 @@ def _ending(status: int) -> str:
     except ValueError:
         name = f"signal {-status}"
     return f"it was ended by {name}"
-
-
-def _environment(defaults: Mapping[str, str]) -> dict[str, str]:
-    """The server's environment with this interpreter's import path, for packages not installed."""
-    paths = [path for path in sys.path if path]
-    return {**defaults, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
