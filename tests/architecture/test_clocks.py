@@ -34,6 +34,7 @@ SHOWN: Final = {
     "servers/serving/models/model_definition.py": "created",
     "servers/serving/models/model_version.py": "created",
     "servers/cli/bench.py": "the date of a report",
+    "servers/cli/tune.py": "the date of a report",
     "servers/fronts/http/response_head.py": "the header Date",
     "servers/operations/tracing/open_telemetry.py": "the times of spans",
 }
