@@ -12,8 +12,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, cast
 
+import msgspec
+
 from calculators.child_process.child_output import ChildOutput, is_wanted
 from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
+from calculators.child_process.messages import Stop
+from calculators.child_process.parent_connection import LISTENER
 
 #: Seconds that a child may take to end after its connection is closed.
 _REAP_SECONDS: Final = 1.0
@@ -38,9 +42,13 @@ class ChildProcess(asyncio.BufferedProtocol):
         on_frame: Callable[[Frame], None],
         on_end: Callable[[str], None],
         name: str = "a child process",
+        *,
+        has_log: bool = False,
     ) -> None:
-        """``name`` is printed before the child's output in the log."""
+        """``name`` is printed before the child's output in the log; ``has_log``: it writes to the
+        log itself, so its standard error is this process's."""
         self._name = name
+        self._has_log = has_log
         self._output: ChildOutput | None = None
         self._on_frame = on_frame
         self._on_end = on_end
@@ -55,10 +63,16 @@ class ChildProcess(asyncio.BufferedProtocol):
         self._closed_at = 0.0
         self._is_over = asyncio.Event()
 
-    async def start(self, module: str, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
+    async def start(
+        self,
+        module: str,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+        listener: socket.socket | None = None,
+    ) -> None:
         """Start ``python -m module DESCRIPTOR PARENT``. Until the first await it has a `pid`.
 
         ``defaults``: environment variables for it, unless the server's environment has them.
+        ``listener``: a Unix socket on which it takes further connections.
 
         Raises:
             OSError: the system has no process or descriptor left; `on_end` is not called then.
@@ -66,17 +80,22 @@ class ChildProcess(asyncio.BufferedProtocol):
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         output: ChildOutput | None = None
+        descriptors = [theirs.fileno()]
+        environment = _environment(defaults)
+        if listener is not None:
+            descriptors.append(listener.fileno())
+            environment[LISTENER] = str(listener.fileno())
         try:
-            if is_wanted():
+            if is_wanted() and not self._has_log:
                 output = ChildOutput(self._name)
             # Returns as soon as the child has been made: no more than a few milliseconds.
             self._process = subprocess.Popen(  # noqa: ASYNC220
                 [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
+                pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=None if output is None else output.descriptor,
-                env=_environment(defaults),
+                env=environment,
             )
             self.pid = self._process.pid
         except BaseException:
@@ -97,6 +116,11 @@ class ChildProcess(asyncio.BufferedProtocol):
             self._process.wait()
             self._finish_output()
             raise
+
+    @property
+    def is_running(self) -> bool:
+        """True from `start` until its end."""
+        return self._process is not None and not self._is_over.is_set()
 
     @property
     def has_crashed(self) -> bool:
@@ -122,6 +146,10 @@ class ChildProcess(asyncio.BufferedProtocol):
         unsent, self._unsent = self._unsent, []
         if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(unsent)
+
+    def stop(self) -> None:
+        """Ask the child to end; see `wait`."""
+        self.send(msgspec.msgpack.encode(Stop()))
 
     def kill(self, reason: str) -> None:
         """Kill the child now; `on_end` gets ``reason``."""

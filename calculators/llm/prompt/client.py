@@ -104,6 +104,7 @@ class PromptProcess:
             cpu_seconds=seconds,
             wall_seconds=wall_seconds,
             most_waiting=SHORT_WAITING,
+            is_shared=True,
         )
         self._long: QuestionLane[Ready] | None = None
         self._starting: asyncio.Task[QuestionLane[Ready]] | None = None
@@ -249,6 +250,7 @@ class PromptProcess:
             cpu_seconds=LONG_SECONDS,
             wall_seconds=self._wall_seconds + LONG_SECONDS,
             most_waiting=LONG_WAITING,
+            is_shared=True,
         )
         try:
             await asyncio.wait_for(lane.start(), START_SECONDS)

@@ -151,7 +151,9 @@ class AnswerStream:
             headers = self._headers
             if self._record.warnings:
                 headers = with_warnings(headers, self._record.warnings)
-            data = response_head(self._fields, headers, keeps_alive=self._keeps_alive) + data
+            head = response_head(self._fields, headers, keeps_alive=self._keeps_alive)
+            self._connection.head_bytes += len(head)
+            data = head + data
         return data
 
 

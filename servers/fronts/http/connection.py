@@ -64,6 +64,7 @@ class HttpConnection(web.RequestHandler):
         is_full: the peer does not; ``room`` is not set.
         sent_bytes: bytes passed to `send` so far: heads and bodies, without answers that aiohttp
             writes.
+        head_bytes: the part of them that is heads of answers.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class HttpConnection(web.RequestHandler):
         "_wire",
         "client",
         "exchange",
+        "head_bytes",
         "is_full",
         "is_last",
         "loop",
@@ -114,6 +116,7 @@ class HttpConnection(web.RequestHandler):
         self._header_since: float | None = None
         self._has_bytes = False
         self.sent_bytes = 0
+        self.head_bytes = 0
         self._moved = 0
         self._still_since: float | None = None
 

@@ -30,7 +30,7 @@ def machine(proc: Path = Path("/proc"), groups: ControlGroups | None = None) -> 
     """
     section = Section("machine")
     facts = section.facts
-    facts["processor"], flags = _processor(proc)
+    facts["processor"], flags = processor(proc)
     facts["instructions"] = [flag for flag in _FLAGS if flag in flags]
     if flags and platform.machine() == "x86_64" and "avx2" not in flags:
         section.warn("the processor has no AVX2: models run slowly")
@@ -51,7 +51,7 @@ def machine(proc: Path = Path("/proc"), groups: ControlGroups | None = None) -> 
     return section
 
 
-def _processor(proc: Path) -> tuple[str, frozenset[str]]:
+def processor(proc: Path = Path("/proc")) -> tuple[str, frozenset[str]]:
     """Return the processor's name and flags."""
     name, flags = platform.machine(), frozenset[str]()
     for key, value in _pairs(proc / "cpuinfo"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import pytest
@@ -13,10 +14,17 @@ from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.media.media_rules import MediaRules
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.settings import declaration, value_types
-from calculators.settings.declaration import Group, SettingError, option, options_of, values_of
+from calculators.settings.declaration import (
+    Group,
+    Option,
+    SettingError,
+    option,
+    options_of,
+    values_of,
+)
 from graph_runtime import FamilySettings
 from servers.cli.arguments import make_parser
-from servers.cli.reference import index_reference, reference
+from servers.cli.reference import index_reference, reference, tune_reference
 from servers.cli.serve_arguments import add_options
 from servers.cli.serve_options import ServeOptions, serve_options
 from servers.cli.words import spread
@@ -27,6 +35,7 @@ from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.index_options import index_options
 from servers.options.other_flags import WITHOUT_EFFECT
 from servers.options.server_options import declared_options
+from servers.options.tune_options import tune_options
 from servers.serving.loaded_graph import GraphSettings
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
@@ -44,13 +53,19 @@ def test_the_reference_page_is_what_the_declarations_make() -> None:
     )
 
 
-def test_the_reference_page_of_index_is_what_the_declarations_make() -> None:
-    page = PAGE.with_name("index_options.md")
-    assert page.read_text(encoding="utf-8") == index_reference(), (
-        f"`python -m servers.cli.reference index > {page.relative_to(ROOT)}` writes it again"
+@pytest.mark.parametrize(
+    ("command", "text", "options"),
+    [("index", index_reference, index_options), ("tune", tune_reference, tune_options)],
+)
+def test_the_reference_pages_of_other_commands_are_what_the_declarations_make(
+    command: str, text: Callable[[], str], options: Callable[[], tuple[Option, ...]]
+) -> None:
+    page = PAGE.with_name(f"{command}_options.md")
+    assert page.read_text(encoding="utf-8") == text(), (
+        f"`python -m servers.cli.reference {command} > {page.relative_to(ROOT)}` writes it again"
     )
-    text = graphrt("index", "--help").stdout
-    assert [each.flag for each in index_options() if f"--{each.flag} " not in text] == []
+    help_text = graphrt(command, "--help").stdout
+    assert [each.flag for each in options() if f"--{each.flag} " not in help_text] == []
 
 
 def test_no_spelling_is_of_two_options() -> None:

@@ -1,0 +1,1 @@
+"""Settings of a language model found by measuring, for `graphrt tune`."""
