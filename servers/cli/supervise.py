@@ -37,12 +37,6 @@ def check_workers(options: ServeOptions) -> None:
             hint='say "scale": {"min_replicas": N} in config.json',
             status=2,
         )
-    if options.batches.batch_dir is not None:
-        raise CommandFailed(
-            "--workers and --batch_dir exclude each other: one process owns the directory",
-            hint="give the directory to a second server, or use `graphrt batch`",
-            status=2,
-        )
 
 
 def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) -> int:

@@ -56,6 +56,9 @@ from calculators.text_to_speech import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
+from servers.batch_work.worker import MOST_RUNS
+from servers.batches.objects import WINDOW_SECONDS
+from servers.batches.request_lines import LONGEST_ID
 from servers.cli import scratch as tried
 from servers.config.scale import Scale
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
@@ -66,6 +69,7 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.operations.request_log.journal import MOST_WARNINGS as MOST_LOGGED
+from servers.options.batch_options import BatchOptions
 from servers.options.server_options import GraphOptions
 from servers.page import followed
 from servers.page import scratch as drafts
@@ -214,7 +218,7 @@ def test_every_invariant_of_the_server_names_the_tests_that_check_it() -> None:
 
 def test_the_limits_agree_with_the_code() -> None:
     http, request, template = HttpSettings(), RequestLimits(), RenderLimits()
-    grpc, image = GrpcSettings(), ImageLimits()
+    grpc, image, batches = GrpcSettings(), ImageLimits(), BatchOptions()
     server = ServerSettings(graphs=(), http=http)
     told = [row.split(" | ")[1] for row in re.findall(r"^\| .* \|$", LIMITS, re.M)[1:]]
     expected = [
@@ -307,6 +311,9 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{drafts.CHECK_SECONDS:g} s; {drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
         f"{member.FIRST_DELAY:g} s, {member.LAST_DELAY:g} s, {member.GOOD_LIFE:g} s, "
         f"{member.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
+        f"{batches.batch_max_requests:,} (`--batch_max_requests`), "
+        f"{batches.batch_file_size >> 30} GiB (`--batch_file_size`), {LONGEST_ID} characters; "
+        f"{MOST_RUNS}; {WINDOW_SECONDS // 3600} h",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected
