@@ -35,7 +35,7 @@ _JSON: Final = "application/json"
 #: Answers of a server that is overloaded, loads a model, or starts an engine again.
 _PASSING: Final = frozenset({429, 503})
 #: How often a request is tried, and seconds between two tries, at first and at most.
-_TRIES: Final = 12
+_TRIES: Final = 8
 _FIRST_DELAY: Final = 0.25
 _LAST_DELAY: Final = 30.0
 
@@ -56,7 +56,7 @@ class LineClient:
         await self._session.close()
 
     async def ask(self, batch: int, line: int, request: BatchRequest) -> Answer:
-        """Return the answer to one request. What may pass is tried again for a few minutes."""
+        """Return the answer to one request. What may pass is tried again for half a minute."""
         request_id = new_id("")
         delay = _FIRST_DELAY
         for _ in range(_TRIES - 1):

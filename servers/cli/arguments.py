@@ -264,6 +264,7 @@ def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
         "SIGTERM or Ctrl-C ends it when requests in flight are answered; a second one at once.\n"
         "SIGHUP reads the configuration again.",
     )
+    command.set_defaults(module="servers.cli.early_serve")
     command.subject = "CONFIG"
     command.add_later = _add_serve_later
 
@@ -311,8 +312,9 @@ def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
         "SOURCE is org/name[@revision][:file.gguf] of Hugging Face, or of the hub at HF_ENDPOINT;\n"
         "HF_TOKEN is the key. An interrupted download goes on where it was. A model of\n"
         "safetensors is exported to OpenVINO's form, with weights of eight bits unless\n"
-        "--weight_format says otherwise. If SOURCE is mediapipe, or the path of MediaPipe's\n"
-        "wheel, the models of MediaPipe's solutions are copied out of the wheel.",
+        "--weight_format says otherwise. If SOURCE is mediapipe, the models of MediaPipe's\n"
+        "solutions are copied out of its wheel: the one in the working directory, the installed\n"
+        "one, or the one that pip downloads; SOURCE may also be the path of a wheel.",
     )
     command.subject = "SOURCE"
     command.add_later = _add_pull_later

@@ -11,9 +11,27 @@ from pathlib import Path
 from typing import Final
 
 from servers.cli.messages import CommandFailed
+from servers.cli.serve_options import ServeOptions
 from servers.server.lifecycle import ServerSettings
 
 _log: Final = logging.getLogger(__name__)
+
+
+def check_cluster(options: ServeOptions) -> None:
+    """Check that the options go together with ``--on``.
+
+    Raises:
+        CommandFailed: they do not.
+    """
+    server = options.server
+    if server.on is None:
+        return
+    if options.batches.batch_dir:
+        raise CommandFailed(
+            "--batch_dir is for one machine, and --on for a cluster: use one of them",
+            hint="graphrt batch FILE.jsonl sends a file's requests to a server",
+            status=2,
+        )
 
 
 @contextmanager
@@ -31,13 +49,14 @@ def on_cluster(settings: ServerSettings, cluster: str | None) -> Iterator[Server
     from servers.replicas.placement import Placement
 
     try:
-        ray = RayCluster(drain_seconds=settings.drain_seconds)
+        ray = RayCluster()
     except RayMissingError as error:
         raise CommandFailed(f"--on {cluster}: {error}", hint=EXTRA) from error
     except ClusterError as error:
         raise CommandFailed(
             f"--on {cluster}: {error}",
-            hint="start one with `ray start --head`, or name its address in RAY_ADDRESS",
+            hint="name its address in RAY_ADDRESS; if it has a token, set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN",
         ) from error
     try:
         _log.info("replicas run on the Ray cluster %s", ray.address)

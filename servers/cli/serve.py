@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from calculators.child_process.early_start import end_untaken
 from calculators.settings.declaration import values_of
 from calculators.tasks import (
     default_task,
@@ -30,7 +31,7 @@ from servers.cli.listening import check_ports, grpc_settings, http_settings, lis
 from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
 from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.on_cluster import on_cluster
+from servers.cli.on_cluster import check_cluster, on_cluster
 from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
@@ -62,6 +63,7 @@ def execute(args: argparse.Namespace) -> int:
     check_ports(options)
     check_choice(options)
     check_workers(options)
+    check_cluster(options)
     access = access_of(options)
     worker: Worker | None = getattr(args, "worker", None)
     is_supervisor = server.workers > 1 and worker is None
@@ -106,7 +108,7 @@ def execute(args: argparse.Namespace) -> int:
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
-        batches=batch_settings(options, args.words),
+        batches=batch_settings(options, args.words, is_shared=worker is not None),
         journal=RequestJournal(
             traces,
             keeps_texts=server.log_prompts,
@@ -117,7 +119,7 @@ def execute(args: argparse.Namespace) -> int:
         with on_cluster(settings, server.on) as placed:
             return serve(
                 placed,
-                on_loaded=None if server.log_format == JSON else _report,
+                on_loaded=_loaded if server.log_format == JSON else _loaded_and_reported,
                 show_loading=None if bar is None else bar.show,
                 worker=worker,
                 report=_report_text,
@@ -129,8 +131,18 @@ def execute(args: argparse.Namespace) -> int:
     except SharedModulesError as error:
         raise CommandFailed("\n".join(map(_import_failure, error.failures))) from error
     finally:
+        end_untaken()
         if traces is not None:
             traces.close()
+
+
+def _loaded(server: Server) -> None:
+    end_untaken()
+
+
+def _loaded_and_reported(server: Server) -> None:
+    end_untaken()
+    _report(server)
 
 
 def _load_bar(options: ServerOptions) -> LoadBar | None:

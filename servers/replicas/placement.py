@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from servers.config import GraphEntry, ModelEntry
+from servers.config.scale import Scale
+from servers.operations.metrics.exposition import MetricsText
 from servers.replicas.cluster import RayCluster
 from servers.replicas.replica import ReplicaWork
+from servers.replicas.replica_metrics import merged
 from servers.replicas.replicated_servable import ReplicatedServable
 from servers.server.lifecycle import ServerSettings
 from servers.serving.graph_definition import GraphDefinition
@@ -36,6 +41,22 @@ class Placement:
             self._settings.graph_settings.request_limit,
         )
 
+    async def metrics_text(
+        self,
+        repository: ModelRepository,
+        own: Callable[[str], Awaitable[MetricsText]],
+        accept: str,
+    ) -> MetricsText:
+        """See `servers.serving.model_repository.Elsewhere.metrics_text`."""
+        asked = [
+            asyncio.create_task(each.replica_metrics(), name=f"metrics of {each.name}")
+            for each in repository.servables()
+            if isinstance(each, ReplicatedServable)
+        ]
+        text = await own("")
+        found = [metrics for task in asked for metrics in await task]
+        return await asyncio.to_thread(merged, text.body.decode(), found, accept)
+
     def _work_of(self, repository: ModelRepository, entry: GraphEntry | ModelEntry) -> ReplicaWork:
         models: tuple[ModelEntry, ...] = ()
         if isinstance(entry, GraphEntry):
@@ -43,7 +64,7 @@ class Placement:
             models = tuple(each for each in entries if isinstance(each, ModelEntry))
         settings = self._settings
         return ReplicaWork(
-            entry,
+            replace(entry, scale=Scale()),  # another number of replicas is not another version
             models,
             self._graph_settings(),
             settings.calculator_modules,

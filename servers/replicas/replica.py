@@ -19,7 +19,7 @@ from typing import Final
 import calculators
 from calculators.requests.http_payload import Messages
 from calculators.requests.request_record import RequestRecord, set_current_record
-from graph_runtime import REGISTRY, Registry
+from graph_runtime import REGISTRY, Code, Registry
 from servers import version
 from servers.config import GraphEntry, LoadPolicy, ModelEntry
 from servers.contract.data_plane import InferStream, Method, ModelMetadata
@@ -75,6 +75,19 @@ class ReplicaWork:
         return SharedModules(Registry(REGISTRY), self.python_path, self.calculators).registry
 
 
+#: The answer of a replica that does not have the request: the one that has it is being ended.
+_UNKNOWN: Final = SentFailure(
+    Code.UNAVAILABLE,
+    "the process that has this stream takes no requests any more; open another stream",
+    None,
+    None,
+    1,
+    "replica ending",
+    False,
+    False,
+)
+
+
 class NotLoadedError(RuntimeError):
     """The servable could not be loaded; the text has the reason between `REASON_MARKS`."""
 
@@ -89,6 +102,8 @@ class ServableReplica:
             NotLoadedError: it cannot be loaded; Ray tries again, and gives up.
         """
         self._name = work.entry.name
+        context = importlib.import_module("ray.serve").get_replica_context()
+        self._replica: str = context.replica_id.unique_id
         self._metrics = ServerMetrics()
         self._metrics.served = self._served
         registry = await asyncio.to_thread(work.registry)
@@ -145,9 +160,10 @@ class ServableReplica:
             index,
         )
 
-    async def metrics(self, key: str) -> str:
-        """Return the metrics of the servable as text."""
-        return self._metrics.text().body.decode()
+    async def metrics(self, key: str) -> tuple[str, str]:
+        """Return the name of this replica, and its metrics as text."""
+        text = await self._metrics.text_in_turns()
+        return self._replica, text.body.decode()
 
     # Requests -------------------------------------------------------------------------------------
 
@@ -232,7 +248,7 @@ class ServableReplica:
         """Take a request of a stream. Return why it is refused, or None."""
         stream = self._streams.get(key)
         if stream is None:
-            return None  # the run is over, and the stream's own end says why
+            return _UNKNOWN
         try:
             await stream.send(request.request())
         except Exception as error:
@@ -245,11 +261,12 @@ class ServableReplica:
         if stream is not None:
             stream.close_inputs()
 
-    async def message(self, key: str, text: str | bytes | None) -> None:
-        """Take a message of a WebSocket's client; None: it has closed."""
+    async def message(self, key: str, text: str | bytes | None) -> bool:
+        """Take a message of a WebSocket's client; None: it has closed. False: it is lost."""
         messages = self._messages.get(key)
         if messages is not None:
             messages.put(text)
+        return messages is not None
 
 
 class _RemoteMessages(Messages):

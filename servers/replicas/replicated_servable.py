@@ -15,6 +15,7 @@ from graph_runtime import GraphError, NotFoundError
 from graph_runtime.errors import reason_of
 from servers import version
 from servers.config import GraphEntry, ModelEntry
+from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.page.live_graph import ShownGraph
@@ -68,6 +69,8 @@ class ReplicatedServable:
         self._loading: Loading | None = None
         #: The replicas of the servable that this one replaces.
         self._before = ""
+        self._scale = local.entry.scale
+        self._rescaling: asyncio.Task[None] | None = None
         self._has_claim = False
 
     @property
@@ -149,7 +152,7 @@ class ReplicatedServable:
 
     async def _start(self, loading: Loading) -> None:
         loading.progress.begin("reading the files", 0.0)
-        cluster, scale = self._cluster, self.entry.scale
+        cluster, scale = self._cluster, self._scale
         self._fingerprint = await self._look()
         await self.local.prepare()
         await asyncio.to_thread(cluster.claim, self.name)
@@ -176,15 +179,7 @@ class ReplicatedServable:
 
         await cluster.wait_until_running(application, note)
         loading.progress.begin("asking a replica", 0.9)
-        handle = cluster.handle(application, scale)
-        self._replicas = RemoteServable(
-            self.name,
-            cluster,
-            handle,
-            table_of(application),
-            self._users,
-            scale.max_queued_requests,
-        )
+        self._replicas = self._remote()
         described: Description = await self._replicas.describe()
         if described.version != version():
             raise ClusterError(
@@ -192,6 +187,40 @@ class ReplicatedServable:
                 f"{version()}; install the same"
             )
         self._described = described
+
+    def _remote(self) -> RemoteServable:
+        application, scale = self._application, self._scale
+        return RemoteServable(
+            self.name,
+            self._cluster,
+            self._cluster.handle(application, scale),
+            table_of(application),
+            self._users,
+            scale.max_queued_requests,
+        )
+
+    def rescale(self, scale: Scale) -> None:
+        """Take another number of replicas; those that run go on."""
+        if scale == self._scale:
+            return
+        self._scale = scale
+        if self.state is ServableState.AVAILABLE:
+            self._rescaling = asyncio.create_task(self._rescale(), name=f"rescale {self.name}")
+
+    async def _rescale(self) -> None:
+        cluster, scale, application = self._cluster, self._scale, self._application
+        try:
+            await asyncio.to_thread(cluster.check_room, scale)
+            work = self._work_of(self.entry)
+            await asyncio.to_thread(cluster.deploy, application, work, scale, scale.first_replicas)
+        except ClusterError as error:
+            _log.error("%s: its scale stays as it is: %s", self.name, error)
+            return
+        if self._replicas is not None and application == self._application:
+            self._replicas = self._remote()
+            _log.info(
+                "%s: from %d to %d replicas", self.name, scale.min_replicas, scale.max_replicas
+            )
 
     def defer(self) -> None:
         """Let the next request start the replicas."""
@@ -213,6 +242,8 @@ class ReplicatedServable:
         if self.state in (ServableState.UNLOADING, ServableState.END):
             return
         self._move(ServableEvent.RETIRE)
+        if self._rescaling is not None:
+            await asyncio.wait({self._rescaling})
         await self._users.close()
         await self._end()
         self._move(ServableEvent.UNLOADED)
@@ -228,6 +259,10 @@ class ReplicatedServable:
 
     def _move(self, event: ServableEvent) -> None:
         self.state = SERVABLE_TRANSITIONS[self.state, event]
+
+    async def replica_metrics(self) -> Sequence[tuple[str, str]]:
+        """Return the name and the metrics of each replica; none if they do not answer in time."""
+        return () if self._replicas is None else await self._replicas.metrics()
 
     # Status ---------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ MOST_KNOWN: Final = 1 << 19
 EXPECTED_TOKENS: Final = 128
 #: A token that is in flight weighs less than one that has to be computed once more: the tokens of
 #: all answers in flight are generated together.
-_LOAD_WEIGHT: Final = 0.25
+_LOAD_WEIGHT: Final = 0.5
 #: Replicas that are offered for one request, the best first.
 _MOST_OFFERED: Final = 8
 

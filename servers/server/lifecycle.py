@@ -157,6 +157,9 @@ class Server:
             if self.metrics is not None:
                 worker.write_metrics(self.metrics.text_in_turns)
                 text = worker.metrics_text
+        elif settings.elsewhere is not None and self.metrics is not None:
+            own = self.metrics.text_in_turns
+            text = partial(settings.elsewhere.metrics_text, self.repository, own)
         self._fronts = Fronts(settings.journal, self.metrics, text)
         self._batches: BatchDesk | None = None
         if settings.batches is not None and settings.http is not None:

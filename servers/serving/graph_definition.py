@@ -24,6 +24,7 @@ from graph_runtime import (
 from graph_runtime.errors import reason_of
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import GraphEntry
+from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.page.live_graph import ShownGraph
@@ -169,6 +170,9 @@ class GraphDefinition:
         self.http_role = self.graph.http_role
         self._move(ServableEvent.LOADED)
         _log.info("%s: loaded in %.1f s", self.name, loading.seconds)
+
+    def rescale(self, scale: Scale) -> None:
+        """Do nothing: it is loaded once, in this process."""
 
     async def prepare(self) -> None:
         """Read the names of adapters, before loading or deferring. `load` reports errors."""

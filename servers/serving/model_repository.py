@@ -21,6 +21,7 @@ from servers.contract.data_plane import (
     TensorMetadata,
 )
 from servers.contract.servable_states import ServableState
+from servers.operations.metrics.exposition import MetricsText
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.loading import Loading
@@ -74,6 +75,14 @@ class Elsewhere(Protocol):
         self, definition: GraphDefinition | ModelDefinition, repository: ModelRepository
     ) -> Servable:
         """Return the servable for a definition, which is never loaded itself."""
+
+    async def metrics_text(
+        self,
+        repository: ModelRepository,
+        own: Callable[[str], Awaitable[MetricsText]],
+        accept: str,
+    ) -> MetricsText:
+        """Return the metrics of this process, which ``own`` returns, and of the others."""
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from servers.config import GraphEntry, ModelEntry
+from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, LoadedServable, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.page.live_graph import ShownGraph
@@ -82,6 +83,9 @@ class Servable(Protocol):
 
         It is held until `load` or `retire` ends, so that ``old`` may be retired before.
         """
+
+    def rescale(self, scale: Scale) -> None:
+        """Take another number of replicas, if there are any. Must be called on the event loop."""
 
     async def prepare(self) -> None:
         """Read the names of adapters, before loading or deferring."""

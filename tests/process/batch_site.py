@@ -30,6 +30,8 @@ class Work(Calculator):
         if asked.get("wrong"):
             raise RequestError("this is wrong", param="wrong")
         await asyncio.sleep(asked.get("seconds", 0))
+        while "until" in asked and not os.path.exists(asked["until"]):
+            await asyncio.sleep(0.01)
         with open("computed", "a") as file:
             file.write(f"{asked['number']} {os.nice(0)}\\n")
         usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
@@ -56,7 +58,8 @@ def make_site(folder: Path) -> tuple[str, ...]:
 
 
 def line(number: int, **members: Any) -> dict[str, Any]:
-    """Return a request. ``members`` are of its body."""
+    """Return a request. ``members`` are of its body: ``seconds`` that it takes, ``until`` names a
+    file that it waits for, ``wrong``."""
     body = {"model": "work", "number": number, **members}
     return {"custom_id": f"r{number}", "method": "POST", "url": PATH, "body": body}
 

@@ -14,6 +14,7 @@ from calculators.inference.place import quoted
 from calculators.openvino.model import Model
 from graph_runtime import GraphError, NotFoundError, UnavailableError
 from servers.config import ModelEntry
+from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.serving.loaded_graph import GraphSettings
@@ -97,6 +98,9 @@ class ModelDefinition:
 
     def inherit(self, old: Servable) -> None:
         """Take nothing: an entry that is the same keeps its servable, with its versions."""
+
+    def rescale(self, scale: Scale) -> None:
+        """Do nothing: it is loaded once, in this process."""
 
     async def prepare(self) -> None:
         """It has one name."""
