@@ -34,7 +34,7 @@ def check_workers(options: ServeOptions) -> None:
         raise CommandFailed(
             f"--workers and --on {options.server.on} exclude each other: replicas are processes "
             "already",
-            hint="start one server on each node, with the same --on",
+            hint='say "scale": {"min_replicas": N} in config.json',
             status=2,
         )
 

@@ -28,11 +28,13 @@ SHOWN: Final = {
     "calculators/rerank/answers.py": "created",
     "calculators/text_classification/answers.py": "created",
     "servers/batches/clock.py": "expiry, which outlives processes and restarts of the machine",
+    "servers/replicas/replicated_servable.py": "created",
     "servers/serving/graph_definition.py": "created",
     "servers/serving/stall_reporter.py": "when it was",
     "servers/serving/models/model_definition.py": "created",
     "servers/serving/models/model_version.py": "created",
     "servers/cli/bench.py": "the date of a report",
+    "servers/cli/tune.py": "the date of a report",
     "servers/fronts/http/response_head.py": "the header Date",
     "servers/operations/tracing/open_telemetry.py": "the times of spans",
 }

@@ -129,6 +129,13 @@ class Site:
         self._graphs.append({"name": name, "scale": {**SMALL, **scale}})
         self._write()
 
+    def rescale(self, name: str, **scale: Any) -> None:
+        """Change the scale of a graph."""
+        for each in self._graphs:
+            if each["name"] == name:
+                each["scale"] = {**SMALL, **scale}
+        self._write()
+
     def add_demo(self, **scale: Any) -> None:
         """Add the example language model."""
         path = str(ROOT / "examples/models/demo")

@@ -157,6 +157,8 @@ def site(running: Site) -> Site:
 
 def test_two_processes_answer_at_one_port_over_http_and_grpc(site: Site) -> None:
     assert len(site.both()) == len(site.workers()) == 2
+    for number in (1, 2):
+        assert any(f"INFO worker {number} servers.server." in line for line in site.server.log)
     for number in range(4):
         options = [("grpc.use_local_subchannel_pool", 1), ("test.number", number)]
         with grpc.insecure_channel(site.grpc_address(), options) as channel:
