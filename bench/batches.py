@@ -25,12 +25,13 @@ import urllib.request
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bench.engine_throughput import model_options, tokens_per_word
 from bench.event_stream_client import Address, chat_body, connect, read_answer
 from bench.load_generator import run_loop
 from bench.machine import describe_machine
+from bench.processes import children, cpu_seconds
 from bench.serve_vs_engine import (
     DEMO,
     Model,
@@ -53,11 +54,11 @@ from servers.cli.serve_options import serve_options
 from servers.load.prompts import words as some_words
 
 WIDTH: Final = 32
-REQUESTS: Final = 192
-TURNS: Final = 5
+REQUESTS: Final = 96
+TURNS: Final = 3
 #: Chats without a batch and with one, in each turn.
 CHATS: Final = 14
-CHAT_TURNS: Final = 3
+CHAT_TURNS: Final = 2
 CHAT_WORDS: Final = 150
 CHAT_TOKENS: Final = 20
 _ENDPOINT: Final = "/v1/chat/completions"
@@ -116,25 +117,34 @@ def _line(number: int, request: Request) -> str:
     return json.dumps(line) + "\n"
 
 
-def measure_throughput(turns: int, count: int) -> list[tuple[float, float]]:
-    """Return tokens per second of the engine alone and of a batch, for each turn."""
+class Rate(NamedTuple):
+    """Tokens per second, and microseconds of processor time per token, of all processes."""
+
+    throughput: float
+    cpu: float
+
+
+def measure_throughput(turns: int, count: int) -> list[tuple[Rate, Rate]]:
+    """Return the rates of the engine alone and of a batch, for each turn."""
     options = model_options(DEMO / "graph.pbtxt")
     per_word = tokens_per_word(PromptBuilder(str(options.model_path)))
     model = Model("small", "the example model", DEMO, {})
-    found: list[tuple[float, float]] = []
+    found: list[tuple[Rate, Rate]] = []
     for turn in range(turns):
         load = [*load_arguments(WIDTH, count, turn), "--tokens_per_word", str(per_word)]
         words = ("--part", str(count), str(turn), str(per_word))
-        batch = run_part("bench.batches", *words)["throughput"] if turn % 2 else 0.0
-        engine: float = run_engine(model, load)["throughput"]
-        batch = batch or run_part("bench.batches", *words)["throughput"]
-        say(f"engine {engine:.0f}, batch {batch:.0f} tokens/s")
+        first = run_part("bench.batches", *words) if turn % 2 else None
+        figures = run_engine(model, load)
+        tokens = figures["output_tokens"]
+        engine = Rate(figures["throughput"], figures["cpu_seconds"] / tokens * 1e6)
+        batch = Rate(**(first or run_part("bench.batches", *words)))
+        say(f"engine {engine}, batch {batch}")
         found.append((engine, batch))
     return found
 
 
-async def measure_batch(requests: Sequence[Request], directory: Path) -> float:
-    """Return the tokens per second of a batch, worked off as `graphrt batch` does."""
+async def measure_batch(requests: Sequence[Request], directory: Path) -> Rate:
+    """Return the rates of a batch, worked off as `graphrt batch` does."""
     words = ("batch", "none", str(DEMO), "--log_level", "ERROR")
     args = make_parser().parse_args(words)
     options = serve_options(args)
@@ -145,14 +155,21 @@ async def measure_batch(requests: Sequence[Request], directory: Path) -> float:
         _add_batch(store, requests[:4])
         await worker.run(0)  # loads the model
         batch = _add_batch(store, requests)
-        began = time.perf_counter()
+        cpu, began = _cpu(), time.perf_counter()
         await BatchWorker(store, settings, client.ask).run(0)
         seconds = time.perf_counter() - began
+        cpu = _cpu() - cpu
     done = store.batch(batch.id, "")
     store.close()
     if done.completed != len(requests):
         raise RuntimeError(f"not all requests were answered: {done}")
-    return done.usage.output_tokens / seconds
+    tokens = done.usage.output_tokens
+    return Rate(tokens / seconds, cpu / tokens * 1e6)
+
+
+def _cpu() -> float:
+    """Return the processor time of this process and its children so far, in seconds."""
+    return time.process_time() + sum(map(cpu_seconds, children(os.getpid())))
 
 
 def _add_batch(store: BatchStore, requests: Sequence[Request]) -> Batch:
@@ -220,13 +237,14 @@ def _ms(seconds: Sequence[float]) -> str:
 
 
 def report(
-    pairs: Sequence[tuple[float, float]],
+    pairs: Sequence[tuple[Rate, Rate]],
     first_tokens: tuple[list[float], list[float], float],
     load: float,
 ) -> str:
     """Return all tables as Markdown."""
     quiet, beside, rate = first_tokens
-    ratio = statistics.median(batch / engine for engine, batch in pairs)
+    ratio = statistics.median(batch.throughput / engine.throughput for engine, batch in pairs)
+    by_cpu = statistics.median(engine.cpu / batch.cpu for engine, batch in pairs)
     more = statistics.median(beside) / statistics.median(quiet) - 1
     lines = [
         "# Batches beside the engine, and beside other requests",
@@ -241,13 +259,19 @@ def report(
         "from its making to its results, with the model loaded, as `graphrt batch` works it off: "
         "at the usual priority, so that other work of the machine disturbs both alike.",
         "",
-        "| turn | engine alone, tokens/s | batch, tokens/s | ratio |",
-        "|---|---|---|---|",
+        "| turn | engine alone: tokens/s, CPU per token | batch: tokens/s, CPU per token | ratio | "
+        "ratio of CPU |",
+        "|---|---|---|---|---|",
         *(
-            f"| {turn} | {engine:,.0f} | {batch:,.0f} | {batch / engine:.3f} |"
+            f"| {turn} | {engine.throughput:,.0f}, {engine.cpu:,.0f} µs | "
+            f"{batch.throughput:,.0f}, {batch.cpu:,.0f} µs | "
+            f"{batch.throughput / engine.throughput:.3f} | {engine.cpu / batch.cpu:.3f} |"
             for turn, (engine, batch) in enumerate(pairs, 1)
         ),
-        f"| median | | | {ratio:.3f} |",
+        f"| median | | | {ratio:.3f} | {by_cpu:.3f} |",
+        "",
+        "CPU is of all processes: with HTTP, templates, text and the store. Its ratio is the share "
+        "of the engine in the work, and says more than that of rates where others use the machine.",
         "",
         "## First tokens of other requests",
         "",
@@ -284,8 +308,8 @@ def main() -> None:
         count, seed, per_word = arguments.part
         requests = make_workload(int(count), Lengths(tokens_per_word=float(per_word)), int(seed))
         with tempfile.TemporaryDirectory() as place:
-            throughput = run_loop(measure_batch(requests, Path(place)))
-        arguments.json.write_text(json.dumps({"throughput": throughput}), encoding="utf-8")
+            rate = run_loop(measure_batch(requests, Path(place)))
+        arguments.json.write_text(json.dumps(rate._asdict()), encoding="utf-8")
         return
     load = os.getloadavg()[0]
     quick = arguments.quick
