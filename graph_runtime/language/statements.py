@@ -194,7 +194,7 @@ class _Reader:
     def _take_symbol(self, token: Token, tokens: Iterator[Token]) -> None:
         match token.text:
             case ":":
-                self._has_colon = True
+                self._has_colon = self._field is not None
             case "[" if self._field is not None:
                 self._open.append(("[", self._field, None))
                 self._has_colon = False

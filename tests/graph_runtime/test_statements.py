@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graph_runtime.language.source_map import node_positions
@@ -86,6 +86,7 @@ def test_nodes_of_examples_are_where_the_parser_finds_them(path: Path) -> None:
 
 
 @given(st.text(alphabet="node{}[]<>:,;\"'\n#ab1.-\ufeff ", max_size=60))
+@example(':["')
 def test_no_text_is_refused(text: str) -> None:
     draft = DraftText.read(text)
     for each in draft.statements:
