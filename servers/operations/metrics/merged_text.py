@@ -14,10 +14,17 @@ from prometheus_client.exposition import choose_encoder
 from servers.operations.metrics.exposition import OPENMETRICS, MetricsText
 from servers.operations.metrics.series import number_text
 
-#: Metrics that the largest value stands for: those of an engine that all processes share, of the
-#: whole machine, and levels that are parts of something.
+#: Metrics that the largest value stands for: those of an engine or of a directory of batches that
+#: all processes share, of the whole machine, and levels that are parts of something.
 _LARGEST: Final = frozenset(
     {
+        "graphrt_batch_file_bytes",
+        "graphrt_batch_files",
+        "graphrt_batch_requests_total",
+        "graphrt_batch_requests_waiting",
+        "graphrt_batch_tokens_total",
+        "graphrt_batch_worker",
+        "graphrt_batches",
         "graphrt_build_info",
         "graphrt_llm_accepted_candidates_total",
         "graphrt_llm_candidate_passes_total",

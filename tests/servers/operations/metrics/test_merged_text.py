@@ -47,9 +47,12 @@ def test_what_all_processes_report_of_one_thing_is_not_added() -> None:
     merged = MergedText()
     merged.add(text_of(0, 0, 0, graphrt_llm_kv_cache_usage_ratio=0.5, graphrt_model_ready=1))
     merged.add(text_of(0, 0, 0, graphrt_llm_kv_cache_usage_ratio=0.4, graphrt_model_ready=0))
+    for _ in range(2):
+        merged.add(text_of(0, 0, 0, graphrt_batches=3))
     found = values(merged.plain())
     assert found["graphrt_llm_kv_cache_usage_ratio"] == 0.5
     assert found["graphrt_model_ready"] == 0
+    assert found["graphrt_batches"] == 3
     assert found["process_start_time_seconds"] < 2e9
 
 
