@@ -26,7 +26,7 @@ COVERAGE = $(if $(FULL),--cov --cov-report=term)
 # The slowest tests, at the end of the report.
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
-.PHONY: help serve setup quick test rest full check lint types imports hooks \
+.PHONY: help serve setup quick test rest full check lint types imports hooks bench-quick \
 	page page-check docs soak fuzz hostile peers ray models wheel release lock clean
 
 help: ## this list
@@ -101,6 +101,9 @@ ray: $(RAY_READY) ## tests of --on ray, in an environment of their own, .venv-ra
 models: $(READY) ## tests on SmolLM2, which is downloaded once (98 MB)
 	$(BIN)/python -m bench.smollm2
 	$(BIN)/python -m pytest tests/real_models $(WORDS)
+
+bench-quick: $(READY) ## ratios that must not become worse, beside the committed ones: under five minutes
+	$(BIN)/python -m bench.quick $(WORDS)
 
 # Everything else ----------------------------------------------------------------------------------
 

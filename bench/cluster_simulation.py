@@ -1,6 +1,6 @@
 """Clusters of 10 to 1,000 replicas, simulated: queueing, routing, autoscaling, fronts.
 
-    python -m bench.cluster_simulation [--short] [--markdown FILE]
+    python -m bench.cluster_simulation [--short] [--processes N] [--markdown FILE]
 
 What is simulated: `bench.cluster_model`. A replica is like the model of 98 M parameters in
 bench/serve_vs_engine.md on two cores: 450 output tokens per second with many requests at a time,
@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -35,6 +38,7 @@ from bench.cluster_model import (
     Scaling,
     Traffic,
     by_prefix,
+    least_loaded,
     scale,
 )
 
@@ -134,6 +138,20 @@ def simulate(
     return Figures.of(cluster, seconds)
 
 
+Call = Callable[[], Figures]
+#: Runs simulations, and returns their figures in the same order.
+RunAll = Callable[[Sequence[Call]], Iterator[Figures]]
+
+
+def one_by_one(calls: Sequence[Call]) -> Iterator[Figures]:
+    """Run simulations in this process."""
+    return (call() for call in calls)
+
+
+def _called(call: Call) -> Figures:
+    return call()
+
+
 # Tables -------------------------------------------------------------------------------------------
 
 
@@ -157,22 +175,23 @@ def _times(figures: Figures) -> list[str]:
 _TIMES: Final = ["TTFT p50, ms", "p99", f"over {LATE:.0f} s"]
 
 
-def routing(sizes: Sequence[int], seconds: float) -> Iterator[str]:
+def routing(sizes: Sequence[int], seconds: float, run_all: RunAll) -> Iterator[str]:
     """Yield the table of routing policies."""
-    rows = []
+    heads, calls = [], []
     for size in sizes:
         # Large clusters have as many requests in less time. Each of these ends with a burst.
         duration = seconds if size < 100 else max(300.0, seconds * 100 / size / 1.5)
         for traffic, phases in (("steady", STEADY), ("bursts", BURSTS)):
             for name, choose in ROUTES.items():
-                figures = simulate(size, choose, phases, duration)
-                rows.append(
-                    [
-                        *(f"{size:,}", traffic, name, f"{figures.requests:,}", *_times(figures)),
-                        *(f"{figures.queued:.1%}", f"{figures.cached:.2f}"),
-                        f"{figures.tokens:,.0f}",
-                    ]
-                )
+                heads.append([f"{size:,}", traffic, name])
+                calls.append(partial(simulate, size, choose, phases, duration))
+    rows = [
+        [
+            *(*head, f"{each.requests:,}", *_times(each)),
+            *(f"{each.queued:.1%}", f"{each.cached:.2f}", f"{each.tokens:,.0f}"),
+        ]
+        for head, each in zip(heads, run_all(calls), strict=True)
+    ]
     yield "## Routing"
     yield ""
     yield (
@@ -184,13 +203,21 @@ def routing(sizes: Sequence[int], seconds: float) -> Iterator[str]:
     yield from table(head, rows)
 
 
-def capacity(size: int, seconds: float) -> Iterator[str]:
+def capacity(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
     """Yield the table of how much traffic replicas take, by routing."""
+    rates = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35)
+    names = ("random", "least loaded", "prefix")
+    found = run_all(
+        [
+            partial(simulate, size, ROUTES[name], STEADY, seconds, rate=rate)
+            for rate in rates
+            for name in names
+        ]
+    )
     rows = []
-    for rate in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35):
+    for rate in rates:
         row = [f"{rate:.2f}"]
-        for name in ("random", "least loaded", "prefix"):
-            each = simulate(size, ROUTES[name], STEADY, seconds, rate=rate)
+        for each in islice(found, len(names)):
             row += [f"{each.median * 1e3:,.0f}, {each.slowest * 1e3:,.0f}", f"{each.pace:.0f}"]
         rows.append(row)
     yield f"## How much a replica takes: {size} replicas, steady"
@@ -201,38 +228,44 @@ def capacity(size: int, seconds: float) -> Iterator[str]:
     )
     yield ""
     head = ["new conversations/s and replica"]
-    for name in ("random", "least loaded", "prefix"):
+    for name in names:
         head += [f"{name}: TTFT", "pace"]
     yield from table(head, rows)
 
 
-def knowledge(size: int, seconds: float) -> Iterator[str]:
+def knowledge(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
     """Yield the table of what fronts know."""
-    rows = []
-    for fronts, look, is_shared in (
+    kinds = (
         (1, 0.0, True),
         (8, 1.0, True),
         (8, 5.0, True),
         (8, 15.0, True),
         (8, 1.0, False),
         (32, 1.0, False),
-    ):
-        row = [str(fronts), f"{look:.0f} s" if look else "always", "yes" if is_shared else "no"]
-        found = [
-            simulate(
+    )
+    found = run_all(
+        [
+            partial(
+                simulate,
                 size,
-                ROUTES[name],
+                choose,
                 STEADY,
                 seconds,
                 fronts=fronts,
                 look=look,
                 is_table_shared=is_shared,
             )
-            for name in ("least loaded", "prefix")
+            for fronts, look, is_shared in kinds
+            for choose in (least_loaded, by_prefix)
         ]
-        for each in found:
+    )
+    rows = []
+    for fronts, look, is_shared in kinds:
+        row = [str(fronts), f"{look:.0f} s" if look else "always", "yes" if is_shared else "no"]
+        pair = list(islice(found, 2))
+        for each in pair:
             row += [f"{each.median * 1e3:,.0f}", f"{each.slowest * 1e3:,.0f}"]
-        rows.append([*row, f"{found[-1].cached:.2f}"])
+        rows.append([*row, f"{pair[1].cached:.2f}"])
     yield f"## What fronts know: {size} replicas, steady"
     yield ""
     yield (
@@ -245,42 +278,62 @@ def knowledge(size: int, seconds: float) -> Iterator[str]:
     yield from table([*head, "prefix: TTFT p50, ms", "p99", "cached"], rows)
 
 
-def slack(size: int, seconds: float) -> Iterator[str]:
+def slack(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
     """Yield the table of how much busier a conversation's replica may be."""
-    rows = []
-    for more in (0, 2, 4, 8, 16, 32):
-        figures = simulate(size, partial(by_prefix, slack=more), BURSTS, seconds)
-        rows.append([str(more), *_times(figures), f"{figures.cached:.2f}"])
+    values = (0, 2, 4, 8, 16, 32)
+    found = run_all(
+        [
+            partial(
+                simulate,
+                size,
+                partial(by_prefix, slack=more),
+                BURSTS,
+                seconds,
+                rate=BUSY_RATE,
+            )
+            for more in values
+        ]
+    )
+    rows = [
+        [str(more), *_times(each), f"{each.cached:.2f}"]
+        for more, each in zip(values, found, strict=True)
+    ]
     yield f"## How much busier the replica of a conversation may be: {size} replicas, bursts"
     yield ""
     yield from table(["more requests than the least loaded", *_TIMES, "cached"], rows)
 
 
-def scaling(size: int, seconds: float) -> Iterator[str]:
+def scaling(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
     """Yield the table of autoscaling."""
-    rows = []
+    rows: list[list[str]] = []
     kinds: list[tuple[str, Scaling | None, int]] = [
         ("fixed, for the mean", None, size),
         ("fixed, for the bursts", None, size * 3),
     ]
     for start in (8.0, 60.0, 180.0):
         for requests in (4.0, 8.0, 16.0):
-            each = Scaling(requests=requests, start=start, most=size * 6)
-            kinds.append((f"{requests:.0f} requests", each, size))
+            aim = Scaling(requests=requests, start=start, most=size * 6)
+            kinds.append((f"{requests:.0f} requests", aim, size))
         kinds.append(("processor 70 %", Scaling(start=start, most=size * 6), size))
-    for name, rule, count in kinds:
-        figures = simulate(
-            count,
-            by_prefix,
-            BURSTS,
-            seconds,
-            rate=BUSY_RATE,
-            traffic_for=size,
-            scaling=rule,
-        )
+    found = run_all(
+        [
+            partial(
+                simulate,
+                count,
+                by_prefix,
+                BURSTS,
+                seconds,
+                rate=BUSY_RATE,
+                traffic_for=size,
+                scaling=rule,
+            )
+            for _, rule, count in kinds
+        ]
+    )
+    for (name, rule, _), each in zip(kinds, found, strict=True):
         delay = "" if rule is None else f"{rule.start:.0f} s"
-        hours = figures.hours / (seconds / 3600)
-        rows.append([name, delay, *_times(figures), f"{figures.cached:.2f}", f"{hours:.1f}"])
+        mean = each.hours / (seconds / 3600)
+        rows.append([name, delay, *_times(each), f"{each.cached:.2f}", f"{mean:.1f}"])
     yield f"## Autoscaling: bursts, from {size} replicas"
     yield ""
     yield (
@@ -316,7 +369,7 @@ def fronts_of(sizes: Sequence[int]) -> Iterator[str]:
     yield from table(head, rows)
 
 
-def report(*, is_short: bool = False) -> str:
+def report(*, is_short: bool = False, run_all: RunAll = one_by_one) -> str:
     """Return all tables; short ones are smaller clusters for less time."""
     sizes = (10,) if is_short else (10, 100, 1000)
     seconds = 300.0 if is_short else 900.0
@@ -330,11 +383,11 @@ def report(*, is_short: bool = False) -> str:
         "",
         *(__doc__ or "").split("\n\n", 2)[2].strip().splitlines(),
         "",
-        *routing(sizes, seconds),
-        *capacity(size, seconds / 1.5),
-        *knowledge(size * 5, seconds / 3),
-        *slack(size, seconds),
-        *scaling(size, seconds),
+        *routing(sizes, seconds, run_all),
+        *capacity(size, seconds / 1.5, run_all),
+        *knowledge(size * 5, seconds / 3, run_all),
+        *slack(size, seconds, run_all),
+        *scaling(size, seconds, run_all),
         *fronts_of((10, 100, 1000)),
     ]
     print(f"{time.perf_counter() - began:.0f} s")
@@ -346,8 +399,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster_simulation")
     parser.add_argument("--short", action="store_true", help="small clusters: for tests")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     words = parser.parse_args()
-    text = report(is_short=words.short)
+    with ProcessPoolExecutor(words.processes) as pool:
+        text = report(is_short=words.short, run_all=partial(pool.map, _called))
     if words.markdown is None:
         print(text)
     else:

@@ -46,3 +46,5 @@ def test_the_command_serves_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with server.request("POST", "/v3/chat/completions", asked) as response:
             assert response.status == 200
             assert json.loads(response.read())["choices"]
+        server.send_signal()
+        assert server.end()[0] == 0

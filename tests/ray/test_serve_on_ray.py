@@ -21,6 +21,7 @@ pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 import numpy as np
 import openai
 import tritonclient.grpc
+import tritonclient.utils
 
 from tests.patience import PATIENCE
 from tests.ray.cluster_site import Site, in_threads, replicas_of
@@ -46,6 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("cluster"))
     site.add_demo(min_replicas=2)
     site.add("probe", "First", min_replicas=2)
+    site.add_doubling("double")
     site.add("sleepy", "First", min_replicas=0, downscale_delay_s=1)
     return site
 
@@ -160,6 +162,17 @@ def test_tritonclient_gets_answers_and_streams(grpc_url: str) -> None:
             assert has_answer.acquire(timeout=PATIENCE)
         client.stop_stream()
         assert sorted(map(str, answers)) == ["b", "c"]
+
+
+def test_a_plain_model_gets_large_tensors(grpc_url: str) -> None:
+    matrix = np.arange(1500 * 1500, dtype=np.float32).reshape(1500, 1500)  # more than Ray's 4 MB
+    with tritonclient.grpc.InferenceServerClient(grpc_url) as client:
+        tensor = tritonclient.grpc.InferInput("x", [1500, 1500], "FP32")
+        tensor.set_data_from_numpy(matrix)
+        answer = client.infer("double", [tensor])
+        assert np.array_equal(answer.as_numpy("y"), 2 * matrix)
+        with pytest.raises(tritonclient.utils.InferenceServerException, match="no version"):
+            client.infer("double", [tensor], model_version="7")
 
 
 def test_requests_are_spread_over_the_replicas(serving: Serving) -> None:

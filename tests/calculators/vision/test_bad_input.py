@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.mediapipe_oracle import lines, picture
+from bench.mediapipe_oracle import CASES, picture
 from calculators.image.encoded_image import decode_image, encode_image
 from calculators.image.image_error import ImageError
 from calculators.image.image_format import ImageFormat
@@ -29,7 +29,7 @@ MAKERS: list[Callable[[], Any]] = [
 ]
 pytestmark = pytest.mark.usefixtures("in_process_engine")
 has_pictures = pytest.mark.skipif(
-    not lines("stills.jsonl"), reason="the pictures that MediaPipe has seen are not here"
+    not CASES.exists(), reason="the pictures that MediaPipe has seen are not here"
 )
 
 

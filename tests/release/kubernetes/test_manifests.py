@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -15,6 +17,8 @@ from servers.server.lifecycle import CLOSE_SECONDS
 from tests.checkout import ROOT
 
 pytest.importorskip("kubernetes_validate", reason="the extra `dev` has it")
+
+import yaml
 
 from tests.release.kubernetes.custom_resources import Misfit, check, objects_of
 
@@ -186,6 +190,27 @@ def test_a_grace_period_is_longer_than_a_stop(value: dict[str, Any]) -> None:
                 assert f"--drain_seconds={draining}" in container["args"]
     # The server ends itself within 2 seconds after these.
     assert all(period > waiting + draining + CLOSE_SECONDS + 2 for period in periods)
+
+
+def test_the_ray_service_runs_the_application_on_the_head_and_its_service_finds_it() -> None:
+    (ray, service) = [each for path, each in OBJECTS if path.parent.name == "ray"]
+    (application,) = yaml.safe_load(ray["spec"]["serveConfigV2"])["applications"]
+    module, _, name = application["import_path"].partition(":")
+    make = getattr(importlib.import_module(module), name)
+    # All keys but this one are known: they are checked first.
+    with pytest.raises(ValueError, match="unknown key zone"):
+        make({**application["args"], "zone": 1})
+    arguments = application["args"]["arguments"]
+    port = int(arguments[arguments.index("--rest_port") + 1])
+    head = ray["spec"]["rayClusterConfig"]["headGroupSpec"]
+    (container,) = head["template"]["spec"]["containers"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports["http"] == port
+    assert service["spec"]["ports"][0]["targetPort"] == port
+    resources = json.loads(json.loads(head["rayStartParams"]["resources"]))
+    assert resources == application["args"]["resources"]
+    labels = {**head["template"]["metadata"]["labels"], "ray.io/node-type": "head"}
+    assert service["spec"]["selector"].items() <= labels.items()
 
 
 def test_images_and_labels_have_the_version_of_the_project() -> None:
