@@ -44,7 +44,7 @@ NAMES: Final = {
     "graphrt": "graphrt",
 }
 
-_GRAPH: Final = """
+GRAPH: Final = """
 input_stream: "in"
 output_stream: "out"
 node {
@@ -162,7 +162,7 @@ def page(seconds: float) -> str:
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / MODEL
         directory.mkdir()
-        (directory / "graph.pbtxt").write_text(_GRAPH, encoding="utf-8")
+        (directory / "graph.pbtxt").write_text(GRAPH, encoding="utf-8")
         with ServerProcess(directory, "--port", "auto") as server:
             for protocol, title in TITLES.items():
                 address = server.grpc_address if protocol == "grpc" else server.address

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import random
 import sys
 import tempfile
@@ -213,6 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Hits in prefix caches of replicas on Ray.")
     parser.add_argument("--write", metavar="FILE", type=Path)
     parsed = parser.parse_args(arguments)
+    os.environ["RAY_ADDRESS"] = "local"  # a cluster of its own for each policy
     write = WrittenReport()
     for line in report({policy: measure(policy) for policy in POLICIES}):
         write(line)

@@ -21,6 +21,14 @@ def resident_bytes(pid: int) -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
+def proportional_bytes(pid: int) -> int:
+    """Return a process's memory, where a page of several processes counts in parts (PSS)."""
+    for line in (_PROC / str(pid) / "smaps_rollup").read_text(encoding="ascii").splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"process {pid}: the kernel does not say")
+
+
 def children(pid: int) -> dict[int, list[str]]:
     """Return the arguments of a process's children, by process id."""
     ids = (_PROC / str(pid) / "task" / str(pid) / "children").read_text(encoding="ascii")

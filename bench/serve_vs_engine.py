@@ -30,7 +30,7 @@ from bench.open_streams import StreamMemory, measure_open_streams
 from bench.random_model import LARGE, make_model
 from bench.serve_vs_engine_tables import Comparison, Measurement, Pair, aims, tables
 from bench.server_process import ServerProcess
-from calculators.llm.engine.process_engine import ENVIRONMENT
+from calculators.llm.engine.environment import ENVIRONMENT
 from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.prompt.builder import PromptBuilder
 

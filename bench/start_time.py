@@ -20,8 +20,9 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from bench.machine import describe_machine
-from bench.processes import children, cpu_seconds
+from bench.processes import children, cpu_seconds, proportional_bytes
 
+ROOT: Final = Path(__file__).parents[1]
 _SERVED: Final = "try:"
 _HEAD: Final = """\
 # The start of a server
@@ -36,10 +37,11 @@ seconds are those of all processes of the server. Load of the machine meanwhile:
 
 
 class Start(NamedTuple):
-    """One start: seconds of processor time, and of time."""
+    """One start: seconds of processor time and of time, and the bytes of all processes (PSS)."""
 
     cpu: float
     wall: float
+    memory: int = 0
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -77,12 +79,12 @@ def _row(name: str, path: Path, starts: int) -> str:
 
 
 def _shown(starts: list[Start]) -> str:
-    cpu, wall = (median(values) for values in zip(*starts, strict=True))
+    cpu, wall = median(each.cpu for each in starts), median(each.wall for each in starts)
     return f"{cpu:.1f} CPU s, {wall:.1f} s"
 
 
-def start(path: Path, *arguments: str) -> Start:
-    """Start a server, wait until it has loaded its models, and stop it.
+def start(path: Path, *arguments: str, checkout: Path = ROOT) -> Start:
+    """Start a server of a checkout, wait until it has loaded its models, and stop it.
 
     Raises:
         RuntimeError: it ended before.
@@ -91,11 +93,13 @@ def start(path: Path, *arguments: str) -> Start:
     what = ["--model_name", path.stem, "--model_path"] if path.is_file() else []
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "servers.cli", "serve", *what, str(path)),
+            *(sys.executable, "-m", "servers.cli", "serve", *what, str(path.absolute())),
             *("--rest_port", "auto", "--log_level", "WARNING", *arguments),
         ],
         stderr=subprocess.PIPE,
         text=True,
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
     )
     assert process.stderr is not None
     said = []
@@ -109,9 +113,10 @@ def start(path: Path, *arguments: str) -> Start:
     # Processes that have ended, such as a conversion, are in the server's account of children.
     running = [process.pid, *children(process.pid)]
     cpu = sum(map(cpu_seconds, running)) + _ended_children(process.pid)
+    memory = sum(map(proportional_bytes, running))
     process.terminate()
     process.communicate()
-    return Start(cpu, wall)
+    return Start(cpu, wall, memory)
 
 
 def _ended_children(pid: int) -> float:

@@ -13,34 +13,21 @@ if TYPE_CHECKING:
 
 
 def register_all(registry: Registry) -> None:
-    """Add every family's calculators, and those of all installed tasks, to a registry."""
+    """Add every family's calculators, and those of all installed tasks, to a registry.
+
+    Most families are imported only when a graph names one of their nodes.
+    """
     # Imported here: processes that run one family's code must not pay for the others.
-    from calculators import (
-        answer_cache,
-        core,
-        ensemble,
-        image,
-        moderation,
-        openvino,
-        python,
-        redaction,
-        retrieval,
-        routing,
-        server_tools,
-        tasks,
-        vision,
-    )
+    from importlib import import_module
+
+    from calculators import core, tasks
+    from calculators.family_names import NAMES
 
     core.register(registry)
-    answer_cache.register(registry)
-    ensemble.register(registry)
-    routing.register(registry)
-    image.register(registry)
-    moderation.register(registry)
-    openvino.register(registry)
-    python.register(registry)
-    redaction.register(registry)
-    retrieval.register(registry)
-    server_tools.register(registry)
+    for family, names in NAMES.items():
+
+        def register(registry: Registry, family: str = family) -> None:
+            import_module(family).register(registry)
+
+        registry.register_family(names.__contains__, register)
     tasks.register(registry)
-    vision.register(registry)

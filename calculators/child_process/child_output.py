@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 from typing import Final
 
 _log: Final = logging.getLogger("graphrt.child.output")
@@ -24,34 +25,24 @@ def is_wanted() -> bool:
 
 
 class ChildOutput:
-    """A pipe whose lines go to the log, on the running event loop.
+    """A pipe whose lines go to the log, on the running event loop."""
 
-    Attributes:
-        descriptor: the child's end, to write to; `begin` or `abandon` closes the server's copy.
-    """
+    def __init__(self, name: str, reader: int, *, is_logged: bool = True) -> None:
+        """Start reading.
 
-    def __init__(self, name: str) -> None:
-        """``name`` is the child's, printed before each line.
-
-        Raises:
-            OSError: the system has no descriptor left.
+        Args:
+            name: the child's, printed before each line.
+            reader: the reading end of the pipe, which is closed with the output.
+            is_logged: if not, the output goes on to this process's standard error.
         """
         self._name = name
-        self._reader, self.descriptor = os.pipe()
-        os.set_blocking(self._reader, False)
+        self._reader = reader
+        self._is_logged = is_logged
+        os.set_blocking(reader, False)
         self._rest = b""
         self._loop = asyncio.get_running_loop()
         self._is_open = True
-
-    def begin(self) -> None:
-        """Start reading; the child has its end."""
-        os.close(self.descriptor)
-        self._loop.add_reader(self._reader, self._read)
-
-    def abandon(self) -> None:
-        """Close the pipe instead of `begin`, when no child was started."""
-        os.close(self.descriptor)
-        os.close(self._reader)
+        self._loop.add_reader(reader, self._read)
 
     def finish(self) -> None:
         """Log the rest of the output after the child's end, and close."""
@@ -71,6 +62,10 @@ class ChildOutput:
         if not data:
             self._close()
             return False
+        if not self._is_logged:
+            sys.stderr.buffer.write(data)
+            sys.stderr.buffer.flush()
+            return True
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._tell(line)

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, cast
@@ -15,6 +14,7 @@ from typing import Final, cast
 import msgspec
 
 from calculators.child_process.child_output import ChildOutput, is_wanted
+from calculators.child_process.early_start import child_environment, start_module, take_early
 from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
 from calculators.child_process.messages import Stop
 from calculators.child_process.parent_connection import LISTENER
@@ -77,37 +77,18 @@ class ChildProcess(asyncio.BufferedProtocol):
         Raises:
             OSError: the system has no process or descriptor left; `on_end` is not called then.
         """
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        output: ChildOutput | None = None
-        descriptors = [theirs.fileno()]
-        environment = _environment(defaults)
-        if listener is not None:
-            descriptors.append(listener.fileno())
-            environment[LISTENER] = str(listener.fileno())
-        try:
-            if is_wanted() and not self._has_log:
-                output = ChildOutput(self._name)
-            # Returns as soon as the child has been made: no more than a few milliseconds.
-            self._process = subprocess.Popen(  # noqa: ASYNC220
-                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=None if output is None else output.descriptor,
-                env=environment,
-            )
-            self.pid = self._process.pid
-        except BaseException:
-            ours.close()
-            if output is not None:
-                output.abandon()
-            raise
-        finally:
-            theirs.close()
-        if output is not None:
-            self._output = output
-            output.begin()
+        # One that was started early has no further socket, and its output goes to this process.
+        is_usual = listener is None and not self._has_log
+        early = take_early(module, defaults) if is_usual else None
+        if early is not None:
+            self._process = early.process
+            ours = early.connection
+            ours.setblocking(False)
+            self._output = ChildOutput(self._name, early.output, is_logged=is_wanted())
+        else:
+            ours = self._start_process(module, defaults, listener)
+        assert self._process is not None
+        self.pid = self._process.pid
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
         except BaseException:
@@ -116,6 +97,36 @@ class ChildProcess(asyncio.BufferedProtocol):
             self._process.wait()
             self._finish_output()
             raise
+
+    def _start_process(
+        self, module: str, defaults: Mapping[str, str], listener: socket.socket | None
+    ) -> socket.socket:
+        """Start the process; return this end of the connection."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        reader = writer = None
+        try:
+            if is_wanted() and not self._has_log:
+                reader, writer = os.pipe()
+            environment = child_environment(defaults)
+            descriptors = [theirs.fileno()]
+            if listener is not None:
+                descriptors.append(listener.fileno())
+                environment[LISTENER] = str(listener.fileno())
+            # Returns as soon as the child has been made: no more than a few milliseconds.
+            self._process = start_module(module, descriptors, writer, environment)
+        except BaseException:
+            ours.close()
+            if reader is not None:
+                os.close(reader)
+            raise
+        finally:
+            theirs.close()
+            if writer is not None:
+                os.close(writer)
+        if reader is not None:
+            self._output = ChildOutput(self._name, reader)
+        return ours
 
     @property
     def is_running(self) -> bool:
@@ -213,9 +224,3 @@ def _ending(status: int) -> str:
     except ValueError:
         name = f"signal {-status}"
     return f"it was ended by {name}"
-
-
-def _environment(defaults: Mapping[str, str]) -> dict[str, str]:
-    """The server's environment with this interpreter's import path, for packages not installed."""
-    paths = [path for path in sys.path if path]
-    return {**defaults, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

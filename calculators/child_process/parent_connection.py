@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG: Final = 1
 #: Large enough that a server that is busy for a moment does not delay the engine's next step.
 _SEND_BUFFER: Final = 4 * 1024 * 1024
 #: Unsent bytes at which a worker that shares this process is given up.
-_MOST_UNSENT: Final = 256 * 1024 * 1024
+MOST_UNSENT: Final = 256 * 1024 * 1024
 
 
 class ParentGone(Exception):
@@ -52,7 +52,7 @@ class _Link:
             with contextlib.suppress(BlockingIOError):
                 data = data[self.socket.send(data) :]
         self.unsent += data
-        if len(self.unsent) > _MOST_UNSENT:
+        if len(self.unsent) > MOST_UNSENT:
             raise OSError("it does not read")
 
     def write_rest(self) -> None:

@@ -68,6 +68,10 @@ TASK: Final = Task(
     name="embeddings",
     endpoints=(EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE),
     register=_register,
+    calculators=(
+        "EmbeddingsCalculatorOV",
+        "TextEmbeddingCalculator",
+    ),
     serves=_serves,
     describe=_describe,
     graph=_graph,

@@ -18,6 +18,8 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Opt
 
 _OPTIONS = "mediapipe.ImageToTensorCalculatorOptions"
 _FORMATS = (ImageFormat.SRGB, ImageFormat.SRGBA, ImageFormat.GRAY8)
+#: OpenCV counts the pixels of a transformed image in 16 bits.
+LONGEST_SIDE = 32766
 _BORDER_ZERO = 1
 #: By the field that sets the range: the tensor's type, and the allowed range.
 _TYPES: dict[str, tuple[Any, float, float]] = {
@@ -132,6 +134,11 @@ class ImageToTensorCalculator(Calculator):
             raise ImageError(
                 f"an image of the format {frame.image_format.name} cannot become a tensor here; "
                 f"the formats are {', '.join(known.name for known in _FORMATS)}"
+            )
+        if max(frame.width, frame.height) > LONGEST_SIDE:
+            raise ImageError(
+                f"an image has at most {LONGEST_SIDE} pixels in a row or column; this one is "
+                f"{frame.width}x{frame.height}"
             )
         cv2 = opencv()
         is_zero = self.options.border_mode == _BORDER_ZERO

@@ -75,6 +75,10 @@ TASK: Final = Task(
         TaskEndpoint("/images/variations", streams=True, takes_form=True),
     ),
     register=_register,
+    calculators=(
+        "ImageGenCalculator",
+        "ImageGenerationCalculator",
+    ),
     serves=_serves,
     describe=_describe,
     graph=_graph,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
+from calculators.llm.engine.environment import ENVIRONMENT
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.task_options import TextGenerationOptions
 from calculators.tasks.endpoint import PREFIXES
@@ -88,6 +89,12 @@ TASK: Final = Task(
     name="text_generation",
     endpoints=ENDPOINTS,
     register=_register,
+    calculators=(
+        "HttpLLMCalculator",
+        "GenerationRequestReaderCalculator",
+        "LLMCalculator",
+        "GenerationResponseWriterCalculator",
+    ),
     serves=_serves,
     describe=describe,
     graph=_graph,
@@ -100,6 +107,10 @@ TASK: Final = Task(
     model_flags=("draft_source_model",),
     is_default=True,
     generates_text=True,
+    processes=(
+        ("calculators.llm.engine.process", ENVIRONMENT),
+        ("calculators.llm.prompt.process", {}),
+    ),
     model_facts=_facts,
     further_names=_adapters,
 )

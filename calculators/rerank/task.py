@@ -70,6 +70,10 @@ TASK: Final = Task(
     name="rerank",
     endpoints=(RERANK, SCORE, TOKENIZE, DETOKENIZE),
     register=_register,
+    calculators=(
+        "RerankCalculatorOV",
+        "TextRerankCalculator",
+    ),
     serves=_serves,
     describe=_describe,
     graph=_graph,

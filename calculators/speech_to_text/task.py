@@ -75,6 +75,10 @@ TASK: Final = Task(
         TaskEndpoint(_REALTIME, methods=("GET",), is_socket=True),
     ),
     register=_register,
+    calculators=(
+        "S2tCalculator",
+        "SpeechToTextCalculator",
+    ),
     serves=_serves,
     describe=_describe,
     graph=_graph,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -192,8 +192,19 @@ def register(registry: Registry) -> None:
     A task that fails is left out; the registry's ``failed_entry_points`` has the reason.
     """
     for task in installed_tasks():
-        try:
-            task.register(registry)
-        except Exception as error:
-            registry.failed_entry_points[task.name] = f"{type(error).__name__}: {error}"
+        if task.calculators:
+            registry.register_family(partial(_has, task), partial(_register, task))
+        else:
+            _register(task, registry)
     registry.failed_entry_points.update(failed_tasks())
+
+
+def _has(task: Task, calculator: str) -> bool:
+    return calculator in task.calculators or task.serves(calculator)
+
+
+def _register(task: Task, registry: Registry) -> None:
+    try:
+        task.register(registry)
+    except Exception as error:
+        registry.failed_entry_points[task.name] = f"{type(error).__name__}: {error}"

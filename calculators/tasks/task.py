@@ -63,6 +63,8 @@ class Task:
         name: the value for ``graphrt serve --task``; OpenVINO Model Server's name if it has one.
         endpoints: the endpoints, in the order in which errors and documents list them.
         register: adds the task's calculators and resource initializers to a registry.
+        calculators: the types that ``register`` adds. If they are given, ``register`` is called
+            only when a graph names one of them, or one that the task ``serves``.
         serves: returns whether a node of this calculator type belongs to the task.
         describe: returns operations and schemas of the endpoints for the OpenAPI document; the
             argument is the name of a model for examples.
@@ -88,6 +90,9 @@ class Task:
         generates_text: requests have generations to count.
         model_facts: returns further members of a model in ``/v3/models``, such as
             ``max_model_len``, from the resource of its node; values are JSON's.
+        processes: modules of the processes that a node of the task starts when it loads, with
+            their environment variables: a server may start them early
+            (`calculators.child_process.early_start`).
         further_names: returns the names of a graph (a ``CalculatorGraphConfig``) besides its own,
             such as names of adapters.
     """
@@ -100,6 +105,7 @@ class Task:
     graph: Callable[[Mapping[str, Any], ModelToServe], str]
     example: Callable[[str], tuple[str, dict[str, Any]]]
     docs: str
+    calculators: tuple[str, ...] = ()
     options: type[Any] = NoOptions
     recognizes: Callable[[Path], bool] = _no_model
     recognizes_source: Callable[[Path], bool] = _no_model
@@ -108,5 +114,6 @@ class Task:
     model_flags: tuple[str, ...] = ()
     is_default: bool = False
     generates_text: bool = False
+    processes: tuple[tuple[str, Mapping[str, str]], ...] = ()
     model_facts: Callable[[Any], Mapping[str, Any]] = _no_facts
     further_names: Callable[[Any], Iterable[str]] = _no_names

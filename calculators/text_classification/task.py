@@ -74,6 +74,11 @@ TASK: Final = Task(
     name="text_classification",
     endpoints=tuple(ENDPOINTS.values()),
     register=_register,
+    calculators=(
+        "TextClassificationCalculatorOV",
+        "TextClassificationCalculator",
+        "RequestLabelCalculator",
+    ),
     serves=_serves,
     describe=_describe,
     graph=_graph,

@@ -80,6 +80,10 @@ TASK: Final = Task(
         TaskEndpoint("/audio/voices", methods=("GET",)),
     ),
     register=_register,
+    calculators=(
+        "T2sCalculator",
+        "TextToSpeechCalculator",
+    ),
     serves=_serves,
     describe=_describe,
     graph=_graph,

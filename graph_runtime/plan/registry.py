@@ -11,6 +11,7 @@ the name it was registered under, or relative to the ``package`` of the graph.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar, overload
@@ -92,6 +93,16 @@ def _taken(kind: str, name: str, present: object, thing: object) -> GraphError:
     )
 
 
+class _Family:
+    """A family that `Registry.register_family` has added."""
+
+    def __init__(self, has: Callable[[str], bool], register: Callable[[Registry], None]) -> None:
+        self.has = has
+        self.register = register
+        #: True as soon as loading has begun: what it registers looks for its own names.
+        self.is_loaded = False
+
+
 class Registry:
     """The names that graphs can use. ``Registry(parent)`` adds to another one without changing it.
 
@@ -110,6 +121,8 @@ class Registry:
         self._executors: _Table[ExecutorFactory] = _Table("executor")
         self._status_handlers: _Table[Callable[..., None]] = _Table("status handler")
         self._resource_initializers: list[ResourceInitializer] = []
+        self._families: list[_Family] = []
+        self._loading_families = threading.RLock()
         self._loads_entry_points = False
         self.failed_entry_points: dict[str, str] = {}
         self.failed_modules: dict[str, str] = {}
@@ -140,6 +153,7 @@ class Registry:
                 code=Code.INVALID_ARGUMENT,
             )
         for name in names or (cls.__name__,):
+            self._load_families(name)
             self._refuse_hiding(name, cls)
             self._calculators.add(name, cls)
         return cls
@@ -179,6 +193,18 @@ class Registry:
         if all(type(initializer) is not type(each) for each in self._resource_initializers):
             self._resource_initializers.append(initializer)
 
+    def register_family(
+        self, has: Callable[[str], bool], register: Callable[[Registry], None]
+    ) -> None:
+        """Register calculators and subgraphs whose modules are imported when they are wanted.
+
+        Args:
+            has: returns whether the family has, or makes resources for, the nodes of a type.
+            register: registers all that the family has. It is called once, when a graph names such
+                a type, another one registers its name, or all names are asked for.
+        """
+        self._families.append(_Family(has, register))
+
     # Finding --------------------------------------------------------------------------------------
 
     def find_calculator(self, name: str, package: str = "") -> type[Calculator] | None:
@@ -210,18 +236,21 @@ class Registry:
 
     def calculators(self) -> dict[str, type[Calculator]]:
         """All registered calculators by name, sorted, with the ones from entry points."""
-        self.load_entry_points()
+        self.load_all()
         inherited = self._parent.calculators() if self._parent is not None else {}
         return dict(sorted({**inherited, **self._calculators}.items()))
 
     def subgraphs(self) -> dict[str, Subgraph]:
         """All registered subgraphs by name."""
-        self.load_entry_points()
+        self.load_all()
         inherited = self._parent.subgraphs() if self._parent is not None else {}
         return dict(sorted({**inherited, **self._subgraphs}.items()))
 
     def resource_initializers(self) -> list[ResourceInitializer]:
-        """All resource initializers, in order of registration; of each type the first."""
+        """All resource initializers, in order of registration; of each type the first.
+
+        Families of which no graph has named a node are not among them.
+        """
         self.load_entry_points()
         inherited = self._parent.resource_initializers() if self._parent is not None else []
         types = {type(each) for each in inherited}
@@ -262,6 +291,7 @@ class Registry:
     def _find(self, table: str, name: str, package: str) -> Any:
         registry: Registry | None = self
         while registry is not None:
+            registry._load_families(_key(name))
             found = getattr(registry, table).find(name, package)
             if found is not None:
                 return found
@@ -270,7 +300,28 @@ class Registry:
             return self._find(table, name, package)
         return None
 
-    # Entry points ---------------------------------------------------------------------------------
+    # Families and entry points --------------------------------------------------------------------
+
+    def _load_families(self, name: str | None = None) -> bool:
+        """Load the families that have a name, or all; True when this call loaded one."""
+        has_loaded = False
+        for family in list(self._families):
+            if name is not None and not family.has(name):
+                continue
+            # A thread that wants what another one is loading has to wait for it.
+            with self._loading_families:
+                if family.is_loaded:
+                    continue
+                family.is_loaded = has_loaded = True
+                family.register(self)
+                self._families.remove(family)
+        return has_loaded
+
+    def load_all(self) -> bool:
+        """Load all families and, once, the entry points; True when this call loaded any."""
+        has_loaded = self._parent.load_all() if self._parent is not None else False
+        has_loaded |= self.load_entry_points()
+        return self._load_families() or has_loaded
 
     def enable_entry_points(self) -> None:
         """Look up unknown names in the entry points of installed packages too."""
@@ -313,7 +364,7 @@ def _core_registry() -> Registry:
     ):
         registry.register_input_stream_handler(handler)
     registry.enable_entry_points()
-    type_sources.append(registry.load_entry_points)
+    type_sources.append(registry.load_all)
     return registry
 
 

@@ -14,7 +14,7 @@ from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore
 
 #: Batches that take turns; later ones wait.
-_MOST_RUNS: Final = 16
+MOST_RUNS: Final = 16
 #: Seconds between two looks for new and cancelled batches, and for those whose time is over.
 _LOOK_SECONDS: Final = 0.25
 #: Answers that may wait for their commit, besides one for each request in flight.
@@ -76,7 +76,7 @@ class BatchWorker:
 
     def _begin(self, batches: list[Batch]) -> None:
         for batch in batches:
-            if batch.number not in self._runs and len(self._runs) < _MOST_RUNS:
+            if batch.number not in self._runs and len(self._runs) < MOST_RUNS:
                 run = BatchRun(self._place, batch)
                 task = asyncio.create_task(run.run(), name=f"batch {batch.number}")
                 self._runs[batch.number] = (run, task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +37,8 @@ _EXPIRY_SECONDS: Final = 60.0
 #: Seconds until a worker that failed is started again: the first time, and at most.
 _FIRST_DELAY: Final = 1.0
 _LAST_DELAY: Final = 60.0
+#: Seconds after which an upload that has not grown is not in progress any more.
+_UPLOAD_SECONDS: Final = 24 * 3600
 #: Seconds that the worker may take to stop.
 _STOP_SECONDS: Final = 5.0
 
@@ -75,17 +78,27 @@ class BatchDesk:
         """
         await asyncio.to_thread(self._open)
         self.counts = await asyncio.to_thread(self.store.counts)
-        if await asyncio.to_thread(self.store.has_unfinished):
-            self._has_work.set()
 
     def _open(self) -> None:
         self._store = BatchStore(self.settings.directory)
         try:
-            self._lock = StoreLock(self.settings.directory / "server.lock")
-            self._store.tidy()
+            self._own()
         except StoreError:
-            self._store.close()
-            raise
+            if not self.settings.is_shared:
+                self._store.close()
+                raise
+
+    def _own(self) -> None:
+        """Become the server that starts the worker.
+
+        Raises:
+            StoreError: another server is.
+        """
+        self._lock = StoreLock(self.settings.directory / "server.lock")
+        before = unix_seconds() - _UPLOAD_SECONDS if self.settings.is_shared else math.inf
+        # The worker of a server that was killed may need a moment to end.
+        with StoreLock(self.settings.directory / "worker.lock", waits=True):
+            self.store.tidy(before)
 
     def begin(self) -> None:
         """Begin to work off batches; the server is loaded."""
@@ -155,7 +168,8 @@ class BatchDesk:
         )
         made = await asyncio.to_thread(self.store.add_batch, batch)
         _log.info("%s was made: %s, input %s", made.id, endpoint, input_file_id)
-        self._has_work.set()
+        if self._lock is not None:
+            self._has_work.set()
         return made
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -167,7 +181,6 @@ class BatchDesk:
     async def _keep_worker(self) -> None:
         while True:
             await self._has_work.wait()
-            self._has_work.clear()
             began = asyncio.get_running_loop().time()
             code = await self._run_worker()
             if asyncio.get_running_loop().time() - began > _LAST_DELAY:
@@ -180,12 +193,7 @@ class BatchDesk:
                     code, delay,
                 )  # fmt: skip
                 await asyncio.sleep(delay)
-            try:
-                has_unfinished = await self.ask(self.store.has_unfinished)
-            except StoreError:
-                has_unfinished = True
-            if has_unfinished:
-                self._has_work.set()
+            self._has_work.clear()  # `_look` finds what came at the last moment
 
     async def _run_worker(self) -> int:
         """Start the worker and wait for its end; return its exit code."""
@@ -211,10 +219,17 @@ class BatchDesk:
                     expires_at = loop.time() + _EXPIRY_SECONDS
                     await self.ask(self.store.remove_expired, unix_seconds())
                     version = -1
+                if self._lock is None:
+                    with suppress(StoreError):
+                        await self.ask(self._own)
                 found = await self.ask(lambda: self.store.version)
                 if found != version or not self.has_worker:
                     self.counts = await self.ask(self.store.counts)
                     version = found
+                if not self.has_worker and self._lock is not None:
+                    has_work = await self.ask(self.store.has_unfinished)
+                    if has_work:
+                        self._has_work.set()
             except StoreError as error:
                 _log.warning("%s: %s", error, error.__cause__)
                 await asyncio.sleep(_EXPIRY_SECONDS)

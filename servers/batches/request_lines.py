@@ -20,7 +20,7 @@ from servers.batches.objects import BatchError
 _PREFIXES: Final = ("/v3/v1/", "/v3/", "/v1/")
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t\r\n"
-_LONGEST_ID: Final = 512
+LONGEST_ID: Final = 512
 #: Errors that a failed batch shows.
 _MOST_ERRORS: Final = 20
 #: Lines between two looks whether a check is still wanted.
@@ -166,8 +166,8 @@ def request_of(line: InputLine, endpoint: str) -> BatchRequest:
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise LineError(f"{place} is not a JSON object", code="invalid_json_line") from None
     custom_id = found.custom_id
-    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _LONGEST_ID:
-        text = f"{place} needs a `custom_id`, a string of at most {_LONGEST_ID} characters"
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= LONGEST_ID:
+        text = f"{place} needs a `custom_id`, a string of at most {LONGEST_ID} characters"
         raise LineError(text, param="custom_id")
     if found.method is not UNSET and found.method != "POST":
         raise LineError(f'{place}: `method` must be "POST"', custom_id, "method")

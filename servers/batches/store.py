@@ -15,6 +15,7 @@ reasons.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -263,18 +264,18 @@ class BatchStore:
                 self.path_of(row["id"]).unlink(missing_ok=True)
         return len(rows)
 
-    def tidy(self) -> None:
+    def tidy(self, before: float = math.inf) -> None:
         """Remove what a killed process left: parts of files, and contents without a row.
 
-        Only for the process that owns the directory, before it serves.
+        Only for the process that owns the directory, while no worker writes results.
+
+        ``before``: what was written later stays, Unix time; other servers may be writing it.
         """
         with self._reading() as connection:
             known = {row["id"] for row in connection.execute("select id from files")}
         with storage_errors():
-            for path in self.uploads.iterdir():
-                path.unlink(missing_ok=True)
-            for path in self._files.iterdir():
-                if path.name not in known:
+            for path in (*self.uploads.iterdir(), *self._files.iterdir()):
+                if path.name not in known and path.stat().st_mtime < before:
                     path.unlink(missing_ok=True)
 
     # Batches --------------------------------------------------------------------------------------

@@ -264,6 +264,7 @@ def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
         "SIGTERM or Ctrl-C ends it when requests in flight are answered; a second one at once.\n"
         "SIGHUP reads the configuration again.",
     )
+    command.set_defaults(module="servers.cli.early_serve")
     command.subject = "CONFIG"
     command.add_later = _add_serve_later
 

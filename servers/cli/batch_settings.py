@@ -23,10 +23,14 @@ from servers.server.lifecycle import ServerSettings
 from servers.serving.loaded_graph import GraphSettings
 
 
-def batch_settings(options: ServeOptions, words: Sequence[str]) -> BatchSettings | None:
+def batch_settings(
+    options: ServeOptions, words: Sequence[str], *, is_shared: bool
+) -> BatchSettings | None:
     """Return the settings of batches; None if they are not served.
 
-    ``words``: the command line, for the worker.
+    Args:
+        words: the command line, for the worker.
+        is_shared: several servers share the port and the directory.
 
     Raises:
         CommandFailed: HTTP is switched off.
@@ -42,6 +46,7 @@ def batch_settings(options: ServeOptions, words: Sequence[str]) -> BatchSettings
     return replace(
         settings_in(Path(options.batches.batch_dir).absolute(), options),
         worker_command=worker_command(tuple(words)),
+        is_shared=is_shared,
     )
 
 

@@ -7,13 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from servers.config.schema import CONFIG, CONFIG_KEYS, GRAPH_KEYS, MODEL_KEYS, Key
+from servers.config.schema import CONFIG, CONFIG_KEYS, GRAPH_KEYS, GRAPH_ONLY_KEYS, MODEL_KEYS, Key
 from servers.options.server_options import declared_options
 
 #: The tables of keys by their titles in the reference.
 _TABLES: Final[Mapping[str, Mapping[str, Key]]] = {
     "Keys of config.json": CONFIG_KEYS,
     "Keys of a graph, and of a model": GRAPH_KEYS,
+    "Further keys of a graph": GRAPH_ONLY_KEYS,
     "Further keys of a model": MODEL_KEYS,
 }
 
@@ -39,8 +40,9 @@ def config_schema() -> dict[str, Any]:
     lists = made["properties"]
     graph = lists["mediapipe_config_list"]["items"]
     model = lists["model_config_list"]["items"]["properties"]["config"]
-    of_file, of_graph, of_model = key_texts().values()
-    for entry, texts in ((made, of_file), (graph, of_graph), (model, of_graph | of_model)):
+    of_file, of_both, of_graph, of_model = key_texts().values()
+    tables = ((made, of_file), (graph, of_both | of_graph), (model, of_both | of_model))
+    for entry, texts in tables:
         for name, schema in entry["properties"].items():
             entry["properties"][name] = {"description": texts[name], **schema}
     return {

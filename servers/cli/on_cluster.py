@@ -26,12 +26,6 @@ def check_cluster(options: ServeOptions) -> None:
     server = options.server
     if server.on is None:
         return
-    if server.workers > 1:
-        raise CommandFailed(
-            "--workers is for one machine, and --on for a cluster: use one of them",
-            hint='with --on, say "scale": {"min_replicas": N} in config.json',
-            status=2,
-        )
     if options.batches.batch_dir:
         raise CommandFailed(
             "--batch_dir is for one machine, and --on for a cluster: use one of them",
@@ -55,13 +49,14 @@ def on_cluster(settings: ServerSettings, cluster: str | None) -> Iterator[Server
     from servers.replicas.placement import Placement
 
     try:
-        ray = RayCluster(drain_seconds=settings.drain_seconds)
+        ray = RayCluster()
     except RayMissingError as error:
         raise CommandFailed(f"--on {cluster}: {error}", hint=EXTRA) from error
     except ClusterError as error:
         raise CommandFailed(
             f"--on {cluster}: {error}",
-            hint="start one with `ray start --head`, or name its address in RAY_ADDRESS",
+            hint="name its address in RAY_ADDRESS; if it has a token, set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN",
         ) from error
     try:
         _log.info("replicas run on the Ray cluster %s", ray.address)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from calculators.child_process.early_start import end_untaken
 from calculators.settings.declaration import values_of
 from calculators.tasks import (
     default_task,
@@ -67,7 +68,12 @@ def execute(args: argparse.Namespace) -> int:
     worker: Worker | None = getattr(args, "worker", None)
     is_supervisor = server.workers > 1 and worker is None
     bar = _load_bar(server) if worker is None and not is_supervisor else None
-    set_up_log(server, verbose=args.verbose, terminal=None if bar is None else bar.log_stream)
+    set_up_log(
+        server,
+        verbose=args.verbose,
+        terminal=None if bar is None else bar.log_stream,
+        worker=0 if worker is None else worker.begin.number,
+    )
     for package, distribution in clashes():
         print_warning(
             f"the package `{package}` of graphrt is also in the distribution {distribution}: one "
@@ -102,7 +108,7 @@ def execute(args: argparse.Namespace) -> int:
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
-        batches=batch_settings(options, args.words),
+        batches=batch_settings(options, args.words, is_shared=worker is not None),
         journal=RequestJournal(
             traces,
             keeps_texts=server.log_prompts,
@@ -113,7 +119,7 @@ def execute(args: argparse.Namespace) -> int:
         with on_cluster(settings, server.on) as placed:
             return serve(
                 placed,
-                on_loaded=None if server.log_format == JSON else _report,
+                on_loaded=_loaded if server.log_format == JSON else _loaded_and_reported,
                 show_loading=None if bar is None else bar.show,
                 worker=worker,
                 report=_report_text,
@@ -125,8 +131,18 @@ def execute(args: argparse.Namespace) -> int:
     except SharedModulesError as error:
         raise CommandFailed("\n".join(map(_import_failure, error.failures))) from error
     finally:
+        end_untaken()
         if traces is not None:
             traces.close()
+
+
+def _loaded(server: Server) -> None:
+    end_untaken()
+
+
+def _loaded_and_reported(server: Server) -> None:
+    end_untaken()
+    _report(server)
 
 
 def _load_bar(options: ServerOptions) -> LoadBar | None:

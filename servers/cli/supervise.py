@@ -34,13 +34,7 @@ def check_workers(options: ServeOptions) -> None:
         raise CommandFailed(
             f"--workers and --on {options.server.on} exclude each other: replicas are processes "
             "already",
-            hint="start one server on each node, with the same --on",
-            status=2,
-        )
-    if options.batches.batch_dir is not None:
-        raise CommandFailed(
-            "--workers and --batch_dir exclude each other: one process owns the directory",
-            hint="give the directory to a second server, or use `graphrt batch`",
+            hint='say "scale": {"min_replicas": N} in config.json',
             status=2,
         )
 

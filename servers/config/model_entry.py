@@ -110,8 +110,13 @@ def _settings_of(config: Mapping[str, Any]) -> ModelSettings:
         if config.get("color_format")
         else None,
         mean=numbers_of(config["mean"]) if config.get("mean", "") != "" else None,
-        scale=numbers_of(config["scale"]) if config.get("scale", "") != "" else None,
+        scale=None if _is_of_replicas(config) else numbers_of(config["scale"]),
     )
+
+
+def _is_of_replicas(config: Mapping[str, Any]) -> bool:
+    """True if the key ``scale`` has no numbers: it is an object about replicas, or not there."""
+    return config.get("scale", "") == "" or isinstance(config["scale"], dict)
 
 
 def _by_name(value: Any) -> list[tuple[str, Any]]:

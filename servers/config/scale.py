@@ -112,9 +112,11 @@ class ScaleCheck:
 def scale_of(config: Mapping[str, Any]) -> Scale:
     """Return the scale of a checked config object.
 
-    A number that is not given follows the other: 2 at least means 2 at most.
+    A number that is not given follows the other: 2 at least means 2 at most. A plain model may have
+    numbers under the key instead, by which OpenVINO Model Server divides its inputs.
     """
-    given = dict(config.get("scale", {}))
+    value = config.get("scale")
+    given = dict(value) if isinstance(value, dict) else {}
     given.setdefault(
         "max_replicas", max(given.get("min_replicas", 1), given.get("initial_replicas", 1), 1)
     )

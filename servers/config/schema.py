@@ -82,6 +82,10 @@ GRAPH_KEYS: Final[dict[str, Key]] = {
         f"`{BESIDE}`, the default: a changed graph or model is loaded while the old one answers; "
         f"`{AFTER_UNLOAD}`: after the old one is unloaded, if memory does not hold both",
     ),
+}
+
+#: The further keys of an entry of ``mediapipe_config_list``.
+GRAPH_ONLY_KEYS: Final[dict[str, Key]] = {
     "scale": Key(
         ScaleCheck(), "replicas on a cluster, and what each needs, with `--on`; Ray Serve's names"
     ),
@@ -115,7 +119,10 @@ MODEL_KEYS: Final[dict[str, Key]] = {
         MapOf(anything, required=("loader_name",)), "checked; a model with this key is not served"
     ),
     "mean": Key(_NUMBERS),
-    "scale": Key(_NUMBERS),
+    "scale": Key(
+        Either(ScaleCheck(), dict, _NUMBERS),
+        "divides inputs after the mean is subtracted; an object: replicas, as of a graph",
+    ),
     "color_format": Key(Reads(color_format_of, "a string", (str,))),
     "precision": Key(Reads(precision_of, "a string", (str,))),
 }
@@ -128,7 +135,7 @@ def _object_of(*tables: Mapping[str, Key], required: tuple[str, ...] = ()) -> Ob
 
 MODEL_CONFIG: Final = _object_of(GRAPH_KEYS, MODEL_KEYS, required=("name",))
 _MODELS: Final = ListOf(ObjectOf({"config": MODEL_CONFIG}, required=("config",)))
-_GRAPHS: Final = ListOf(_object_of(GRAPH_KEYS, required=("name",)))
+_GRAPHS: Final = ListOf(_object_of(GRAPH_KEYS, GRAPH_ONLY_KEYS, required=("name",)))
 _NAMED: Final = ListOf(MapOf(anything, required=("name",)))
 
 _METRICS: Final = ObjectOf(

@@ -36,11 +36,16 @@ _ENVIRONMENT: Final = {
 }
 #: Requests besides those that the front counts: parts of them, and those of other fronts.
 _ROOM_FOR_PARTS: Final = 64
-_POLL_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.5
+#: How long a replica that is not needed any more may go on with its requests. A front that stops
+#: has ended its own before.
+_END_SECONDS: Final = 3600.0
 #: Seconds after which a front says that a replica waits for room on the cluster.
 _PATIENCE_SECONDS: Final = 15.0
 #: How often a servable that cannot be loaded is tried: the first try may have met a bad moment.
 _TRIES: Final = 2
+#: The address for a cluster that is started here.
+_OWN: Final = "local"
 _NAMESPACE: Final = b"graphrt"
 _DEPLOYMENT: Final = "servable"
 _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
@@ -80,19 +85,14 @@ def import_ray() -> Any:
 class RayCluster:
     """A connection to a Ray cluster. Methods without ``async`` block: for threads."""
 
-    def __init__(self, *, drain_seconds: float) -> None:
+    def __init__(self) -> None:
         """Connect to the cluster of ``RAY_ADDRESS`` or of this machine; start one if there is none.
-
-        Args:
-            drain_seconds: how long requests may continue when a replica stops.
 
         Raises:
             ClusterError: Ray is missing, or the cluster cannot be reached.
         """
         self._ray = import_ray()
         self._serve = importlib.import_module("ray.serve")
-        self._drain_seconds = drain_seconds
-        self.is_own = False
         #: Ray makes one deployment at a time.
         self._deploying = threading.Lock()
         #: The servables of this front that hold a name: two, while one replaces the other.
@@ -108,14 +108,17 @@ class RayCluster:
     def _connect(self, options: Mapping[str, Any]) -> None:
         if self._ray.is_initialized():
             return
-        try:
-            self._ray.init(address=os.environ.get("RAY_ADDRESS") or "auto", **options)
-        except ConnectionError:
-            if os.environ.get("RAY_ADDRESS"):
-                raise
-            _log.info("no Ray cluster runs on this machine: starting one, which ends with graphrt")
-            self._ray.init(address="local", include_dashboard=False, **options)
-            self.is_own = True
+        address = os.environ.get("RAY_ADDRESS") or "auto"
+        if address != _OWN:
+            try:
+                self._ray.init(address=address, **options)
+            except ConnectionError:
+                if address != "auto":
+                    raise
+            else:
+                return
+        _log.info("starting a Ray cluster, which ends with this process")
+        self._ray.init(address=_OWN, include_dashboard=False, **options)
 
     @property
     def address(self) -> str:
@@ -229,7 +232,7 @@ class RayCluster:
             ray_actor_options=options,
             max_ongoing_requests=2 * scale.max_ongoing_requests + _ROOM_FOR_PARTS,
             max_queued_requests=-1,  # the front counts them, and knows the texts
-            graceful_shutdown_timeout_s=self._drain_seconds,
+            graceful_shutdown_timeout_s=_END_SECONDS,
             graceful_shutdown_wait_loop_s=0.2,
             max_constructor_retry_count=_TRIES,
             request_router_config={

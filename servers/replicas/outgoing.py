@@ -17,6 +17,9 @@ _log: Final = logging.getLogger(__name__)
 #: Bytes that a replica may send before the front has passed them on; the front gives back what it
 #: has passed on in halves of it.
 WINDOW: Final = 256 * 1024
+#: How long a replica waits for the front to pass its packets on. A client that reads nothing is
+#: disconnected after three times as long.
+LOST_SECONDS: Final = 10.0
 
 
 class RemoteClient(Disconnection):
@@ -38,8 +41,15 @@ class RemoteClient(Disconnection):
         return self._credit > 0 or self.is_disconnected
 
     async def writable(self) -> None:
-        """Return when `is_writable`."""
-        await self._writable.wait()
+        """Return when `is_writable`, or after `LOST_SECONDS`.
+
+        A replica that Ray is ending gets no calls any more, so that what the front gives back is
+        lost; the streams that it still has go on slowly.
+        """
+        try:
+            await asyncio.wait_for(self._writable.wait(), LOST_SECONDS)
+        except TimeoutError:
+            self.give(WINDOW)
 
     def spend(self, size: int) -> None:
         """Count bytes that are sent."""

@@ -216,6 +216,9 @@ class _Request:
         self._has_taken = False
         self._unpaid = 0
         self._paying: asyncio.Task[None] | None = None
+        self._response: Any = None
+        #: A replica that is being ended has the request, and gets no messages.
+        self._is_lost = False
 
     async def run(
         self,
@@ -253,7 +256,7 @@ class _Request:
     ) -> SentFailure | None:
         """Send the request once. Return how it failed, or None."""
         sent = perf_counter_ns()
-        response = self.servable.stream(method, self.key, *arguments)
+        response = self._response = self.servable.stream(method, self.key, *arguments)
         try:
             async for update in response:
                 self._take(update, take)
@@ -302,13 +305,17 @@ class _Request:
                 message = await messages.receive()
             except RequestError:
                 message = None
-            await self.servable.call("message", self.key, message)
+            if not await self.servable.call("message", self.key, message):
+                self._is_lost = True
+                if self._response is not None:
+                    self._response.cancel()
+                return
             if message is None:
                 return
 
     def _failure_of(self, error: Exception) -> SentFailure:
         name = self.servable.name
-        if self.servable.is_loss(error):
+        if self._is_lost or self.servable.is_loss(error):
             _log.warning("%s: a replica was lost with a request", name)
             text = f'The process of the model "{name}" that had this request is gone; send it again'
             return SentFailure(Code.UNAVAILABLE, text, None, None, 1, "replica lost", False, True)
@@ -350,7 +357,7 @@ class _RemoteStream:
             if not self._request.servable.is_loss(error):
                 raise
             return  # `wait` says that the replica is gone
-        if failure is not None:
+        if failure is not None and not self._running.done():
             raise failure.error()
 
     def close_inputs(self) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 import calculators
 from calculators.requests.http_payload import Messages
 from calculators.requests.request_record import RequestRecord, set_current_record
-from graph_runtime import REGISTRY, Registry
+from graph_runtime import REGISTRY, Code, Registry
 from servers import version
 from servers.config import GraphEntry, LoadPolicy, ModelEntry
 from servers.contract.data_plane import InferStream, Method, ModelMetadata
@@ -73,6 +73,19 @@ class ReplicaWork:
         for name in self.calculator_modules:
             importlib.import_module(name)
         return SharedModules(Registry(REGISTRY), self.python_path, self.calculators).registry
+
+
+#: The answer of a replica that does not have the request: the one that has it is being ended.
+_UNKNOWN: Final = SentFailure(
+    Code.UNAVAILABLE,
+    "the process that has this stream takes no requests any more; open another stream",
+    None,
+    None,
+    1,
+    "replica ending",
+    False,
+    False,
+)
 
 
 class NotLoadedError(RuntimeError):
@@ -235,7 +248,7 @@ class ServableReplica:
         """Take a request of a stream. Return why it is refused, or None."""
         stream = self._streams.get(key)
         if stream is None:
-            return None  # the run is over, and the stream's own end says why
+            return _UNKNOWN
         try:
             await stream.send(request.request())
         except Exception as error:
@@ -248,11 +261,12 @@ class ServableReplica:
         if stream is not None:
             stream.close_inputs()
 
-    async def message(self, key: str, text: str | bytes | None) -> None:
-        """Take a message of a WebSocket's client; None: it has closed."""
+    async def message(self, key: str, text: str | bytes | None) -> bool:
+        """Take a message of a WebSocket's client; None: it has closed. False: it is lost."""
         messages = self._messages.get(key)
         if messages is not None:
             messages.put(text)
+        return messages is not None
 
 
 class _RemoteMessages(Messages):

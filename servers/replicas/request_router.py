@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ray.serve.request_router import RequestRouter
+try:
+    from ray.serve.request_router import RequestRouter
+except ImportError:  # without Ray nothing uses the class
+    RequestRouter = object
 
 #: Calls that begin a request; all others belong to one that a replica has.
 BEGINNING = frozenset({"answer", "infer", "open_stream"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -9,11 +10,16 @@ import cv2
 import pytest
 
 from bench.mediapipe_oracle import CASES, picture
+from calculators.image.image_format import ImageFormat
+from calculators.image.image_frame import ImageFrame
+from calculators.image.video_file import VideoWriter
 from calculators.mediapipe_directory import find_mediapipe_file
 from servers.cli import main
 from tests.calculators.vision.solutions import needs_models
+from tests.checkout import ROOT
 from tests.documents.snippets import run_python
 from tests.markdown import block
+from tests.servers.cli.process import graphrt
 
 PAGE = "docs/vision.md"
 MODEL = "mediapipe/modules/face_landmark/face_landmark.tflite"
@@ -46,3 +52,33 @@ def test_the_program_of_the_page_draws_a_person(tmp_path: Path, page: str) -> No
     found = cv2.imread(str(tmp_path / "drawn.jpg"))
     assert found is not None
     assert found.shape == image.shape
+
+
+@needs_models
+@needs_pictures
+def test_the_command_of_the_page_draws_a_video(tmp_path: Path) -> None:
+    command, _, lines = block(PAGE, "console", "--video").partition(" > ")
+    words = [
+        str(ROOT / word) if word.startswith("examples/") else word
+        for word in command.removeprefix("$ graphrt ").split()
+    ]
+    image = ImageFrame(ImageFormat.SRGB, picture("astronaut"))
+    writer = VideoWriter(str(tmp_path / "walk.mp4"), "mp4v", 25.0, (image.width, image.height))
+    for _ in range(2):
+        writer.write(image)
+    writer.close()
+    done = graphrt(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / lines.strip()).write_text(done.stdout)
+    found = [json.loads(line)["stream"] for line in done.stdout.splitlines()]
+    assert sorted(found) == sorted(["pose", "face", "left_hand", "right_hand"] * 2)
+    assert (tmp_path / "drawn.mp4").stat().st_size > 1000
+
+
+def test_the_command_that_serves_names_the_example() -> None:
+    text = block(PAGE, "console", "graphrt serve")
+    config = text.split()[3]
+    assert (ROOT / config).is_file()
+    assert f"graphrt serve {config} --port 9000" in (ROOT / config).with_name(
+        "holistic.pbtxt"
+    ).read_text(encoding="utf-8")

@@ -180,6 +180,19 @@ def test_a_stream_follows_a_person_and_each_stream_begins_anew(
     assert not np.array_equal(first[80_000, "pose"], alone[0, "pose"])
 
 
+def test_a_bad_frame_of_a_stream_is_refused_and_the_stream_goes_on(
+    client: Client, files: dict[str, Path]
+) -> None:
+    found = client.ask(
+        ("holistic", files["moved0.npy"], 0),
+        ("holistic", files["half.png"], 40_000),
+        ("holistic", files["moved1.npy"], 0),
+        ("holistic", files["moved2.npy"], 80_000),
+    )
+    assert len(client.errors) == 2
+    assert {place for place, _ in found} == {0, 80_000}
+
+
 def test_a_truncated_image_is_refused_and_the_next_is_answered(
     client: Client, files: dict[str, Path]
 ) -> None:

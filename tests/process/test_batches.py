@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +16,26 @@ import pytest
 from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, content_of, line, make_site
 from tests.process.server_process import ServerProcess, wait_until
+from tests.servers.fronts.openapi.described import Described
 
+WORDS = ("--calculators", "calcs.py", "work")
 KEYS = ("sk-first-key-0123456789", "sk-other-key-0123456789")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("batches")
+    made = tmp_path_factory.mktemp("batches")
+    make_site(made)
+    return made
 
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[ServerProcess]:
-    words = make_site(folder)
     (folder / "keys").write_text("\n".join(KEYS))
     (folder / "keys").chmod(0o600)
     limits = ("--batch_file_size", "1M", "--batch_max_requests", "500")
     with ServerProcess(
-        *words, "--batch_dir", "store", "--api_key_file", "keys", *limits, cwd=folder
+        *WORDS, "--batch_dir", "store", "--api_key_file", "keys", *limits, cwd=folder
     ) as running:
         yield running
 
@@ -107,6 +112,22 @@ def test_a_batch_is_answered(client: openai.OpenAI, folder: Path) -> None:
     assert errors[1]["response"]["body"]["error"]["message"] == "this is wrong"
     niceness = {each.split()[1] for each in (folder / "computed").read_text().splitlines()}
     assert niceness == {"19"}
+
+
+def test_answers_fit_the_openapi_document(server: ServerProcess, client: openai.OpenAI) -> None:
+    root = client.with_options(base_url=server.url)
+    document: Any = root.get("/openapi.json", cast_to=object)
+    described = Described(json.dumps(document).encode())
+    batch = finished(client, batch_of(client, [line(1)], metadata={"a": "b"}).id)
+    for path, real in (
+        ("/v1/files", "/files"),
+        ("/v1/files/{file_id}", f"/files/{batch.input_file_id}"),
+        ("/v1/batches", "/batches"),
+        ("/v1/batches/{batch_id}", f"/batches/{batch.id}"),
+    ):
+        found: Any = client.get(real, cast_to=object)
+        schema = described.answer(path, "get", 200)["content"]["application/json"]["schema"]
+        assert described.errors(schema, found, closed=True) == []
 
 
 def test_files_are_uploaded_listed_and_deleted(client: openai.OpenAI) -> None:
@@ -262,8 +283,7 @@ def test_metrics_count_what_batches_do(server: ServerProcess, client: openai.Ope
 
 
 def test_without_a_directory_there_are_no_batches(folder: Path) -> None:
-    words = ("--calculators", "calcs.py", "work")
-    with ServerProcess(*words, cwd=folder) as server:
+    with ServerProcess(*WORDS, cwd=folder) as server:
         client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
         with pytest.raises(openai.NotFoundError, match="--batch_dir"):
             client.files.list()
@@ -276,7 +296,59 @@ def test_without_a_directory_there_are_no_batches(folder: Path) -> None:
 def test_a_directory_has_one_server(server: ServerProcess, folder: Path) -> None:
     from tests.servers.cli.process import graphrt
 
-    words = ("--calculators", "calcs.py", "work", "--batch_dir", "store", "--rest_port", "auto")
+    words = (*WORDS, "--batch_dir", "store", "--rest_port", "auto")
     second = graphrt("serve", *words, cwd=folder)
     assert second.returncode == 1
     assert "--batch_dir: another process uses this directory of batches" in second.stderr
+
+
+def test_a_large_file_is_never_in_memory(folder: Path) -> None:
+    words = (*WORDS, "--batch_dir", "large")
+    size = 200_000_000
+    with ServerProcess(*words, cwd=folder) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+        upload(client, [line(1)])
+        before = most_memory(server.pid)
+        file_id = send_large(server.port, size)
+        assert client.files.retrieve(file_id).bytes == size
+        with client.files.with_streaming_response.content(file_id) as content:
+            assert sum(map(len, content.iter_bytes(1 << 20))) == size
+        assert most_memory(server.pid) - before < 32_000_000
+        assert [path.name for path in (folder / "large" / "uploads").iterdir()] == []
+
+
+def send_large(port: int, size: int) -> str:
+    """Upload a file of blank lines, made as it is sent; return its id."""
+    head = (
+        b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b\r\n'
+        b'Content-Disposition: form-data; name="file"; filename="large.jsonl"\r\n\r\n'
+    )
+    tail = b"\r\n--b--\r\n"
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        connection.putrequest("POST", "/v1/files")
+        connection.putheader("Content-Type", "multipart/form-data; boundary=b")
+        connection.putheader("Content-Length", str(len(head) + size + len(tail)))
+        connection.endheaders(head)
+        for _ in range(size // 1_000_000):
+            connection.send(b"\n" * 1_000_000)
+        connection.send(tail)
+        answer: dict[str, str] = json.loads(connection.getresponse().read())
+    return answer["id"]
+
+
+def most_memory(pid: int) -> int:
+    """Return the most memory that a process has had, in bytes."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line_of_peak,) = [each for each in status.splitlines() if each.startswith("VmHWM")]
+    return int(line_of_peak.split()[1]) * 1024
+
+
+def test_several_servers_on_one_port_share_a_directory(folder: Path) -> None:
+    words = (*WORDS, "--batch_dir", "shared", "--workers", "2")
+    with ServerProcess(*words, cwd=folder) as server:
+        # Without kept connections, so that both servers answer.
+        for number in range(4):
+            client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+            batch = finished(client, batch_of(client, [line(number)]).id)
+            assert batch.status == "completed"
+            client.close()

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.checkout import ROOT
 
 CALCULATORS = '''\
@@ -121,6 +123,7 @@ class Site:
         self.folder = folder
         (folder / "calcs.py").write_text(CALCULATORS)
         self._graphs: list[dict[str, Any]] = []
+        self._models: list[dict[str, Any]] = []
         self._write()
 
     def add(self, name: str, calculator: str, **scale: Any) -> None:
@@ -129,10 +132,31 @@ class Site:
         self._graphs.append({"name": name, "scale": {**SMALL, **scale}})
         self._write()
 
+    def rescale(self, name: str, **scale: Any) -> None:
+        """Change the scale of a graph."""
+        for each in self._graphs:
+            if each["name"] == name:
+                each["scale"] = {**SMALL, **scale}
+        self._write()
+
     def add_demo(self, **scale: Any) -> None:
         """Add the example language model."""
         path = str(ROOT / "examples/models/demo")
         self._graphs.append({"name": "demo", "base_path": path, "scale": {**SMALL, **scale}})
+        self._write()
+
+    def add_doubling(self, name: str, **scale: Any) -> None:
+        """Add a plain model that doubles the matrix `x`."""
+        from openvino import Model, opset13, save_model
+
+        x = opset13.parameter([-1, -1], np.float32, name="x")
+        y = opset13.multiply(x, opset13.constant(np.float32(2)))
+        x.output(0).set_names({"x"})
+        y.output(0).set_names({"y"})
+        file = self.folder / name / "1" / "model.xml"
+        file.parent.mkdir(parents=True)
+        save_model(Model([y], [x], name), file)
+        self._models.append({"config": {"name": name, "scale": {**SMALL, **scale}}})
         self._write()
 
     def write_graph(self, name: str, calculator: str) -> None:
@@ -143,7 +167,7 @@ class Site:
         fresh.rename(self.folder / name / "graph.pbtxt")
 
     def _write(self) -> None:
-        config = {"model_config_list": [], "mediapipe_config_list": self._graphs}
+        config = {"model_config_list": self._models, "mediapipe_config_list": self._graphs}
         (self.folder / "config.json").write_text(json.dumps(config))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import signal
 import threading
 import time
@@ -20,6 +21,7 @@ pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 import numpy as np
 import openai
 import tritonclient.grpc
+import tritonclient.utils
 
 from tests.patience import PATIENCE
 from tests.ray.cluster_site import Site, in_threads, replicas_of
@@ -45,17 +47,36 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("cluster"))
     site.add_demo(min_replicas=2)
     site.add("probe", "First", min_replicas=2)
+    site.add_doubling("double")
     site.add("sleepy", "First", min_replicas=0, downscale_delay_s=1)
     return site
 
 
 @pytest.fixture(scope="module")
-def serving(site: Site) -> Iterator[Serving]:
+def own_cluster() -> Iterator[None]:
+    """Servers start a cluster, whatever else runs on this machine, with a token of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", "local")
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        yield
+
+
+@pytest.fixture(scope="module")
+def serving(site: Site, own_cluster: None) -> Iterator[Serving]:
     words = ("config.json", "--on", "ray", "--port", "auto")
     with Serving(site.folder, *words) as server:
         yield server.wait_until_serving()
         server.send_signal()
         assert server.end()[0] == 0
+
+
+@pytest.fixture
+def its_cluster(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further servers use the cluster of the first."""
+    found = re.search(r"on the Ray cluster (\S+)", "".join(serving.log))
+    assert found is not None
+    monkeypatch.setenv("RAY_ADDRESS", found[1])
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +164,17 @@ def test_tritonclient_gets_answers_and_streams(grpc_url: str) -> None:
         assert sorted(map(str, answers)) == ["b", "c"]
 
 
+def test_a_plain_model_gets_large_tensors(grpc_url: str) -> None:
+    matrix = np.arange(1500 * 1500, dtype=np.float32).reshape(1500, 1500)  # more than Ray's 4 MB
+    with tritonclient.grpc.InferenceServerClient(grpc_url) as client:
+        tensor = tritonclient.grpc.InferInput("x", [1500, 1500], "FP32")
+        tensor.set_data_from_numpy(matrix)
+        answer = client.infer("double", [tensor])
+        assert np.array_equal(answer.as_numpy("y"), 2 * matrix)
+        with pytest.raises(tritonclient.utils.InferenceServerException, match="no version"):
+            client.infer("double", [tensor], model_version="7")
+
+
 def test_requests_are_spread_over_the_replicas(serving: Serving) -> None:
     answers = [ask(serving, "probe") for _ in range(8)]
     assert {status for status, _ in answers} == {200}
@@ -163,6 +195,8 @@ def test_metrics_count_requests_and_tokens(serving: Serving) -> None:
     tokens = re.search(r'graphrt_llm_generated_tokens_total\{graph="demo".*?\} (\S+)', text)
     assert tokens is not None
     assert float(tokens[1]) > 10
+    engines = re.findall(r'graphrt_llm_engine_up\{replica="(\w+)",graph="demo"', text)
+    assert len(set(engines)) == 2
 
 
 # Clients that leave, and those that do not read ---------------------------------------------------
@@ -347,3 +381,47 @@ def test_a_resource_that_no_node_has_is_named(serving: Serving, site: Site) -> N
     status, answer = ask(serving, "greedy")
     assert status == 503
     assert "unicorn" in answer["error"]["message"] if isinstance(answer["error"], dict) else True
+
+
+# Other fronts on the cluster ----------------------------------------------------------------------
+
+
+def test_a_name_belongs_to_one_front(its_cluster: None, tmp_path: Path) -> None:
+    other = Site(tmp_path)
+    other.add("probe", "Second")
+    other.add("alone", "Second")
+    with Serving(tmp_path, "config.json", "--on", "ray") as second:
+        second.wait_until_serving()
+        error = state_of(second, "probe")["status"]["error_message"]
+        assert 'the name "probe" is taken on this Ray cluster by another graphrt' in error
+        assert ask(second, "alone")[1]["version"] == "second"
+        second.send_signal()
+        assert second.end()[0] == 0
+
+
+def test_the_replicas_of_a_killed_front_are_taken_over(its_cluster: None, tmp_path: Path) -> None:
+    cancelled = tmp_path / "cancelled"
+    site = Site(tmp_path)
+    site.add("lasting", "First")
+    with Serving(tmp_path, "config.json", "--on", "ray") as first:
+        first.wait_until_serving()
+        replica = ask(first, "lasting")[1]["pid"]
+        asked = {**TICK, "model": "lasting", "go": "/nowhere", "cancelled": str(cancelled)}
+        with first.request("POST", CHAT, asked) as response:
+            assert next_event(response) == str(replica)
+            first.send_signal(signal.SIGKILL)
+            wait_until(cancelled.exists)
+    with Serving(tmp_path, "config.json", "--on", "ray") as second:
+        second.wait_until_serving()
+        assert ask(second, "lasting")[1]["pid"] == replica
+        second.send_signal()
+        assert second.end()[0] == 0
+
+
+def test_another_scale_keeps_the_replicas(serving: Serving, site: Site) -> None:
+    before = set(replicas_of("probe", serving.pid))
+    assert len(before) == 2
+    site.rescale("probe", min_replicas=3)
+    wait_until(lambda: len(replicas_of("probe", serving.pid)) == 3)
+    assert before < set(replicas_of("probe", serving.pid))
+    assert ask(serving, "probe")[0] == 200

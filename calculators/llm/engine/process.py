@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from importlib import import_module
 
 import msgspec
 
@@ -26,6 +28,9 @@ def main(descriptor: int, parent: int) -> int:
     connection = ParentConnection(descriptor)
     try:
         die_with_parent(parent)
+        # Before the first message, which a server that is still starting sends later.
+        with contextlib.suppress(Exception):  # `_load` reports it
+            import_module("calculators.llm.engine.pipelines")
         load = _first_message(connection)
         core = _load(load, connection)
         if core is None:
@@ -58,7 +63,7 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
         connection.send(encode(LoadFailed(reason)))
         return None
     try:
-        # Imported here: the library takes long to load, and its import may fail.
+        # Imported here, as its import may fail.
         from calculators.llm.engine.pipelines import open_pipeline
 
         def report(phase: Loading) -> None:

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.free_memory import FEW_ARENAS
 from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.environment import ENVIRONMENT
 from calculators.llm.engine.messages import (
     VERSION,
     Add,
@@ -27,16 +27,6 @@ from graph_runtime import LoadProgress
 #: Silence after which a busy engine counts as hung: a step over a long prompt takes many seconds.
 HANG_SECONDS: Final = 120.0
 RETRY_AFTER: Final = 2.0
-ENVIRONMENT: Final = {
-    # Puts weights and cache into huge pages, where Linux has them on request (glibc 2.35). A step
-    # reads all the weights, and small pages cost the processor many more address look-ups.
-    # Grammars and kernels are made and freed in several threads: with few arenas the engine of the
-    # example model stays 70 MiB smaller.
-    "GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{FEW_ARENAS}",
-    # oneDNN keeps 1,024 kernels, beside those of the CPU plugin (`library_config`), one for each
-    # number of tokens in a step. The example model's engine then grows for 45,000 requests.
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
-}
 
 
 class ProcessEngine:

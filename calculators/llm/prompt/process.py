@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from calculators.child_process.answering_process import Report, run
@@ -13,7 +15,7 @@ from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_deco
 
 def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
     """Load tokenizer and template."""
-    # Imported here: the library takes long to load, and its import may fail.
+    # Imported here, as its import may fail.
     from calculators.llm.prompt.builder import PromptBuilder
     from calculators.llm.prompt.chat_template.limits import RenderLimits
 
@@ -31,6 +33,9 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
 def main() -> int:
     """Answer the server until it stops the process or is gone; return the exit code."""
     descriptor, parent = map(int, sys.argv[1:3])
+    # Before the first message, which a server that is still starting sends later.
+    with contextlib.suppress(Exception):  # `load` reports it
+        import_module("calculators.llm.prompt.builder")
     return run(descriptor, parent, to_prompt_decoder.decode, Load, load, Refused)
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
+from calculators.image.image_to_tensor_calculator import LONGEST_SIDE
 from calculators.image.scaling import check_size
 from calculators.vision.solutions.node_options import expanded_with
 from graph_runtime import (
@@ -209,6 +210,11 @@ def _checked(image: Image) -> Image:
     if image.size == 0:
         raise ValueError(f"an image has at least one pixel; this one has the shape {image.shape}")
     check_size((image.shape[1], image.shape[0]))
+    if max(image.shape) > LONGEST_SIDE:
+        raise ValueError(
+            f"an image has at most {LONGEST_SIDE} pixels in a row or column; this one has the "
+            f"shape {image.shape}"
+        )
     return image
 
 

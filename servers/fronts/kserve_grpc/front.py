@@ -123,7 +123,8 @@ async def start_front(
             port,
             reuse_address=True,
             reuse_port=settings.shares_port or None,
-            start_serving=False,
+            # Listening, it would get connections of the others for a moment.
+            start_serving=not settings.shares_port,
         )
         probe.close()
         await probe.wait_closed()

@@ -23,7 +23,7 @@ from servers.server.workers.messages import Action, Ask, Begin, Failure, Look, O
 _log: Final = logging.getLogger(__name__)
 
 #: Seconds that a worker has for the text of its metrics; its last one stands in for it then.
-_METRICS_SECONDS: Final = 5.0
+METRICS_SECONDS: Final = 5.0
 #: Seconds beyond the drain in which a worker ends by itself.
 _END_SECONDS: Final = 20.0
 
@@ -240,7 +240,7 @@ class Crew:
 
     async def _read_metrics(self, member: Member) -> None:
         try:
-            async with asyncio.timeout(_METRICS_SECONDS):
+            async with asyncio.timeout(METRICS_SECONDS):
                 member.metrics = (await member.perform(Action.METRICS)).text
         except (TimeoutError, WorkerGone):
             _log.warning("worker %d does not answer: its last metrics are shown", member.number)

@@ -42,9 +42,8 @@ def test_lines_are_cut_and_decoded(caplog: pytest.LogCaptureFixture) -> None:
     long = b"x" * (child_output.MAX_LINE + 3)
 
     async def run() -> None:
-        output = ChildOutput("c")
-        writer = os.dup(output.descriptor)
-        output.begin()
+        reader, writer = os.pipe()
+        output = ChildOutput("c", reader)
         os.write(writer, b"one\n\ntw")
         os.write(writer, b"o\r\n\xff\n" + long + b"\nend")
         output.finish()
@@ -61,6 +60,21 @@ def test_lines_are_cut_and_decoded(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
+def test_output_that_is_not_logged_goes_on_to_standard_error(
+    caplog: pytest.LogCaptureFixture, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    async def run() -> None:
+        reader, writer = os.pipe()
+        output = ChildOutput("c", reader, is_logged=False)
+        os.write(writer, b"half a li")
+        os.close(writer)
+        output.finish()
+
+    asyncio.run(run())
+    assert told(caplog) == []
+    assert capfdbinary.readouterr().err == b"half a li"
+
+
 def test_a_process_that_inherits_the_pipe_does_not_delay_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -68,9 +82,8 @@ def test_a_process_that_inherits_the_pipe_does_not_delay_the_end(
 
     async def run() -> None:
         before = len(os.listdir("/proc/self/fd"))
-        output = ChildOutput("c")
-        writer = os.dup(output.descriptor)
-        output.begin()
+        reader, writer = os.pipe()
+        output = ChildOutput("c", reader)
         os.write(writer, b"still here")
         output.finish()
         output.finish()

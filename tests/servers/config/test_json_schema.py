@@ -127,7 +127,9 @@ def test_the_schema_is_one_and_every_key_is_described_as_in_the_reference() -> N
     page = reference()
     lists = SCHEMA["properties"]
     model = lists["model_config_list"]["items"]["properties"]["config"]["properties"]
-    for properties, table in zip((lists, model, model), key_texts().values(), strict=True):
+    graph = lists["mediapipe_config_list"]["items"]["properties"]
+    kinds = (lists, model, graph, model)
+    for properties, table in zip(kinds, key_texts().values(), strict=True):
         for name, text in table.items():
             assert properties[name]["description"] == text
             assert f"| `{name}` | {text.replace('|', chr(92) + '|')} |" in page

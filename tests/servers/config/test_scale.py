@@ -56,3 +56,22 @@ def test_errors_name_the_place(tmp_path: Path, scale: Any, text: str) -> None:
         read(tmp_path, scale)
     assert "mediapipe_config_list[0].scale" in str(error.value)
     assert text in str(error.value)
+
+
+def test_numbers_of_a_plain_model_divide_its_inputs(tmp_path: Path) -> None:
+    models = [
+        {"config": {"name": "divided", "base_path": "a", "scale": 255}},
+        {"config": {"name": "replicated", "base_path": "b", "scale": {"min_replicas": 2}}},
+    ]
+    (tmp_path / "config.json").write_text(json.dumps({"model_config_list": models}))
+    divided, replicated = read_config(tmp_path / "config.json").models
+    assert (divided.settings.scale, divided.scale) == (255.0, Scale())
+    assert (replicated.settings.scale, replicated.scale.max_replicas) == (None, 2)
+
+
+@pytest.mark.parametrize("scale", [{"min_replica": 2}, True])
+def test_a_wrong_scale_of_a_plain_model_is_found(tmp_path: Path, scale: Any) -> None:
+    models = [{"config": {"name": "m", "base_path": "a", "scale": scale}}]
+    (tmp_path / "config.json").write_text(json.dumps({"model_config_list": models}))
+    with pytest.raises(ConfigError, match=r"model_config_list\[0\].config.scale"):
+        read_config(tmp_path / "config.json")

@@ -1,0 +1,75 @@
+"""The first part of `graphrt serve`: the model's processes start before the server's imports.
+
+The server imports for as long as they do; where a second core is free, they are ready when it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.child_process.early_start import end_untaken, start_early
+from calculators.tasks import Task, task_of_model, task_of_node
+
+_GRAPH_FILE: Final = "graph.pbtxt"
+_CALCULATOR: Final = re.compile(r'\bcalculator\s*:\s*"([^"]+)"')
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the command and return the exit code."""
+    has_others = args.on is not None or (args.workers or 1) > 1  # other processes load the models
+    sources = args.sources or [args.config_path or args.model_path or ""]
+    task = None if has_others else first_task(sources)
+    for module, environment in () if task is None else task.processes:
+        start_early(module, environment)
+    try:
+        from servers.cli import serve
+
+        return serve.execute(args)
+    finally:
+        end_untaken()
+
+
+def first_task(sources: list[str]) -> Task | None:
+    """Return the task of the first model that a server will load and that has one; a guess.
+
+    What cannot be read is no model: the server says more about it later.
+    """
+    try:
+        for path in map(Path, sources):
+            for each in _loaded_at_start(path):
+                task = _task_of(each)
+                if task is not None:
+                    return task
+    except (OSError, ValueError, TypeError, RecursionError):
+        pass
+    return None
+
+
+def _loaded_at_start(path: Path) -> Iterator[Path]:
+    """Yield a graph or model, or the graphs of a config.json."""
+    if path.suffix != ".json":
+        yield path
+        return
+    config = json.loads(path.read_text(encoding="utf-8"))
+    entries = config.get("mediapipe_config_list", []) if isinstance(config, dict) else []
+    for entry in entries:
+        if isinstance(entry, dict) and entry.get("load") != "on_demand":
+            yield _graph_of(path.parent, entry)
+
+
+def _graph_of(directory: Path, entry: dict[str, Any]) -> Path:
+    base = directory / str(entry.get("base_path", entry.get("name", "")))
+    return base / str(entry.get("graph_path", _GRAPH_FILE))
+
+
+def _task_of(path: Path) -> Task | None:
+    graph = path / _GRAPH_FILE if path.is_dir() else path
+    if graph.suffix == ".pbtxt" and graph.is_file():
+        names = _CALCULATOR.findall(graph.read_text(encoding="utf-8"))
+        return next(filter(None, map(task_of_node, names)), None)
+    return task_of_model(path) if path.exists() else None

@@ -1,0 +1,128 @@
+"""Families of calculators are imported when a graph names one of their nodes, and not before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import calculators
+from calculators.family_names import NAMES
+from calculators.tasks import installed_tasks
+from graph_runtime import Calculator, GraphError, Registry
+from tests.checkout import ROOT
+
+
+class Mine(Calculator):
+    """A node without ports."""
+
+
+def names_of(register: Any) -> set[str]:
+    registry = Registry()
+    register(registry)
+    return {*registry.calculators(), *registry.subgraphs()}
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_names_of_a_family_are_those_that_it_registers(family: str) -> None:
+    assert names_of(import_module(family).register) == NAMES[family]
+
+
+@pytest.mark.parametrize("task", installed_tasks(), ids=lambda task: task.name)
+def test_the_names_of_a_task_are_those_that_it_registers(task: Any) -> None:
+    assert names_of(task.register) == set(task.calculators)
+
+
+def test_a_graph_of_a_language_model_imports_no_other_family() -> None:
+    program = """
+import sys
+import calculators
+from graph_runtime import Registry
+registry = Registry()
+calculators.register_all(registry)
+assert "calculators.llm.http_llm_calculator" not in sys.modules
+assert registry.find_calculator("HttpLLMCalculator") is not None
+families = ("image", "vision", "moderation", "retrieval", "speech_to_text", "embeddings")
+loaded = [each for each in sys.modules if each.startswith("calculators.")]
+print([each for each in loaded for family in families
+       if each.startswith(f"calculators.{family}.") and not each.endswith((".task", "options"))
+       and each.count(".") == 2 and "calculator" in each.rpartition(".")[2]])
+print(registry.find_subgraph("FaceLandmarkCpu") is not None)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout == "[]\nTrue\n"
+
+
+def family(registry: Registry, loads: list[str]) -> None:
+    def register(into: Registry) -> None:
+        loads.append("loaded")
+        into.register_calculator(Mine)
+
+    registry.register_family({"Mine"}.__contains__, register)
+
+
+def test_a_family_is_loaded_once_for_a_name_of_its_own() -> None:
+    loads: list[str] = []
+    registry = Registry()
+    family(registry, loads)
+    child = Registry(registry)
+    assert child.find_calculator("Other") is None
+    assert loads == []
+    assert child.find_calculator("Mine") is Mine
+    assert child.find_calculator("Mine") is Mine
+    assert list(child.calculators()) == ["Mine"]
+    assert loads == ["loaded"]
+
+
+def test_all_names_are_listed_and_a_taken_name_is_refused() -> None:
+    registry = Registry()
+    family(registry, [])
+    assert "Mine" in registry.calculators()
+    registry = Registry()
+    family(registry, [])
+    other = type("Mine", (Calculator,), {"__module__": "other"})
+    with pytest.raises(GraphError, match="already registered"):
+        registry.register_calculator(other)
+
+
+def test_threads_that_want_one_family_get_it_all() -> None:
+    registry = Registry()
+    is_loading, may_end = threading.Event(), threading.Event()
+
+    def register(into: Registry) -> None:
+        is_loading.set()
+        may_end.wait()
+        into.register_calculator(Mine)
+
+    registry.register_family({"Mine"}.__contains__, register)
+    found = SimpleNamespace(first=None, second=None)
+    first = threading.Thread(
+        target=lambda: vars(found).update(first=registry.find_calculator("Mine"))
+    )
+    first.start()
+    is_loading.wait()
+    second = threading.Thread(
+        target=lambda: vars(found).update(second=registry.find_calculator("Mine"))
+    )
+    second.start()
+    may_end.set()
+    first.join()
+    second.join()
+    assert (found.first, found.second) == (Mine, Mine)
+
+
+def test_everything_can_be_registered() -> None:
+    registry = Registry()
+    calculators.register_all(registry)
+    assert {name for names in NAMES.values() for name in names} <= {
+        *registry.calculators(),
+        *registry.subgraphs(),
+    }
