@@ -56,6 +56,7 @@ DIRECTORIES: Final = {
 #: Modules, each with everything below it.
 IMPORTS: Final = {
     "aiohttp": Tier.TEST,
+    "bench.cluster_model": Tier.FULL,
     "bench.mediapipe_agreement": Tier.TEST,
     "calculators.audio.sound_reader": Tier.TEST,
     "calculators.child_process": Tier.TEST,
