@@ -27,7 +27,7 @@ COVERAGE = $(if $(FULL),--cov --cov-report=term)
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full check lint types imports hooks bench-quick \
-	page page-check docs soak fuzz hostile peers models wheel release lock clean
+	page page-check docs soak fuzz hostile peers ray models wheel release lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,18 @@ hostile: $(READY) ## attacks on a server beside a normal client
 
 peers: $(READY) ## random graphs beside MediaPipe, in MEDIAPIPE_PYTHON
 	$(BIN)/python -m tests.mediapipe_peer --python $(MEDIAPIPE_PYTHON) $(WORDS)
+
+# Ray and what comes with it stay out of .venv. The lock's versions, so that both run the same.
+RAY_VENV := .venv-ray
+RAY_READY := $(RAY_VENV)/.ready
+$(RAY_READY): requirements-dev.lock pyproject.toml
+	test -x $(RAY_VENV)/bin/python || $(PYTHON) -m venv $(RAY_VENV)
+	grep -v '^protobuf==' requirements-dev.lock > $(RAY_VENV)/requirements.txt
+	$(RAY_VENV)/bin/python -m pip --quiet install -r $(RAY_VENV)/requirements.txt -e ".[ray]"
+	touch $(RAY_READY)
+
+ray: $(RAY_READY) ## tests of --on ray, in an environment of their own, .venv-ray
+	$(RAY_VENV)/bin/python -m pytest tests/ray tests/documents/test_ray.py $(WORDS)
 
 models: $(READY) ## tests on SmolLM2, which is downloaded once (98 MB)
 	$(BIN)/python -m bench.smollm2

@@ -1,9 +1,10 @@
 """Echo servers of the fronts' libraries, whose throughput is the fronts' upper limit.
 
-    python -m bench.echo_servers grpc-bytes|grpc-messages|http
+    python -m bench.echo_servers grpc-bytes|grpc-messages|http [PORT]
 
-Prints its port and serves until it is ended. ``grpc-messages`` parses each request and makes its
-answer again with protobuf; the others do not look at the data.
+Prints its port and serves until it is ended. Several processes with one PORT share it.
+``grpc-messages`` parses each request and makes its answer again with protobuf; the others do not
+look at the data.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OPTIONS: Final = (
 )
 
 
-async def serve_grpc(answer: Callable[[bytes], bytes]) -> None:
+async def serve_grpc(answer: Callable[[bytes], bytes], port: int) -> None:
     async def infer(request: bytes, _: Any) -> bytes:
         return answer(request)
 
@@ -36,7 +37,7 @@ async def serve_grpc(answer: Callable[[bytes], bytes]) -> None:
     server.add_generic_rpc_handlers(
         [grpc.method_handlers_generic_handler(SERVICE, {"ModelInfer": handler})]
     )
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     print(port, flush=True)
     await server.wait_for_termination()
@@ -55,7 +56,7 @@ def made_anew(data: bytes) -> bytes:
     return bytes(response.SerializeToString())
 
 
-async def serve_http() -> None:
+async def serve_http(port: int) -> None:
     async def infer(request: web.BaseRequest) -> web.StreamResponse:
         # aiohttp's own `read` refuses more than a megabyte.
         body = await request.content.read()
@@ -65,20 +66,21 @@ async def serve_http() -> None:
 
     runner = web.ServerRunner(web.Server(infer, access_log=None))
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", port, reuse_port=True)
     await site.start()
     print(runner.addresses[0][1], flush=True)
     await asyncio.Event().wait()
 
 
 def main() -> None:
-    match sys.argv[1:]:
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    match sys.argv[1:2]:
         case ["grpc-bytes"]:
-            uvloop.run(serve_grpc(lambda data: data))
+            uvloop.run(serve_grpc(lambda data: data, port))
         case ["grpc-messages"]:
-            uvloop.run(serve_grpc(made_anew))
+            uvloop.run(serve_grpc(made_anew, port))
         case ["http"]:
-            uvloop.run(serve_http())
+            uvloop.run(serve_http(port))
         case _:
             sys.exit((__doc__ or "").strip())
 

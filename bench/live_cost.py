@@ -38,6 +38,7 @@ from bench.metrics_cost import (
     run_round,
 )
 from bench.server_process import ServerProcess
+from bench.written_report import WrittenReport
 from graph_runtime import (
     CalculatorGraph,
     RunTotals,
@@ -231,15 +232,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--write", type=Path, help="a file for the report")
     arguments = parser.parse_args()
-    lines: list[str] = []
-
-    def write(line: str) -> None:
-        print(line, flush=True)
-        lines.append(line)
-
+    write = WrittenReport()
     report(arguments.sets, arguments.rounds, arguments.seconds, write)
-    if arguments.write is not None:
-        arguments.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write.keep(arguments.write)
 
 
 if __name__ == "__main__":

@@ -144,6 +144,26 @@ def engine(name: str) -> dict[str, Agreement]:
     return found
 
 
+def kernels(both: Mapping[str, tuple[Any, Any]]) -> dict[str, Agreement]:
+    """Compare landmarks of MediaPipe with those of MediaPipe by its other kernels.
+
+    ``both``: by solution, twice the places (n, 2) of each frame's landmarks, by stream.
+    """
+    found: dict[str, Agreement] = {}
+    for name, (first, second) in both.items():
+        agreement = found.setdefault(name, Agreement())
+        for place, (mine, theirs) in enumerate(zip(first, second, strict=True)):
+            agreement.frames += 1
+            for stream in sorted({*mine, *theirs}):
+                if stream not in mine or stream not in theirs:
+                    only = "XNNPACK" if stream in mine else "TFLite"
+                    agreement.flips.append(f"{place}: {stream} only with {only}")
+                elif len(mine[stream]) == len(theirs[stream]):
+                    points = [np.array(each[stream], np.float64) for each in (mine, theirs)]
+                    agreement.pixels.append(_distances(points[0], points[1]))
+    return found
+
+
 def compare(agreement: Agreement, frame: str, result: Any, expected: Mapping[str, Any]) -> None:
     """Add the differences of one frame's results."""
     agreement.frames += 1

@@ -1,13 +1,14 @@
 """MediaPipe's solutions beside MediaPipe itself: the same results, and how fast.
 
-    python -m bench.mediapipe_solutions agreement [--write FILE]
+    python -m bench.mediapipe_solutions agreement [--python PYTHON] [--write FILE]
     python -m bench.mediapipe_solutions speed --python PYTHON [--rounds N] [--write FILE]
 
 ``agreement`` compares with what MediaPipe has answered: its Python API on stills and sequences, its
-engine on the graphs' own texts, and its engine node by node. ``speed`` sends the same frames to the
-classes of both in turns, one frame after the other; PYTHON is the interpreter of an environment
-with ``mediapipe==0.10.21``. Both need MediaPipe's models (``graphrt pull mediapipe``) and the cases
-beside the checkout (`bench.mediapipe_oracle`).
+engine on the graphs' own texts, and its engine node by node; with PYTHON also MediaPipe with
+itself, by its two kernels on the same sequences. ``speed`` sends the same frames to the classes of
+both in turns, one frame after the other, and to the classes here also by ``process_all``. PYTHON is
+the interpreter of an environment with ``mediapipe==0.10.21``. Both need MediaPipe's models
+(``graphrt pull mediapipe``) and the cases beside the checkout (`bench.mediapipe_oracle`).
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from typing import Any, Final
 import numpy as np
 
 from bench.machine import describe_machine
-from bench.mediapipe_agreement import engine, sequences, stills, table
+from bench.mediapipe_agreement import engine, kernels, sequences, stills, table
 from bench.mediapipe_oracle import CASES, sequence
 from bench.mediapipe_steps import steps_table
 from calculators.vision import FaceDetection, FaceMesh, Hands, Holistic, Pose, SelfieSegmentation
 
 _PEER: Final = Path(__file__).with_name("mediapipe_peer.py")
+_KERNELS: Final = Path(__file__).with_name("mediapipe_kernels.py")
 _WARM: Final = 5
 _CLASSES: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
@@ -53,13 +55,16 @@ _MEASURED: Final[list[tuple[str, dict[str, Any]]]] = [
 ]
 
 
-def agreement() -> Iterator[str]:
+def agreement(python: str | None) -> Iterator[str]:
     """Return the lines of the tables of agreement."""
     yield "### Stills, beside MediaPipe's Python API\n"
     yield from table(stills())
     for kind in ("gentle", "leaves", "turns"):
         yield f"\n### Sequence: {kind}, beside MediaPipe's Python API\n"
         yield from table(sequences([kind]))
+        if python is not None:
+            yield f"\n### Sequence: {kind}, MediaPipe with XNNPACK beside MediaPipe with TFLite\n"
+            yield from table(kernels(_by_kernels(python, kind)))
     yield "\n### Beside MediaPipe's engine on the graph's own text\n"
     yield from table(engine("pose") | engine("holistic"))
     yield "\n### Each node on the packets of MediaPipe's node\n"
@@ -70,64 +75,93 @@ def agreement() -> Iterator[str]:
 def speed(python: str, rounds: int) -> Iterator[str]:
     """Return the lines of the table of speed."""
     frames = np.stack(sequence("astronaut_gentle").frames)
-    header = "| solution | graphrt | MediaPipe | ratio | processor ms | graphrt ms | MediaPipe ms |"
-    yield header
-    yield "|---|---|---|---|---|---|---|"
+    yield (
+        "| solution | frames per second | all at once | MediaPipe | ratio | ratio, all at once | "
+        "processor ms | MediaPipe's | ratio | median, p95 ms | MediaPipe's |"
+    )
+    yield "|" + "---|" * 11
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "frames.npy"
         np.save(file, frames)
         for name, arguments in _MEASURED:
-            theirs = _peer(python, file, rounds, name, arguments)
-            mine = _measured(frames, rounds, name, arguments)
             label = ", ".join([name, *(f"{key}={value}" for key, value in arguments.items())])
-            rates = [len(each["times"]) / each["seconds"] for each in (mine, theirs)]
-            processor = [1e3 * each["processor"] / len(each["times"]) for each in (mine, theirs)]
-            times = [
-                "{:.1f}, {:.1f}".format(*(1e3 * np.percentile(each["times"], [50, 95])))
-                for each in (mine, theirs)
-            ]
-            yield (
-                f"| {label} | {rates[0]:.1f} | {rates[1]:.1f} | {rates[0] / rates[1]:.2f} | "
-                f"{processor[0]:.1f}, {processor[1]:.1f} | {times[0]} | {times[1]} |"
-            )
+            theirs, mine = [], []
+            # In turns, since the machine is not always equally quick.
+            for _ in range(rounds):
+                theirs.append(_peer(python, file, name, arguments))
+                mine.append(_measured(frames, name, arguments))
+            yield f"| {label} | {' | '.join(_cells(mine, theirs))} |"
 
 
-def _peer(python: str, file: Path, rounds: int, name: str, arguments: dict[str, Any]) -> Any:
-    words = [python, str(_PEER), str(file), str(rounds), json.dumps([(name, arguments)])]
+def _cells(mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[str]:
+    """The cells of a solution: the best round of each."""
+    here, at_once, there = (
+        max(len(each["times"]) / each[seconds] for each in rows)
+        for rows, seconds in ((mine, "seconds"), (mine, "at_once"), (theirs, "seconds"))
+    )
+    yield from (f"{here:.1f}", f"{at_once:.1f}", f"{there:.1f}")
+    yield from (f"{here / there:.2f}", f"{max(here, at_once) / there:.2f}")
+    own, peer = (
+        min(1e3 * each["processor"] / len(each["times"]) for each in rows)
+        for rows in (mine, theirs)
+    )
+    yield from (f"{own:.2f}", f"{peer:.2f}", f"{peer / own:.2f}")
+    for rows in (mine, theirs):
+        times = 1e3 * np.array(min((each["times"] for each in rows), key=np.median))
+        yield "{:.1f}, {:.1f}".format(*np.percentile(times, [50, 95]))
+
+
+def _by_kernels(python: str, kind: str) -> dict[str, tuple[Any, Any]]:
+    """The landmarks of a sequence by MediaPipe's two kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "frames.npy"
+        np.save(file, np.stack(sequence(f"astronaut_{kind}").frames))
+        words = [python, str(_KERNELS), str(file)]
+        done = subprocess.run(words, check=True, capture_output=True, text=True)
+    rows = map(json.loads, done.stdout.splitlines())
+    return {name: (first, second) for name, first, second in rows}
+
+
+def _peer(python: str, file: Path, name: str, arguments: dict[str, Any]) -> Any:
+    words = [python, str(_PEER), str(file), "1", json.dumps([(name, arguments)])]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _measured(frames: Any, rounds: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _measured(frames: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     with _CLASSES[name](**arguments) as solution:
         for frame in frames[:_WARM]:
             solution.process(frame)
         times = []
         started, processor = time.perf_counter(), time.process_time()
-        for _ in range(rounds):
-            for frame in frames:
-                begun = time.perf_counter()
-                solution.process(frame)
-                times.append(time.perf_counter() - begun)
+        for frame in frames:
+            begun = time.perf_counter()
+            solution.process(frame)
+            times.append(time.perf_counter() - begun)
         seconds = time.perf_counter() - started
-        return {
-            "times": times,
-            "seconds": seconds,
-            "processor": time.process_time() - processor,
-        }
+        processor = time.process_time() - processor
+        for _ in solution.process_all(frames[:_WARM]):
+            pass  # the threads and their graphs are made
+        started = time.perf_counter()
+        for _ in solution.process_all(frames):
+            pass
+        at_once = time.perf_counter() - started
+    return {"times": times, "seconds": seconds, "processor": processor, "at_once": at_once}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("what", choices=["agreement", "speed"])
-    parser.add_argument("--python", help="interpreter with mediapipe, for speed")
+    parser.add_argument("--python", help="interpreter with mediapipe")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     if arguments.what == "speed" and not arguments.python:
         parser.error("speed needs --python")
     lines = (
-        agreement() if arguments.what == "agreement" else speed(arguments.python, arguments.rounds)
+        agreement(arguments.python)
+        if arguments.what == "agreement"
+        else speed(arguments.python, arguments.rounds)
     )
     written = [f"{describe_machine()}\n"]
     for line in lines:

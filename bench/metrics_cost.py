@@ -29,6 +29,7 @@ import numpy as np
 
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
+from bench.written_report import WrittenReport
 
 EVENTS: Final = 1000
 STREAMS, TOKENS = 32, 100
@@ -298,15 +299,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--write", type=Path, help="a file for the report")
     arguments = parser.parse_args()
-    lines: list[str] = []
-
-    def write(line: str) -> None:
-        print(line, flush=True)
-        lines.append(line)
-
+    write = WrittenReport()
     report(arguments.sets, arguments.rounds, write)
-    if arguments.write is not None:
-        arguments.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write.keep(arguments.write)
 
 
 if __name__ == "__main__":

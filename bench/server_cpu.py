@@ -3,10 +3,11 @@
     python -m bench.server_cpu OTHER_CHECKOUT [--rounds N] [--requests N] [--kinds KIND ...]
 
 Both servers run at the same time and are asked one after the other, the first one alternately, so
-that a busy machine is as busy for both. A chat has 4 tokens of the example model, 16 at a time; an
-inference passes 256 elements through a graph over REST with the binary extension, 16 at a time; an
-embedding is of 8 tokens, as base64, 64 at a time, by a model with the shape of all-MiniLM-L6-v2 and
-weights of 8 bits. Child processes and clients do not count.
+that a busy machine is as busy for both. A chat has 4 tokens of the example model, 16 at a time; of
+many chats there are 64 at a time, and long ones have 68 tokens: their difference is the cost of a
+token. An inference passes 256 elements through a graph over REST with the binary extension, 16 at a
+time; an embedding is of 8 tokens, as base64, 64 at a time, by a model with the shape of
+all-MiniLM-L6-v2 and weights of 8 bits. Child processes and clients do not count.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ input_stream: "IN:in"
 output_stream: "OUT:out"
 node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }
 """
-KINDS: Final = ("chat", "inference", "embedding")
+#: Tokens of a chat, and chats at a time, by kind.
+_CHATS: Final = {"chat": (4, 16), "many_chats": (4, 64), "many_long_chats": (68, 64)}
+KINDS: Final = (*_CHATS, "inference", "embedding")
 
 
 def nanoseconds(pid: int) -> int:
@@ -46,8 +49,8 @@ def nanoseconds(pid: int) -> int:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir())
 
 
-async def _chats(server: ServerProcess, count: int) -> None:
-    body = chat_body(server.model, "Hello", 4)
+async def _chats(server: ServerProcess, count: int, tokens: int, at_once: int) -> None:
+    body = chat_body(server.model, "Hello", tokens)
 
     async def client(requests: int) -> None:
         connection = await connect(Address.parse(server.url))
@@ -55,7 +58,7 @@ async def _chats(server: ServerProcess, count: int) -> None:
             await connection.ask(body)
         connection.close()
 
-    await asyncio.gather(*(client(count // 16) for _ in range(16)))
+    await asyncio.gather(*(client(count // at_once) for _ in range(at_once)))
 
 
 async def _posts(
@@ -87,8 +90,8 @@ def _embeddings(server: ServerProcess) -> list[bytes]:
 
 
 async def _ask(kind: str, server: ServerProcess, count: int) -> None:
-    if kind == "chat":
-        await _chats(server, count)
+    if kind in _CHATS:
+        await _chats(server, count, *_CHATS[kind])
     elif kind == "inference":
         request = rest_request(server.model, 256, server.address)
         await _posts(server, [request], count, 16)
@@ -136,13 +139,27 @@ def main() -> None:
     print(f"{describe_machine()}; load average {os.getloadavg()[0]:.1f}; microseconds\n")
     print("| | other: median | least | this: median | least | ratio of medians, of least |")
     print("|---|---|---|---|---|---|")
+    found: dict[str, list[list[float]]] = {}
     for kind in words.kinds:
-        other, this = measure(kind, checkouts, words.rounds, words.requests)
-        print(
-            f"| {kind} | {median(other):.0f} | {min(other):.0f} | {median(this):.0f} | "
-            f"{min(this):.0f} | {median(this) / median(other):.2f}, {min(this) / min(other):.2f} |",
-            flush=True,
-        )
+        found[kind] = measure(kind, checkouts, words.rounds, words.requests)
+        _print_row(kind, found[kind])
+    if found.keys() >= {"many_chats", "many_long_chats"}:
+        tokens = _CHATS["many_long_chats"][0] - _CHATS["many_chats"][0]
+        pairs = zip(found["many_chats"], found["many_long_chats"], strict=True)
+        rows = [
+            [(long - short) / tokens for short, long in zip(*pair, strict=True)] for pair in pairs
+        ]
+        _print_row("a further token", rows, digits=1)
+
+
+def _print_row(name: str, found: list[list[float]], digits: int = 0) -> None:
+    other, this = found
+    figures = [median(other), min(other), median(this), min(this)]
+    print(
+        f"| {name} | {' | '.join(f'{each:.{digits}f}' for each in figures)} | "
+        f"{median(this) / median(other):.2f}, {min(this) / min(other):.2f} |",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

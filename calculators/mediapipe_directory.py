@@ -39,13 +39,13 @@ def _roots(beside: Path) -> Iterator[Path]:
     yield from own.parents
     yield Path()
     yield pulled_directory()
-    if (installed := _installed()) is not None:
+    if (installed := installed_directory()) is not None:
         yield installed
 
 
 @cache
-def _installed() -> Path | None:
-    """The directory that holds an installed package ``mediapipe``, which is not imported."""
+def installed_directory() -> Path | None:
+    """Return the directory that holds an installed package ``mediapipe``, which is not imported."""
     spec = find_spec("mediapipe")
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     return Path(places[0]).parent if places else None

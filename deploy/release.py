@@ -25,12 +25,20 @@ SBOM_TOOL: Final = "cyclonedx-bom==7.5.0"
 BRANCH: Final = "main"
 
 _PROJECT: Final = Path("pyproject.toml")
+#: Below it are the chart and manifests, which name the version.
+_DEPLOY: Final = Path("deploy")
 _CHANGELOG: Final = Path("CHANGELOG.md")
 _LOCK: Final = Path("requirements.lock")
 _DIST: Final = Path("dist")
 
 _VERSION: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 _VERSION_LINE: Final = re.compile(r'^version = "(.*)"$', re.M)
+#: In a chart, and the image and the label of a manifest.
+_DEPLOYED_VERSION: Final = re.compile(
+    r'^((?:version|appVersion|\s+app\.kubernetes\.io/version): "?|\s+(?:- )?image: graphrt:)'
+    r"\d+\.\d+\.\d+",
+    re.M,
+)
 _UNRELEASED: Final = "## [Unreleased]\n"
 _HEADING: Final = re.compile(r"^## ", re.M)
 
@@ -107,6 +115,8 @@ def release(version: str, *, with_sbom: bool = True) -> None:
         text = released_changelog(_CHANGELOG.read_text("utf-8"), version, today)
         _CHANGELOG.write_text(text, "utf-8")
         _PROJECT.write_text(versioned_project(_PROJECT.read_text("utf-8"), version), "utf-8")
+        for path in _DEPLOY.rglob("*.yaml"):
+            path.write_text(versioned_deployment(path.read_text("utf-8"), version), "utf-8")
         artefacts = _built()
         if with_sbom:
             artefacts.append(_sbom(version))
@@ -124,13 +134,14 @@ def release(version: str, *, with_sbom: bool = True) -> None:
 
 @contextmanager
 def _restored_on_failure() -> Iterator[None]:
-    """Take back a commit and the changes of the two files if the block fails."""
+    """Take back a commit and the changes of files if the block fails."""
     before = _git("rev-parse", "HEAD")
     try:
         yield
     except BaseException as error:
         _git("reset", "--quiet", "--soft", before)
-        _git("checkout", "--quiet", before, "--", str(_CHANGELOG), str(_PROJECT))
+        changed = [path for path in (_CHANGELOG, _PROJECT, _DEPLOY) if path.exists()]
+        _git("checkout", "--quiet", before, "--", *map(str, changed))
         if isinstance(error, OSError):
             raise ReleaseRefused(str(error)) from error
         raise
@@ -162,6 +173,11 @@ def versioned_project(project: str, version: str) -> str:
     if count != 1:
         raise ReleaseRefused(f"{_PROJECT} has {count} lines with a version, not one")
     return changed
+
+
+def versioned_deployment(text: str, version: str) -> str:
+    """Return a chart or manifest with a version."""
+    return _DEPLOYED_VERSION.sub(rf"\g<1>{version}", text)
 
 
 # Artefacts ----------------------------------------------------------------------------------------

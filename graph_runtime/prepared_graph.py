@@ -34,7 +34,6 @@ from graph_runtime.plan.executor_plan import is_reserved_executor_name
 from graph_runtime.plan.plan import ValidatedGraph
 from graph_runtime.plan.registry import REGISTRY, Registry
 from graph_runtime.plan.validated_graph import validate_graph
-from graph_runtime.streams.output_stream import StreamObserver
 
 T = TypeVar("T")
 
@@ -151,8 +150,7 @@ class PreparedGraph:
             StateError: the graph is running.
         """
         self._check_attachable(stream_name, "observe_output_stream")
-        observer = StreamObserver(stream_name, callback, observe_timestamp_bounds)
-        self._setup.observers.append(observer)
+        self._setup.observers.append((stream_name, callback, observe_timestamp_bounds))
 
     def add_output_stream_poller(
         self, stream_name: str, observe_timestamp_bounds: bool = False

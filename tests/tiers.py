@@ -74,6 +74,7 @@ IMPORTS: Final = {
     "servers.server": Tier.TEST,
     "servers.serving": Tier.TEST,
     "anthropic": Tier.FULL,
+    "helm_python": Tier.FULL,
     "kserve": Tier.FULL,
     "openai": Tier.FULL,
     "schemathesis": Tier.FULL,

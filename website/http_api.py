@@ -20,7 +20,7 @@ _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 def http_api_page() -> str:
     """Return the page in Markdown."""
-    document = describe(HttpSettings(), "demo")
+    document = describe(HttpSettings(), "demo", has_batches=True)
     #: The paths of each operation: most are below `/v3` and `/v1`.
     paths: dict[str, list[str]] = {}
     operations: dict[str, tuple[str, Any]] = {}

@@ -115,4 +115,5 @@ def _lane(name: str) -> QuestionLane[Ready]:
         cpu_seconds=CPU_SECONDS,
         wall_seconds=WALL_SECONDS,
         most_waiting=MOST_WAITING,
+        is_shared=True,
     )

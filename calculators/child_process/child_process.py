@@ -11,9 +11,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, cast
 
+import msgspec
+
 from calculators.child_process.child_output import ChildOutput, is_wanted
 from calculators.child_process.early_start import child_environment, start_module, take_early
 from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
+from calculators.child_process.messages import Stop
+from calculators.child_process.parent_connection import LISTENER
 
 #: Seconds that a child may take to end after its connection is closed.
 _REAP_SECONDS: Final = 1.0
@@ -38,9 +42,13 @@ class ChildProcess(asyncio.BufferedProtocol):
         on_frame: Callable[[Frame], None],
         on_end: Callable[[str], None],
         name: str = "a child process",
+        *,
+        has_log: bool = False,
     ) -> None:
-        """``name`` is printed before the child's output in the log."""
+        """``name`` is printed before the child's output in the log; ``has_log``: it writes to the
+        log itself, so its standard error is this process's."""
         self._name = name
+        self._has_log = has_log
         self._output: ChildOutput | None = None
         self._on_frame = on_frame
         self._on_end = on_end
@@ -49,47 +57,64 @@ class ChildProcess(asyncio.BufferedProtocol):
         self._unsent: list[Piece] = []
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        #: The process id, after `start`.
+        self.pid = 0
         self._kill_reason = ""
         self._closed_at = 0.0
         self._is_over = asyncio.Event()
 
-    async def start(self, module: str, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
+    async def start(
+        self,
+        module: str,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+        listener: socket.socket | None = None,
+    ) -> None:
         """Start ``python -m module DESCRIPTOR PARENT``. Until the first await it has a `pid`.
 
         ``defaults``: environment variables for it, unless the server's environment has them.
+        ``listener``: a Unix socket on which it takes further connections.
 
         Raises:
             OSError: the system has no process or descriptor left; `on_end` is not called then.
         """
-        early = take_early(module, defaults)
+        # One that was started early has no further socket, and its output goes to this process.
+        is_usual = listener is None and not self._has_log
+        early = take_early(module, defaults) if is_usual else None
         if early is not None:
             self._process = early.process
             ours = early.connection
             ours.setblocking(False)
             self._output = ChildOutput(self._name, early.output, is_logged=is_wanted())
         else:
-            ours = self._start_process(module, defaults)
+            ours = self._start_process(module, defaults, listener)
+        assert self._process is not None
+        self.pid = self._process.pid
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
         except BaseException:
             ours.close()
-            assert self._process is not None
             self._process.kill()
             self._process.wait()
             self._finish_output()
             raise
 
-    def _start_process(self, module: str, defaults: Mapping[str, str]) -> socket.socket:
+    def _start_process(
+        self, module: str, defaults: Mapping[str, str], listener: socket.socket | None
+    ) -> socket.socket:
         """Start the process; return this end of the connection."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         reader = writer = None
         try:
-            if is_wanted():
+            if is_wanted() and not self._has_log:
                 reader, writer = os.pipe()
-            # Returns as soon as the child has been made: no more than a few milliseconds.
             environment = child_environment(defaults)
-            self._process = start_module(module, theirs.fileno(), writer, environment)
+            descriptors = [theirs.fileno()]
+            if listener is not None:
+                descriptors.append(listener.fileno())
+                environment[LISTENER] = str(listener.fileno())
+            # Returns as soon as the child has been made: no more than a few milliseconds.
+            self._process = start_module(module, descriptors, writer, environment)
         except BaseException:
             ours.close()
             if reader is not None:
@@ -104,10 +129,9 @@ class ChildProcess(asyncio.BufferedProtocol):
         return ours
 
     @property
-    def pid(self) -> int:
-        """The process id. Only after `start`."""
-        assert self._process is not None
-        return self._process.pid
+    def is_running(self) -> bool:
+        """True from `start` until its end."""
+        return self._process is not None and not self._is_over.is_set()
 
     @property
     def has_crashed(self) -> bool:
@@ -133,6 +157,10 @@ class ChildProcess(asyncio.BufferedProtocol):
         unsent, self._unsent = self._unsent, []
         if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(unsent)
+
+    def stop(self) -> None:
+        """Ask the child to end; see `wait`."""
+        self.send(msgspec.msgpack.encode(Stop()))
 
     def kill(self, reason: str) -> None:
         """Kill the child now; `on_end` gets ``reason``."""

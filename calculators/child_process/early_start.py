@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -55,7 +55,7 @@ def start_early(module: str, defaults: Mapping[str, str] = MappingProxyType({}))
     except OSError:
         return
     try:
-        process = start_module(module, theirs.fileno(), writer, environment)
+        process = start_module(module, [theirs.fileno()], writer, environment)
     except OSError:
         ours.close()
         os.close(reader)
@@ -85,20 +85,20 @@ def end_untaken() -> None:
 
 
 def start_module(
-    module: str, descriptor: int, stderr: int | None, environment: Mapping[str, str]
+    module: str, descriptors: Sequence[int], stderr: int | None, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     """Start ``python -m module DESCRIPTOR PARENT``.
 
     Args:
-        descriptor: the child's end of the connection.
+        descriptors: the child's end of the connection, and others that it inherits.
         stderr: a descriptor for its standard error; None: the server's own.
 
     Raises:
         OSError: the system has no process left.
     """
     return subprocess.Popen(
-        [sys.executable, "-m", module, str(descriptor), str(os.getpid())],
-        pass_fds=[descriptor],
+        [sys.executable, "-m", module, str(descriptors[0]), str(os.getpid())],
+        pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=stderr,

@@ -11,6 +11,7 @@ import msgspec
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting, Turn
 from calculators.child_process.framing import Frame
+from calculators.child_process.shared_child import sharers
 from calculators.child_process.supervisor import STALL_SECONDS, ChildState, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.requests.http_payload import RequestError
@@ -75,6 +76,7 @@ class QuestionLane(Generic[ReadyT]):
         most_waiting: int,
         stall_seconds: float = STALL_SECONDS,
         environment: Mapping[str, str] = MappingProxyType({}),
+        is_shared: bool = False,
     ) -> None:
         """``module``: the process's main module; ``load``: the first message to it; ``decode``:
         decodes a frame of an answer; ``ready``: the type of its first message.
@@ -82,12 +84,15 @@ class QuestionLane(Generic[ReadyT]):
         ``name``, ``subject``: names of the process and of a question, for messages.
         ``cpu_seconds``: processor time for one question; ``wall_seconds``: time after which a
         process that has not used it is replaced; ``most_waiting``: limit of waiting questions;
-        ``stall_seconds``: time for one question after which the process counts as unavailable.
+        ``stall_seconds``: time for one question after which the process counts as unavailable;
+        ``is_shared``: one process serves all workers of a server. Each of them puts one question,
+        and the process answers them in turns, so that one may use the time of all.
         """
         self._name = name
         self._subject = subject
-        self._cpu_seconds = cpu_seconds
-        self._wall_seconds = wall_seconds
+        turns = sharers() if is_shared else 1
+        self._cpu_seconds = cpu_seconds * turns
+        self._wall_seconds = wall_seconds = wall_seconds * turns
         self._turns = FairTurns(most_waiting=most_waiting)
         self._question: _Question | None = None
         self._overrun: Overrun | None = None
@@ -107,8 +112,9 @@ class QuestionLane(Generic[ReadyT]):
             is_requests_fault=self._judge,
             is_busy=lambda: self._question is not None,
             hang_seconds=2 * wall_seconds,  # the lane itself looks after each question
-            stall_seconds=stall_seconds,
+            stall_seconds=stall_seconds * turns,
             environment=environment,
+            is_shared=is_shared,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> ReadyT:

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame, Piece
-from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Log
 from calculators.child_process.process_memory import mapped_part
+from calculators.child_process.shared_child import Child, make_child, sharing_here
 from graph_runtime import LoadProgress
 
 log = logging.getLogger("graphrt.child")
@@ -90,6 +90,8 @@ class Supervisor:
             an answer takes.
         stop_seconds: seconds that it may take to stop before it is killed; None for a short time.
         environment: variables for each child, unless the server's environment has them.
+        is_shared: one child serves all workers of a server. It takes connections besides the
+            parent's, so ``module`` answers each frame on the connection that it came by.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Supervisor:
         is_requests_fault: Callable[[], bool] = lambda: False,
         stop_seconds: float | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
+        is_shared: bool = False,
     ) -> None:
         self._name = name
         self._module = module
@@ -126,9 +129,10 @@ class Supervisor:
         self._stall_seconds = stall_seconds
         self._stop_seconds = stop_seconds
         self._environment = environment
+        self._sharing = sharing_here() if is_shared else None
         #: See the table at the top.
         self.state = ChildState.STOPPED
-        self._child: ChildProcess | None = None
+        self._child: Child | None = None
         self._first: asyncio.Future[Any] | None = None
         self._progress: LoadProgress | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -227,7 +231,7 @@ class Supervisor:
             await asyncio.wait([self._starting])
         child = self._child
         if child is not None:
-            child.send(msgspec.msgpack.encode(Stop()))
+            child.stop()
             try:
                 seconds = _STOP_SECONDS if self._stop_seconds is None else self._stop_seconds
                 await asyncio.wait_for(child.wait(), seconds)
@@ -238,7 +242,8 @@ class Supervisor:
     # One life -------------------------------------------------------------------------------------
 
     async def _spawn(self) -> None:
-        self._child = child = ChildProcess(self._take, self._ended, f"the {self._name}")
+        name = f"the {self._name}"
+        self._child = child = make_child(self._take, self._ended, name, self._sharing)
         try:
             await child.start(self._module, self._environment)
         except OSError as error:

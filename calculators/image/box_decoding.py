@@ -40,12 +40,13 @@ class BoxDecoding:
         names = [name for name in cls.__slots__ if name != "box_format"]
         return cls(box_format=box_format, **{name: getattr(options, name) for name in names})
 
-    def boxes(self, raw: Floats, anchors: Floats) -> Floats:
-        """(n, num_coords): ymin, xmin, ymax, xmax, and at their offset keypoints as x, y.
+    def boxes(self, raw: Floats, anchors: Floats, rows: npt.NDArray[np.intp]) -> Floats:
+        """(m, num_coords): ymin, xmin, ymax, xmax, and at their offset keypoints as x, y.
 
         Args:
             raw: (n, num_coords).
             anchors: (n or more, 4): y and x of the centre, height, width.
+            rows: (m,): the boxes to decode.
 
         Raises:
             ImageError: there are too few anchors, or a scale is not set.
@@ -58,7 +59,7 @@ class BoxDecoding:
             )
         if len(anchors) < len(raw):
             raise ImageError(f"{len(raw)} boxes need as many anchors; there are {len(anchors)}")
-        anchors = anchors[: len(raw)]
+        raw, anchors = raw[rows], anchors[rows]
         start = self.box_coord_offset
         numbers = raw[:, start : start + 4]
         centre: Floats
@@ -78,10 +79,13 @@ class BoxDecoding:
         extent = extent * anchors[:, 2:]
         found = np.zeros_like(raw)
         found[:, :2], found[:, 2:4] = centre - extent / 2, centre + extent / 2
-        for keypoint in range(self.num_keypoints):
-            at = self.keypoint_coord_offset + 2 * keypoint
-            point = raw[:, [at + 1, at]] if is_yx else raw[:, [at, at + 1]]
-            found[:, at : at + 2] = point / scales[[1, 0]] * anchors[:, [3, 2]] + anchors[:, [1, 0]]
+        at, stop = self.keypoint_coord_offset, self.keypoint_coord_offset + 2 * self.num_keypoints
+        points = raw[:, at:stop].reshape(len(raw), self.num_keypoints, 2)
+        if is_yx:
+            points = points[:, :, ::-1]
+        placed = points / scales[1::-1] * anchors[:, np.newaxis, 3:1:-1]
+        placed += anchors[:, np.newaxis, 1::-1]
+        found[:, at:stop] = placed.reshape(len(raw), stop - at)
         return found
 
 
@@ -97,15 +101,19 @@ def top_classes(
         clipping: first clip the scores to the range from -clipping to clipping.
     """
     scores: npt.NDArray[Any] = raw
+    best: Floats
     if sigmoid:
         if clipping is not None:
             limit = np.float32(clipping)
-            scores = np.clip(scores, -limit, limit)
+            scores = np.minimum(np.maximum(scores, -limit), limit)
         with np.errstate(over="ignore"):
             scores = 1 / (1 + np.exp(-scores))
     scores = np.where(allowed & ~np.isnan(scores), scores, _LOWEST)
+    if scores.shape[1] == 1:
+        best = scores[:, 0]
+        return best, np.where(best > _LOWEST, 0, -1)
     classes = scores.argmax(axis=1)
-    best: Floats = scores[np.arange(len(scores)), classes]
+    best = scores[np.arange(len(scores)), classes]
     return best, np.where(best > _LOWEST, classes, -1)
 
 

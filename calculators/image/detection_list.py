@@ -58,5 +58,7 @@ def sensible(boxes: npt.NDArray[np.float32], *, allows_nan: bool = False) -> npt
     """
     with np.errstate(invalid="ignore"):
         extents = boxes[:, 2:4] - boxes[:, :2]
-        wrong = (extents < 0) if allows_nan else (extents < 0) | np.isnan(extents)
-    return np.logical_not(wrong.any(axis=1))
+        if allows_nan:
+            return np.logical_not((extents < 0).any(axis=1))
+        found: npt.NDArray[np.bool_] = np.all(extents >= 0, axis=1)
+        return found

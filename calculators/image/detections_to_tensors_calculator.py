@@ -15,8 +15,8 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 
 def _boxes(detections: list[Any]) -> npt.NDArray[Any]:
-    rows = [relative_box(detection, None)[[1, 0, 3, 2]] for detection in detections]
-    return np.array(rows, np.float32).reshape(-1, 4)
+    rows = [relative_box(detection, None) for detection in detections]
+    return np.array(rows, np.float32).reshape(-1, 4)[:, [1, 0, 3, 2]]
 
 
 def _scores(detections: list[Any]) -> npt.NDArray[Any]:
@@ -55,7 +55,10 @@ class DetectionsToTensorsCalculator(Calculator):
 
     Only graphrt has it: in OpenVINO Model Server detections cannot leave the graph.
 
-    Inputs: DETECTIONS (list of mediapipe.Detection): with relative boxes.
+    Inputs:
+        DETECTIONS (list of mediapipe.Detection): with relative boxes.
+        TICK (any type, optional): where it has a packet and DETECTIONS has none, such as the image
+            in which nothing was found, the arrays are empty.
     Outputs (numpy.ndarray), at least one:
         BOXES: (n, 4) float32: ymin, xmin, ymax, xmax, in fractions of the image.
         SCORES: (n,) float32; NaN where a detection has none.
@@ -77,6 +80,7 @@ class DetectionsToTensorsCalculator(Calculator):
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
         contract.inputs["DETECTIONS"].set(list_of("Detection"))
+        contract.inputs["TICK"].set_any().optional()
         contract.require(
             len(contract.outputs) > 0, f"it needs an output stream: {', '.join(_OUTPUTS)}"
         )
@@ -85,6 +89,7 @@ class DetectionsToTensorsCalculator(Calculator):
         contract.timestamp_offset = 0
 
     def process(self, cc: CalculatorContext) -> None:
-        detections: list[Any] = cc.inputs["DETECTIONS"].value
+        shard = cc.inputs["DETECTIONS"]
+        detections: list[Any] = [] if shard.is_empty() else shard.value
         for tag in cc.outputs.tags():
             cc.outputs[tag].add(_OUTPUTS[tag](detections), cc.time)

@@ -89,7 +89,7 @@ class DetectorOutput:
         raw = shaped(float_tensor(tensors, order.boxes, "boxes"), (count, width), "boxes")
         scores = float_tensor(tensors, scores_at, "scores")
         scores = shaped(scores, (count, options.num_classes), "scores")
-        boxes = self.decoding.boxes(raw, self._anchors_of(tensors))
+        anchors = self._anchors_of(tensors)
         clipping = options.HasField("score_clipping_thresh")
         best, classes = top_classes(
             scores,
@@ -97,7 +97,10 @@ class DetectorOutput:
             sigmoid=options.sigmoid_score,
             clipping=options.score_clipping_thresh if clipping else None,
         )
-        return self._messages(boxes, best[:, np.newaxis], classes[:, np.newaxis])
+        # Of a thousand boxes some ten count; only those are decoded.
+        rows = np.flatnonzero(self._scored(best))
+        boxes = self.decoding.boxes(raw, anchors, rows)
+        return self._messages(boxes, best[rows, np.newaxis], classes[rows, np.newaxis])
 
     def _of_finished(self, tensors: list[Any]) -> list[Any]:
         order, per_box = self.order, self.classes_per_box
@@ -138,23 +141,33 @@ class DetectorOutput:
     def _messages(self, boxes: Floats, scores: Floats, classes: npt.NDArray[np.int64]) -> list[Any]:
         """One message per box whose score counts; ``scores`` and ``classes`` are (n, per box)."""
         options = self.options
-        counts = np.ones(scores.shape, bool)
-        if options.HasField("min_score_thresh"):
-            counts &= ~(scores < np.float32(options.min_score_thresh))
+        counts = self._scored(scores)
         if self.is_filtered:
             counts &= self._allowed(classes)
-        ordered = boxes[:, self.corners]
+        is_ordered = self.corners == (0, 1, 2, 3)
+        ordered = boxes[:, :4] if is_ordered else boxes[:, self.corners]
         kept = sensible(ordered, allows_nan=not self.is_filtered) & counts.any(axis=1)
         limit = self.max_results if self.max_results > 0 else None
         rows = np.flatnonzero(kept)[:limit]
         at, count = options.keypoint_coord_offset, options.num_keypoints
+        if counts.shape[1] == 1:
+            of_scores, of_classes = scores[rows].tolist(), classes[rows].tolist()
+        else:
+            of_scores = [scores[row][counts[row]].tolist() for row in rows]
+            of_classes = [classes[row][counts[row]].tolist() for row in rows]
         return detections(
-            [scores[row][counts[row]].tolist() for row in rows],
-            [classes[row][counts[row]].tolist() for row in rows],
+            of_scores,
+            of_classes,
             ordered[rows],
             boxes[rows, at : at + 2 * count].reshape(len(rows), count, 2),
             flips=options.flip_vertically,
         )
+
+    def _scored(self, scores: Floats) -> npt.NDArray[np.bool_]:
+        """A mask of the scores that are high enough; NaN is, as in MediaPipe."""
+        if not self.options.HasField("min_score_thresh"):
+            return np.ones(scores.shape, bool)
+        return np.logical_not(scores < np.float32(self.options.min_score_thresh))
 
     def _allowed(self, classes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         if self.allowed.all():

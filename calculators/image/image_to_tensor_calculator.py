@@ -18,6 +18,8 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Opt
 
 _OPTIONS = "mediapipe.ImageToTensorCalculatorOptions"
 _FORMATS = (ImageFormat.SRGB, ImageFormat.SRGBA, ImageFormat.GRAY8)
+#: OpenCV counts the pixels of a transformed image in 16 bits.
+LONGEST_SIDE = 32766
 _BORDER_ZERO = 1
 #: By the field that sets the range: the tensor's type, and the allowed range.
 _TYPES: dict[str, tuple[Any, float, float]] = {
@@ -133,6 +135,11 @@ class ImageToTensorCalculator(Calculator):
                 f"an image of the format {frame.image_format.name} cannot become a tensor here; "
                 f"the formats are {', '.join(known.name for known in _FORMATS)}"
             )
+        if max(frame.width, frame.height) > LONGEST_SIDE:
+            raise ImageError(
+                f"an image has at most {LONGEST_SIDE} pixels in a row or column; this one is "
+                f"{frame.width}x{frame.height}"
+            )
         cv2 = opencv()
         is_zero = self.options.border_mode == _BORDER_ZERO
         corners = np.array([[0, height], [0, 0], [width, 0], [width, height]], np.float32)
@@ -145,7 +152,9 @@ class ImageToTensorCalculator(Calculator):
         )
         pixels = found.reshape(1, height, width, frame.channels)[..., :3]
         scale = (self._high - self._low) / np.float32(255)
-        values = pixels.astype(np.float32) * scale + self._low
+        values = pixels.astype(np.float32)
+        values *= scale
+        values += self._low
         if self._dtype is not np.float32:
             limits = np.iinfo(self._dtype)
             values = np.clip(np.rint(values), limits.min, limits.max)

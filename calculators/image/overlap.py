@@ -31,22 +31,25 @@ def overlaps(boxes: Floats, box: Floats, kind: int) -> Floats:
     Source: MediaPipe ``calculators/util/non_max_suppression_calculator.cc``.
     """
     low, high = np.maximum(boxes[:, :2], box[:2]), np.minimum(boxes[:, 2:], box[2:])
-    shared = np.prod(np.maximum(high - low, 0), axis=1)
-    own = np.prod(box[2:] - box[:2])
+    shared = _areas(np.maximum(high - low, 0))
+    own = (box[2] - box[0]) * (box[3] - box[1])
     if kind == JACCARD:
-        around = np.maximum(boxes[:, 2:], box[2:]) - np.minimum(boxes[:, :2], box[:2])
-        whole = np.prod(around, axis=1)
+        whole = _areas(np.maximum(boxes[:, 2:], box[2:]) - np.minimum(boxes[:, :2], box[:2]))
     elif kind == MODIFIED_JACCARD:
         whole = np.full(len(boxes), own)
     else:
-        whole = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) + own - shared
-    positive = whole > 0
-    found: Floats = np.where(positive, shared / np.where(positive, whole, 1), 0).astype(np.float32)
+        whole = _areas(boxes[:, 2:] - boxes[:, :2]) + own - shared
+    found: Floats = np.zeros(len(boxes), np.float32)
+    np.divide(shared, whole, out=found, where=whole > 0)
     return found
 
 
-def relative_box(detection: Any, size: tuple[int, int] | None) -> Floats:
-    """(4,): xmin, ymin, xmax, ymax of a mediapipe.Detection, in fractions of the image.
+def _areas(extents: Floats) -> Floats:
+    return extents[:, 0] * extents[:, 1]
+
+
+def relative_box(detection: Any, size: tuple[int, int] | None) -> tuple[float, ...]:
+    """xmin, ymin, xmax, ymax of a mediapipe.Detection, in fractions of the image.
 
     Args:
         size: width and height of the image in pixels, if it is known.
@@ -57,15 +60,13 @@ def relative_box(detection: Any, size: tuple[int, int] | None) -> Floats:
     location = detection.location_data
     if location.format == RELATIVE_BOUNDING_BOX:
         box = location.relative_bounding_box
-        scale = np.ones(4, np.float32)
-    elif location.format == _BOUNDING_BOX and size is not None:
-        box = location.bounding_box
-        scale = np.array([*size, *size], np.float32)
-    else:
-        raise ImageError(
-            "a detection has no RELATIVE_BOUNDING_BOX; a BOUNDING_BOX, in pixels, needs the input "
-            "stream IMAGE, which says how large the image is"
-        )
-    corners = [box.xmin, box.ymin, box.xmin + box.width, box.ymin + box.height]
-    found: Floats = np.array(corners, np.float32) / scale
-    return found
+        xmin, ymin = box.xmin, box.ymin
+        return xmin, ymin, xmin + box.width, ymin + box.height
+    if location.format == _BOUNDING_BOX and size is not None:
+        box, (width, height) = location.bounding_box, size
+        right, bottom = box.xmin + box.width, box.ymin + box.height
+        return box.xmin / width, box.ymin / height, right / width, bottom / height
+    raise ImageError(
+        "a detection has no RELATIVE_BOUNDING_BOX; a BOUNDING_BOX, in pixels, needs the input "
+        "stream IMAGE, which says how large the image is"
+    )

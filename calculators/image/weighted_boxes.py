@@ -54,7 +54,8 @@ def _set_mean(
     all_points = [detections[index].location_data.relative_keypoints for index in group]
     if any(len(points) < len(location.relative_keypoints) for points in all_points):
         raise ImageError("detections that overlap have different numbers of keypoints")
+    shares: list[float] = weights.tolist()  # a message takes Python's numbers much faster
     for place, keypoint in enumerate(location.relative_keypoints):
-        points = [points[place] for points in all_points]
-        keypoint.x = float(sum(w * point.x for w, point in zip(weights, points, strict=True)))
-        keypoint.y = float(sum(w * point.y for w, point in zip(weights, points, strict=True)))
+        weighed = [(w, points[place]) for w, points in zip(shares, all_points, strict=True)]
+        keypoint.x = sum(w * point.x for w, point in weighed)
+        keypoint.y = sum(w * point.y for w, point in weighed)

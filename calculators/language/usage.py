@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 
-class Usage(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Usage:
     """Counts of tokens: ``completion_tokens`` over all choices, without an echoed prompt.
 
     Attributes:

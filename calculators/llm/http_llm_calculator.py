@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable
 from typing import Any
 
 from calculators.language.generation_request import GenerationRequest
@@ -94,9 +95,9 @@ class HttpLLMCalculator(Calculator):
             record: GenerationRecord | None = None
             if payload.record is not None:
                 record = payload.record.begin_generation(self._node, endpoint.path[1:])
-            starting = self._start(endpoint, handling, payload, record)
+            is_stream, submitting = self._submit(endpoint, handling, payload, record)
             del payload
-            is_stream, self._answer = await starting
+            self._answer = await submitting
             if not is_stream:
                 cc.emit(self.response, await self._whole(self._answer), at=self._time)
                 self._end_turn()
@@ -127,14 +128,14 @@ class HttpLLMCalculator(Calculator):
             body = self._writer.write(await answer.read())
         return body
 
-    async def _start(
+    def _submit(
         self,
         endpoint: LlmEndpoint,
         handling: Generating[Any],
         payload: HttpPayload,
         record: GenerationRecord | None,
-    ) -> tuple[bool, Answer]:
-        """Parse, render, tokenize and submit a request; the first value: is it a stream?"""
+    ) -> tuple[bool, Awaitable[Answer]]:
+        """Parse a request, then render, tokenize and submit it; the first value: is it a stream?"""
         servable = self._servable
         # In one pass, so that the first of several errors is reported.
         checked = endpoint.parse(payload.parsed_json, servable.limits.request, servable.defaults)
@@ -146,6 +147,4 @@ class HttpLLMCalculator(Calculator):
             payload.record,
             has_prompt=False,
         )
-        del payload
-        answer = await servable.submit(checked, request, record, logs_raw_text=True)
-        return request.stream, answer
+        return request.stream, servable.submit(checked, request, record, logs_raw_text=True)

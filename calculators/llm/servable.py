@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
@@ -388,7 +389,7 @@ class LlmServable:
             retry_after=1.0,
         )
 
-    async def chat_prompt(
+    def chat_prompt(
         self,
         messages: list[dict[str, Any]],
         images: Sequence[ImageReference],
@@ -396,7 +397,7 @@ class LlmServable:
         template: TemplateArguments,
         *,
         will_be_cut: bool = False,
-    ) -> Prompt:
+    ) -> Awaitable[Prompt]:
         """Make the prompt of a chat, with its images.
 
         ``will_be_cut``: the prompt may be longer than the model.
@@ -404,20 +405,25 @@ class LlmServable:
         Raises:
             RequestError: an image cannot be fetched or read, or the template refuses the chat.
         """
-        encoded: list[EncodedImage] = []
-        if images:
-            assert self._images is not None
-            encoded = await self._images.read(images)
-            messages = with_tags(messages)
-        return await self.prompts.chat(
-            messages,
-            tools.items or None,
-            template.all_values,
-            encoded,
+        chat = partial(
+            self.prompts.chat,
+            tools=tools.items or None,
+            template_kwargs=template.all_values,
             continues=template.continues,
             will_be_cut=will_be_cut,
             call_form=self._call_form,
         )
+        return self._with_images(chat, messages, images) if images else chat(messages)
+
+    async def _with_images(
+        self,
+        chat: Callable[..., Awaitable[Prompt]],
+        messages: list[dict[str, Any]],
+        images: Sequence[ImageReference],
+    ) -> Prompt:
+        assert self._images is not None
+        encoded = await self._images.read(images)
+        return await chat(with_tags(messages), images=encoded)
 
     def cut_prompt(self, ids: bytes, truncation: Truncation, answer_tokens: int) -> bytes:
         """Return the token ids that are left of a prompt beside an answer of ``answer_tokens``.

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
-
-from msgspec import Struct, field
 
 from calculators.requests.request_record import RequestRecord, current_record
 from graph_runtime import Code, GraphError
@@ -106,8 +105,9 @@ class Messages(Protocol):
         """
 
 
-class HttpPayload(Struct, frozen=True, eq=False, weakref=True):
-    """One HTTP request.
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class HttpPayload:
+    """One HTTP request. `dataclasses.replace` makes a changed copy.
 
     Attributes:
         uri: path and query as sent, ``/v3/chat/completions``.
@@ -127,7 +127,7 @@ class HttpPayload(Struct, frozen=True, eq=False, weakref=True):
     body: bytes = b""
     parsed_json: Any = None
     client: ClientConnection = field(default_factory=NoClient)
-    record: RequestRecord | None = field(default_factory=current_record)
+    record: RequestRecord | None = field(default_factory=current_record, repr=False)
     form: MultipartForm | None = None
     method: str = "POST"
     messages: Messages | None = None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from calculators.child_process.shared_child import sharers
 from calculators.child_process.supervisor import ChildState, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.requests.http_payload import RequestError
@@ -68,8 +69,9 @@ class PipelineProcess:
             on_failed_restart=lambda reason: self._ready.set(),
             is_requests_fault=self._judge,
             is_busy=lambda: self._answer is not None,
-            hang_seconds=HANG_SECONDS,
-            stall_seconds=HANG_SECONDS,
+            hang_seconds=HANG_SECONDS * sharers(),
+            stall_seconds=HANG_SECONDS * sharers(),
+            is_shared=True,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:
@@ -142,7 +144,8 @@ class PipelineProcess:
         self._child.expect_answer()
         limit = WorkLimit(
             pid,
-            cpu=CPU_SECONDS + CPU_SECONDS_PER_SECOND * seconds,
+            # It may be at the sounds of other workers first.
+            cpu=(CPU_SECONDS + CPU_SECONDS_PER_SECOND * seconds) * sharers(),
             wall=_NEVER,  # the supervisor finds out when it hangs
             on_overrun=self._stop,
         )

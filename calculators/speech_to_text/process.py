@@ -49,12 +49,16 @@ class SpeechProcess:
 
     def __init__(self, connection: ParentConnection) -> None:
         self._connection = connection
-        self._waiting: deque[Any] = deque()
-        self._samples: list[Floats] = []
+        #: Messages, each with the number of the link that it came by.
+        self._waiting: deque[tuple[int, Any]] = deque()
+        #: The samples of each link's next sound.
+        self._samples: dict[int, list[Floats]] = {}
         self._model: SpeechModel | None = None
-        #: The last sound that was cancelled.
-        self._cancelled = -1
+        #: The last sound of each link that was cancelled.
+        self._cancelled: dict[int, int] = {}
         self._is_stopping = False
+        #: Links that have ended.
+        self._left: set[int] = set()
 
     def run(self) -> int:
         """Answer until the server sends `Stop`; returns the exit code.
@@ -65,25 +69,31 @@ class SpeechProcess:
         while True:
             self._receive(wait=not self._waiting)
             while self._waiting:
-                message = self._waiting.popleft()
+                link, message = self._waiting.popleft()
                 if isinstance(message, Stop):
                     return 0
                 if isinstance(message, Load):
                     if not self._load(message):
                         return 1
                 elif isinstance(message, Samples):
-                    self._samples.append(from_pcm16(message.pcm))
+                    self._samples.setdefault(link, []).append(from_pcm16(message.pcm))
                 elif isinstance(message, Recognize):
-                    self._connection.send(encode(self._answer(message)))
+                    self._connection.send_to(link, encode(self._answer(link, message)))
 
     def _receive(self, *, wait: bool) -> None:
         for frame in self._connection.receive(wait=wait):
             message = to_model_decoder.decode(frame)
             if isinstance(message, Cancel):
-                self._cancelled = message.number
+                self._cancelled[self._connection.link] = message.number
                 continue
             self._is_stopping = isinstance(message, Stop)
-            self._waiting.append(message)
+            self._waiting.append((self._connection.link, message))
+        while self._connection.gone:
+            link = self._connection.gone.pop()
+            self._waiting = deque(each for each in self._waiting if each[0] != link)
+            self._samples.pop(link, None)
+            self._cancelled.pop(link, None)
+            self._left.add(link)
 
     def _load(self, load: Load) -> bool:
         try:
@@ -101,20 +111,21 @@ class SpeechProcess:
     def _report(self, phase: Loading) -> None:
         self._connection.send(encode(phase))
 
-    def _answer(self, question: Recognize) -> Recognized | Stopped | Failed:
+    def _answer(self, link: int, question: Recognize) -> Recognized | Stopped | Failed:
         assert self._model is not None, "it is loaded first"
-        samples = np.concatenate(self._samples) if self._samples else np.zeros(0, np.float32)
-        self._samples.clear()
+        parts = self._samples.pop(link, [])
+        samples = np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
         def on_text(text: str) -> bool:
             self._receive(wait=False)
-            if self._is_stopping or self._cancelled == question.number:
+            is_left = link in self._left
+            if self._is_stopping or is_left or self._cancelled.get(link) == question.number:
                 return False
             if text:
-                self._connection.send(encode(Piece(text)))
+                self._connection.send_to(link, encode(Piece(text)))
             return True
 
-        if self._cancelled == question.number:
+        if self._cancelled.get(link) == question.number:
             return Stopped()
         try:
             return self._model.recognize(samples, question, on_text)
@@ -122,7 +133,7 @@ class SpeechProcess:
             raise
         except Exception as error:
             text = f"a sound failed: {type(error).__name__}: {library_reason(error)}"
-            self._connection.send(encode(Log(logging.ERROR, _LOGGER, text)))
+            self._connection.send_to(link, encode(Log(logging.ERROR, _LOGGER, text)))
             return Failed()
 
 

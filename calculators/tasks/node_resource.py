@@ -17,10 +17,11 @@ def node_resource(cc: CalculatorContext, resources: SideIn[dict[str, Any]], kind
     Raises:
         GraphError: FAILED_PRECONDITION: there is none of this name.
     """
-    found = cc.side(resources).get(cc.node_name)
+    name = cc.node_name
+    found = cc.side(resources).get(name)
     if found is None:
         raise GraphError(
-            f"Could not find initialized {kind} node named: {cc.node_name}",
+            f"Could not find initialized {kind} node named: {name}",
             code=Code.FAILED_PRECONDITION,
         )
     return found

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from calculators.child_process.answering_process import (
     describe_failure,
@@ -35,6 +36,7 @@ from calculators.text_models.messages import (
     Working,
     to_model_decoder,
 )
+from calculators.text_models.question_routes import QuestionRoutes
 
 if TYPE_CHECKING:
     from calculators.text_models.batch_runner import BatchRunner
@@ -86,6 +88,7 @@ class TextModelProcess:
         from calculators.text_models.questions import Detokenize, Tokenize
 
         self._connection = connection
+        self._routes = QuestionRoutes()
         self._sending = threading.Lock()
         self._packed = msgspec.msgpack.Encoder().encode
         self._question: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
@@ -106,6 +109,10 @@ class TextModelProcess:
             for frame in self._connection.receive(wait=True, seconds=_PULSE if is_busy else None):
                 if (code := self._handle(frame)) is not None:
                     return code
+            while self._connection.gone:
+                for number in self._routes.end(self._connection.gone.pop()):
+                    self._long.drop(number)
+                    self._runner.drop(number)
             if is_busy and time.monotonic() >= next_pulse:
                 next_pulse = time.monotonic() + _PULSE
                 self._send(Working())
@@ -115,13 +122,18 @@ class TextModelProcess:
         message = to_model_decoder.decode(frame)
         match message:
             case Ask():
+                message = replace(
+                    message, number=self._routes.begin(self._connection.link, message)
+                )
                 if len(frame) <= _SHORT:
                     self._answer(message)
                 else:
                     self._long.add(message)
             case Cancel():
-                self._long.drop(message.number)
-                self._runner.drop(message.number)
+                number = self._routes.find(self._connection.link, message.number)
+                self._long.drop(number)
+                self._runner.drop(number)
+                self._routes.finish(number)
             case Load():
                 try:
                     ready = self._load(message)
@@ -190,10 +202,10 @@ class TextModelProcess:
                 raise InputError("a token is not in the model's vocabulary", code="OUT_OF_RANGE")
 
     def _send(self, message: msgspec.Struct) -> None:
-        packed = self._packed(message)
         # A parent that is gone ends the thread that receives, and with it the process.
         with self._sending, contextlib.suppress(ParentGone):
-            self._connection.send(packed)
+            for link, part in self._routes.parts(message, self._connection.links):
+                self._connection.send_to(link, self._packed(part))
 
     def _log(self, text: str) -> None:
         self._send(Log(logging.ERROR, _LOGGER, text))

@@ -143,6 +143,7 @@ class TextModel:
             is_busy=lambda: any(each.is_sent for each in self._questions.values()),
             hang_seconds=HANG_SECONDS,
             environment=_ENVIRONMENT,
+            is_shared=True,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> Ready:

@@ -126,6 +126,7 @@ class T2sServable:
             wall_seconds=_WALL_SECONDS,
             most_waiting=_MOST_WAITING,
             stall_seconds=_WALL_SECONDS,  # a long sentence may take that long
+            is_shared=True,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:

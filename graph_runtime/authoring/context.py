@@ -527,7 +527,7 @@ class CalculatorContext:
         place = node.plan.input_side_packets.port_names.ids.get(port.key)
         packet = None if place is None else node.side_inputs.get(place)
         if packet is not None:
-            return packet.value
+            return packet.payload  # never empty
         if default is not _RAISE:
             return default
         return self.input_side_packets[port.key].value

@@ -30,7 +30,7 @@ from graph_runtime.errors import (
 from graph_runtime.packet import Packet
 from graph_runtime.plan.executor_plan import APPLICATION_THREAD, THREAD_POOL
 from graph_runtime.streams.input_stream import InputStream
-from graph_runtime.streams.output_stream import OutputStream
+from graph_runtime.streams.output_stream import OutputStream, StreamObserver
 
 if TYPE_CHECKING:
     from graph_runtime.engine.run_setup import RunSetup
@@ -58,7 +58,9 @@ def make_run(
         given[name] = value if isinstance(value, Packet) else Packet(value)
     if given or plan.side_packet_types:
         _check_side_packets(plan, given)
-    services = _complete_services(plan, setup.services, setup.allows_default_services)
+    services: Mapping[str, Any] = setup.services
+    if plan.requests_services:
+        services = _complete_services(plan, services, setup.allows_default_services)
 
     driver, queues, pools = _make_queues(setup, lock, is_async)
     streams, graph_inputs, outputs = _make_streams(plan)
@@ -91,9 +93,8 @@ def make_run(
         producer = plan.producers[name]
         throttles = (producer,) if producer >= len(plan.nodes) else _throttles_of(plan, producer)
         streams[name].mirrors.append(poller.prepare_run(streams[name], throttles))
-    for observer in setup.observers:
-        observer.reset()
-        streams[observer.stream_name].observers.append(observer)
+    for name, callback, observes_bounds in setup.observers:
+        streams[name].observers.append(StreamObserver(name, callback, observes_bounds))
     for name, header in headers.items():
         if name in streams:
             streams[name].header = header if isinstance(header, Packet) else Packet(header)
@@ -230,11 +231,9 @@ def _check_side_packets(plan: ValidatedGraph, given: Mapping[str, Packet]) -> No
 def _complete_services(
     plan: ValidatedGraph, services: Mapping[str, Any], allows_defaults: bool
 ) -> Mapping[str, Any]:
-    complete: dict[str, Any] | None = None
+    complete = dict(services)
     for node in plan.nodes:
         for key, request in node.service_requests.items():
-            if complete is None:
-                complete = dict(services)
             if key in complete:
                 continue
             factory = request.service.factory
@@ -258,7 +257,7 @@ def _complete_services(
                         )
                     ]
                 )
-    return services if complete is None else complete
+    return complete
 
 
 def _make_queues(

@@ -129,7 +129,21 @@ class Flow:
     def finished_simple(self, node: Node, context: CalculatorContext) -> None:
         """End a call of a node with a sole input (`Node.sole_input`). The hot path."""
         time = context.time
-        self.propagate_call(context, time)
+        for shard in context.output_list:
+            packets = shard.packets
+            if len(packets) == 1 and not shard.closed:
+                packet = packets[0]
+                offset = shard.stream.offset
+                if shard.updated_bound == packet.time + 1 and (
+                    offset is None or time + offset <= packet.time
+                ):
+                    # As in `propagate_call`, of which this is the case that counts.
+                    shard.updated_bound = _UNSET
+                    packets.clear()
+                    self.propagate_one(shard.stream, packet)
+                    continue
+            if packets or shard.updated_bound != _UNSET or shard.stream.offset is not None:
+                self.propagate_shard(shard, time)
         stream = node.sole_input
         queue = stream.queue
         if queue:

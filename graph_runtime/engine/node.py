@@ -158,7 +158,7 @@ class Node:
     def make_context(self) -> CalculatorContext:
         """A context with shards of its own."""
         inputs = [InputStreamShard(stream.name, stream.header) for stream in self.inputs]
-        outputs = [OutputStreamShard(stream) for stream in self.outputs]
+        outputs = list(map(OutputStreamShard, self.outputs))
         return CalculatorContext(
             self,
             PortMap("input stream", self.plan.inputs.port_names, inputs),

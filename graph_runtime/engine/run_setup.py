@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from graph_runtime.engine.constant_outputs import ConstantOutputs
     from graph_runtime.engine.poller import OutputStreamPoller
     from graph_runtime.errors import GraphError
+    from graph_runtime.packet import Packet
     from graph_runtime.plan.plan import ValidatedGraph
     from graph_runtime.plan.registry import Registry
-    from graph_runtime.streams.output_stream import StreamObserver
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +27,7 @@ class RunSetup:
         allows_default_services: a service that was not provided may make its default.
         stream_limits: per graph input, the length at which the queues behind it are full; -1 is no
             limit.
+        observers: names of streams, callbacks, and if they get settled timestamps too.
         pollers: each with the name of its stream.
         on_error: called with each recorded error.
         counters: the graph's, by ``<node>-<name>``; they go on counting from run to run.
@@ -39,7 +40,7 @@ class RunSetup:
     services: dict[str, Any]
     allows_default_services: bool = True
     stream_limits: dict[str, int] = field(default_factory=dict)
-    observers: list[StreamObserver] = field(default_factory=list)
+    observers: list[tuple[str, Callable[[str, Packet], object], bool]] = field(default_factory=list)
     pollers: list[tuple[str, OutputStreamPoller]] = field(default_factory=list)
     on_error: Callable[[GraphError], object] | None = None
     counters: dict[str, Counter] = field(default_factory=dict)

@@ -197,7 +197,7 @@ class RunTotals:
         """
         before = {name: each.value for name, each in counters.items()} if counters else _NONE
         self._running[run] = _Begun(perf_counter_ns(), counters, before, own)
-        return both(own, self._observer)
+        return own if self._observer is None else both(own, self._observer)
 
     def end(self, run: Run, counters: Mapping[str, Counter]) -> None:
         """End a run and add its sums."""

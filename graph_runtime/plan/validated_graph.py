@@ -23,7 +23,7 @@ from graph_runtime.errors import (
 )
 from graph_runtime.language.names import canonical_names, debug_name
 from graph_runtime.language.tag_map import TagMap, parse_tag_index_name
-from graph_runtime.plan.executor_plan import plan_executors
+from graph_runtime.plan.executor_plan import APPLICATION_THREAD, plan_executors
 from graph_runtime.plan.link_errors import (
     defined_twice,
     no_output_producer,
@@ -379,12 +379,13 @@ class _Validation:
         canonical.CopyFrom(config)
         del canonical.node[:]
         canonical.node.extend(ordered)
+        nodes = tuple(
+            self._node_plan(node_id, draft, ancestors) for node_id, draft in enumerate(self.drafts)
+        )
+        executors = self.executors.values()
         return ValidatedGraph(
             config=canonical,
-            nodes=tuple(
-                self._node_plan(node_id, draft, ancestors)
-                for node_id, draft in enumerate(self.drafts)
-            ),
+            nodes=nodes,
             graph_inputs=tuple(
                 GraphInputPlan(name, tag, index, packet_type, packet_type.checker())
                 for (tag, index), name, packet_type in zip(
@@ -410,6 +411,8 @@ class _Validation:
             report_deadlock=config.report_deadlock,
             status_handlers=tuple(config.status_handler),
             type=config.type,
+            requests_services=any(node.service_requests for node in nodes),
+            has_threads=any(each.type and each.type != APPLICATION_THREAD for each in executors),
             idle_nodes=tuple(
                 node_id
                 for node_id, draft in enumerate(self.drafts)

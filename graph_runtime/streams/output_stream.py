@@ -85,7 +85,7 @@ class OutputStream:
 
 
 class StreamObserver:
-    """A callback on a stream: called with each packet, and on request with settled timestamps.
+    """A callback on a stream of one run: gets each packet, and on request settled timestamps.
 
     A settled timestamp is passed as an empty packet, only when no packet waits and it has moved
     (MediaPipe ``graph_output_stream.cc``). The callback runs outside the engine's lock, one call at
@@ -108,9 +108,6 @@ class StreamObserver:
         self.stream_name = stream_name
         self.callback = callback
         self.observe_bounds = observe_bounds
-
-    def reset(self) -> None:
-        """Begin a run."""
         self.bound = ts.PRESTREAM
         self.last = ts.UNSTARTED
         self.failed = False

@@ -28,6 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_parse_output(commands)
     _add_init(commands)
     _add_serve(commands)
+    _add_batch(commands)
     _add_pull(commands)
     _add_index(commands)
     _add_configure(commands)
@@ -186,6 +187,17 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="FILE",
         help="packets to add and calls to make, as JSON lines; - is standard input",
     )
+    command.add_argument(
+        "--video",
+        metavar="FILE",
+        help="a video whose frames go into the graph's input stream of images, at their times in"
+        " microseconds",
+    )
+    command.add_argument(
+        "--write-video",
+        metavar="FILE",
+        help="write the images of the printed streams to a video, such as drawn.mp4",
+    )
     language = command.add_mutually_exclusive_group()
     language.add_argument(
         "--text",
@@ -264,6 +276,34 @@ def _add_serve_later(command: Parser) -> None:
     _add_sources(command)
 
 
+def _add_batch(commands: argparse._SubParsersAction[Parser]) -> None:
+    command = _add(
+        commands,
+        "batch",
+        "answer a file of requests, without a server",
+        "FILE has a request per line, in the form of OpenAI's batches: custom_id, method, url,\n"
+        "body. Any endpoint and any graph may be named. MODEL is anything that `graphrt serve`\n"
+        "takes. After an interruption the same command goes on where it was. Exit code 1 when a\n"
+        "request failed.",
+    )
+    command.subject = "FILE MODEL ..."
+    command.add_later = _add_batch_later
+
+
+def _add_batch_later(command: Parser) -> None:
+    from servers.cli.serve_arguments import add_arguments_of_batch
+
+    command.add_argument("file", metavar="FILE", help="the requests, as JSON lines")
+    command.add_argument(
+        "--output", metavar="FILE", help="the answers; default FILE with .output.jsonl"
+    )
+    command.add_argument(
+        "--errors", metavar="FILE", help="what failed; default FILE with .error.jsonl"
+    )
+    add_arguments_of_batch(command)
+    _add_sources(command)
+
+
 def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
     command = _add(
         commands,
@@ -272,8 +312,9 @@ def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
         "SOURCE is org/name[@revision][:file.gguf] of Hugging Face, or of the hub at HF_ENDPOINT;\n"
         "HF_TOKEN is the key. An interrupted download goes on where it was. A model of\n"
         "safetensors is exported to OpenVINO's form, with weights of eight bits unless\n"
-        "--weight_format says otherwise. If SOURCE is mediapipe, or the path of MediaPipe's\n"
-        "wheel, the models of MediaPipe's solutions are copied out of the wheel.",
+        "--weight_format says otherwise. If SOURCE is mediapipe, the models of MediaPipe's\n"
+        "solutions are copied out of its wheel: the one in the working directory, the installed\n"
+        "one, or the one that pip downloads; SOURCE may also be the path of a wheel.",
     )
     command.subject = "SOURCE"
     command.add_later = _add_pull_later

@@ -16,7 +16,9 @@ from servers.cli.words import spread
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code. Wrong usage raises argparse's ``SystemExit(2)``."""
     try:
-        args = make_parser().parse_args(spread(sys.argv[1:] if argv is None else argv))
+        words = spread(sys.argv[1:] if argv is None else argv)
+        args = make_parser().parse_args(words)
+        args.words = tuple(words)  # for a process that does the same
         status: int = import_module(args.module).execute(args)
         sys.stdout.flush()
         return status

@@ -21,7 +21,9 @@ _CALCULATOR: Final = re.compile(r'\bcalculator\s*:\s*"([^"]+)"')
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    task = first_task(args.sources or [args.config_path or args.model_path or ""])
+    has_others = args.on is not None or (args.workers or 1) > 1  # other processes load the models
+    sources = args.sources or [args.config_path or args.model_path or ""]
+    task = None if has_others else first_task(sources)
     for module, environment in () if task is None else task.processes:
         start_early(module, environment)
     try:

@@ -235,6 +235,9 @@ def _encode_foreign(value: Any, depth: int) -> Any:
     from google.protobuf import json_format
     from google.protobuf.message import Message
 
+    to_message = getattr(value, "to_message", None)
+    if to_message is not None:  # an object that stands for a message, such as landmarks
+        value = to_message()
     if isinstance(value, Message):
         return json_format.MessageToDict(
             value, preserving_proto_field_name=True, descriptor_pool=pool()

@@ -55,7 +55,7 @@ from servers.serving.text_generation.completion import Completion, EventReader
 
 _PATH: Final = "/v3/chat/completions"
 #: Flags that are about packets, not about language.
-_OF_PACKETS: Final = ("feed", "observe", "observe_bounds", "trace")
+_OF_PACKETS: Final = ("feed", "observe", "observe_bounds", "trace", "video", "write_video")
 
 
 def is_asked(args: argparse.Namespace) -> bool:

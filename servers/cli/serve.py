@@ -18,21 +18,26 @@ from calculators.child_process.early_start import end_untaken
 from calculators.settings.declaration import values_of
 from calculators.tasks import (
     default_task,
+    find_task,
     installed_tasks,
-    task_of_node,
 )
 from graph_runtime import REGISTRY
+from servers.batches.errors import StoreError
 from servers.cli.access import access_of, warn_of_access
 from servers.cli.author_modules import author_file, is_author_file
+from servers.cli.batch_settings import batch_settings
 from servers.cli.graph_registry import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
 from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
 from servers.cli.messages import CommandFailed, print_warning
+from servers.cli.on_cluster import check_cluster, on_cluster
 from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
+from servers.cli.supervise import check_workers, supervise
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
+from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
 from servers.operations.package_names import clashes
 from servers.operations.request_log import RequestJournal
@@ -40,8 +45,8 @@ from servers.options.other_flags import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.options.server_options import ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, ServerSettings, serve
+from servers.server.workers.worker import Worker
 from servers.serving.author_code import ImportFailure
-from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.servable import Servable
 from servers.serving.shared_modules import SharedModulesError
@@ -57,9 +62,18 @@ def execute(args: argparse.Namespace) -> int:
     server = options.server
     check_ports(options)
     check_choice(options)
+    check_workers(options)
+    check_cluster(options)
     access = access_of(options)
-    bar = _load_bar(server)
-    set_up_log(server, verbose=args.verbose, terminal=None if bar is None else bar.log_stream)
+    worker: Worker | None = getattr(args, "worker", None)
+    is_supervisor = server.workers > 1 and worker is None
+    bar = _load_bar(server) if worker is None and not is_supervisor else None
+    set_up_log(
+        server,
+        verbose=args.verbose,
+        terminal=None if bar is None else bar.log_stream,
+        worker=0 if worker is None else worker.begin.number,
+    )
     for package, distribution in clashes():
         print_warning(
             f"the package `{package}` of graphrt is also in the distribution {distribution}: one "
@@ -71,14 +85,22 @@ def execute(args: argparse.Namespace) -> int:
     connections = options.http.max_connections
     allow_open_files(connections * 2 if server.port else connections)
     found = served(options)
+    if is_supervisor:
+        return supervise(args.words, options, access)
     traces = traces_of(server)
     files = filter(is_author_file, args.calculators)
+    http, grpc = http_settings(options, access), grpc_settings(options, access)
+    if worker is not None:
+        if http is not None:
+            http = replace(http, port=worker.begin.http_port, shares_port=True)
+        if grpc is not None:
+            grpc = replace(grpc, port=worker.begin.grpc_port, shares_port=True)
     settings = ServerSettings(
         **values_of(options.lifecycle),
         graphs=found.graphs,
         models=found.models,
-        http=http_settings(options, access),
-        grpc=grpc_settings(options, access),
+        http=http,
+        grpc=grpc,
         registry=make_registry(args, has_files=False),
         python_path=found.python_path,
         calculators=tuple(map(author_file, files)),
@@ -86,6 +108,7 @@ def execute(args: argparse.Namespace) -> int:
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
+        batches=batch_settings(options, args.words, is_shared=worker is not None),
         journal=RequestJournal(
             traces,
             keeps_texts=server.log_prompts,
@@ -93,13 +116,18 @@ def execute(args: argparse.Namespace) -> int:
         ),
     )
     try:
-        return serve(
-            settings,
-            on_loaded=_loaded if server.log_format == JSON else _loaded_and_reported,
-            show_loading=None if bar is None else bar.show,
-        )
+        with on_cluster(settings, server.on) as placed:
+            return serve(
+                placed,
+                on_loaded=_loaded if server.log_format == JSON else _loaded_and_reported,
+                show_loading=None if bar is None else bar.show,
+                worker=worker,
+                report=_report_text,
+            )
     except ListenError as error:
         raise listen_failure(error) from error
+    except StoreError as error:
+        raise CommandFailed(f"--batch_dir: {error}") from error
     except SharedModulesError as error:
         raise CommandFailed("\n".join(map(_import_failure, error.failures))) from error
     finally:
@@ -141,7 +169,19 @@ def _warn_of_arguments(args: argparse.Namespace) -> None:
 
 
 def _report(server: Server) -> None:
-    """Print addresses, models and a request to try on standard error."""
+    """Print the report on standard error."""
+    print(_report_text(server), file=sys.stderr, flush=True)
+    if not installed_tasks():
+        print_warning(
+            "no task is installed, so that no model answers over HTTP: install graphrt again "
+            "(pip install --no-deps -e .)"
+        )
+    for point, reason in REGISTRY.failed_entry_points.items():
+        print_warning(f'entry point "{point}" could not be loaded: {reason}')
+
+
+def _report_text(server: Server) -> str:
+    """Return addresses, models and a request to try."""
     definitions = server.repository.servables()
     width = max((len(each.name) for each in definitions), default=0)
     lines = ["", *(f"graphrt serves {address}" for address in server.addresses)]
@@ -160,14 +200,7 @@ def _report(server: Server) -> None:
     elif first is not None:
         path, body = _example(first)
         lines += ["try:", f"  curl {_key_header(server)}{_reachable(http)}{path} {_data(body)}"]
-    print("\n".join(lines), file=sys.stderr, flush=True)
-    if not installed_tasks():
-        print_warning(
-            "no task is installed, so that no model answers over HTTP: install graphrt again "
-            "(pip install --no-deps -e .)"
-        )
-    for point, reason in REGISTRY.failed_entry_points.items():
-        print_warning(f'entry point "{point}" could not be loaded: {reason}')
+    return "\n".join(lines)
 
 
 def _state(servable: Servable) -> str:
@@ -175,7 +208,7 @@ def _state(servable: Servable) -> str:
         return "on demand: the first request loads it"
     if servable.state is not ServableState.AVAILABLE:
         return f"failed: {servable.reason}"
-    if isinstance(servable, GraphDefinition):
+    if isinstance(servable.entry, GraphEntry):
         return "ready"
     versions = [entry for entry in servable.index() if entry.state == "READY"]
     failed = [entry for entry in servable.index() if entry.state != "READY"]
@@ -185,17 +218,13 @@ def _state(servable: Servable) -> str:
 
 def _answers_http(servable: Servable) -> bool:
     """True if the servable answers HTTP requests of a task, such as chats."""
-    if not isinstance(servable, GraphDefinition) or servable.graph is None:
-        return False
-    return servable.graph.answers_http
+    return servable.state is ServableState.AVAILABLE and servable.http_role is not None
 
 
 def _example(servable: Servable) -> tuple[str, dict[str, Any]]:
     """Return path and body of an example request, from the task of the servable's nodes."""
-    assert isinstance(servable, GraphDefinition)
-    assert servable.graph is not None
-    of_nodes = (task_of_node(node.calculator_type) for node in servable.graph.plan.nodes)
-    task = next(filter(None, of_nodes), default_task())
+    role = servable.http_role
+    task = find_task(role.task) if role is not None and role.task else default_task()
     return task.example(servable.name) if task is not None else ("/v3/", {"model": servable.name})
 
 

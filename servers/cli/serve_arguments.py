@@ -14,6 +14,7 @@ from calculators.settings.declaration import Option, by_group
 from calculators.settings.value_types import is_meant_as_truth_value
 from servers.cli.messages import print_warning
 from servers.cli.parser import Parser
+from servers.options.groups import OF_CLIENTS
 from servers.options.other_flags import ELSEWHERE, REFUSED, WITHOUT_EFFECT
 from servers.options.server_options import declared_options
 from servers.options.tune_options import tune_options
@@ -39,6 +40,20 @@ def add_arguments(command: Parser) -> None:
     )
     for name, (is_number, _) in WITHOUT_EFFECT.items():
         ignored.add_argument(f"--{name}", type=int if is_number else str, help=argparse.SUPPRESS)
+    add_refused(command)
+
+
+def add_arguments_of_batch(command: Parser) -> None:
+    """Add the arguments of `graphrt serve` that say what is served and how it runs.
+
+    The others, about ports and clients, have their defaults.
+    """
+    command.add_argument(
+        "sources", metavar="MODEL", nargs="*", help="a config.json, or models, as for serve"
+    )
+    options = declared_options()
+    add_options(command, [each for each in options if each.group not in OF_CLIENTS])
+    command.set_defaults(**{each.flag: None for each in options if each.group in OF_CLIENTS})
     add_refused(command)
 
 

@@ -11,6 +11,7 @@ from calculators.settings.families import settings_of_families
 from calculators.tasks.options import DeviceOptions
 from graph_runtime import FamilySettings
 from servers.cli.messages import CommandFailed
+from servers.options.batch_options import BatchOptions
 from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.model_options import ModelOptions, task_options
 from servers.options.page_options import PageOptions
@@ -35,6 +36,7 @@ class ServeOptions:
     http: HttpOptions
     grpc: GrpcOptions
     page: PageOptions
+    batches: BatchOptions
     source: SourceOptions
     repository: RepositoryOptions
     export: ExportOptions
@@ -72,6 +74,7 @@ def serve_options(args: argparse.Namespace) -> ServeOptions:
             http=read(HttpOptions, values),
             grpc=read(GrpcOptions, values),
             page=read(PageOptions, values),
+            batches=read(BatchOptions, values),
             source=read(SourceOptions, values),
             repository=read(RepositoryOptions, values),
             export=read(ExportOptions, values),

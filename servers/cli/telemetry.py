@@ -18,16 +18,18 @@ from servers.options.server_options import ServerOptions
 _log: Final = logging.getLogger("graphrt")
 
 
-def set_up_log(options: ServerOptions, *, verbose: bool, terminal: LogStream | None = None) -> None:
+def set_up_log(
+    options: ServerOptions, *, verbose: bool, terminal: LogStream | None = None, worker: int = 0
+) -> None:
     """Set up the log by the options, with level DEBUG if ``verbose``.
 
-    ``terminal`` replaces standard error.
+    ``terminal`` replaces standard error. ``worker``: the number of this process among several.
 
     Raises:
         CommandFailed: the log's file cannot be written.
     """
     level = "DEBUG" if verbose else options.log_level
-    set_up_logging(level, options.log_path, options.log_format, terminal)
+    set_up_logging(level, options.log_path, options.log_format, terminal, worker)
     if options.log_format == JSON:
         warn_by(_log.warning)  # a program reads standard error
     if options.log_prompts:

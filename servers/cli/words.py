@@ -37,7 +37,7 @@ _SWITCHES = frozenset({"--expand", "--fold", "--json", "--observe-bounds", "--st
 
 def _is_further_value(command: str, option: str, word: str) -> bool:
     # Where a bare word is a calculator, a directory or a config.
-    if command in ("calculators", "doctor", "serve"):
+    if command in ("batch", "calculators", "doctor", "serve"):
         return word.endswith(".py")
     return _SEVERAL[option](word)
 
@@ -74,6 +74,7 @@ _WITH_UNDERSCORES = (
     "rm",
     "add-to-config",
     "remove-from-config",
+    "batch",
     "bench",
     "chat",
 )

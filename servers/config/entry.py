@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from servers.config.load_policy import LoadPolicy, residence_of
+from servers.config.scale import Scale, scale_of
 
 GRAPH_FILE = "graph.pbtxt"
 SUBCONFIG_FILE = "subconfig.json"
@@ -25,6 +26,7 @@ class GraphEntry:
         graph_text: the text of a graph that was made; ``graph_path`` is no file then.
         python_path: files and directories of calculators for this graph only; absolute.
         residence: when the graph is in memory. Not compared: a change of it needs no reload.
+        scale: its replicas on a cluster. Not compared: on one machine it has no effect.
     """
 
     name: str
@@ -34,6 +36,7 @@ class GraphEntry:
     graph_text: str | None = None
     python_path: tuple[Path, ...] = ()
     residence: LoadPolicy = field(default_factory=LoadPolicy, compare=False)
+    scale: Scale = field(default_factory=Scale, compare=False)
 
 
 def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
@@ -56,6 +59,7 @@ def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
         directory / config.get("subconfig", SUBCONFIG_FILE),
         python_path=python_path_of(config, root),
         residence=residence_of(config),
+        scale=scale_of(config),
     )
 
 

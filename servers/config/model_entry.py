@@ -17,6 +17,7 @@ from servers.config.model_values import (
     precision_of,
     shape_of,
 )
+from servers.config.scale import Scale, scale_of
 
 #: Schemes of a base_path in a remote store, as in `s3://bucket/model`.
 _REMOTE = ("s3://", "gs://", "az://", "azfs://")
@@ -63,6 +64,7 @@ class ModelEntry:
         is_cached: the compiled model may be kept in the server's cache.
         refusal: why the model cannot be served; "" if it can.
         residence: when the model is in memory. Not compared: a change of it needs no reload.
+        scale: its replicas on a cluster. Not compared: on one machine it has no effect.
     """
 
     name: str
@@ -72,6 +74,7 @@ class ModelEntry:
     is_cached: bool = True
     refusal: str = ""
     residence: LoadPolicy = field(default_factory=LoadPolicy, compare=False)
+    scale: Scale = field(default_factory=Scale, compare=False)
 
 
 def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
@@ -90,6 +93,7 @@ def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
         bool(config.get("allow_cache", True)),
         refusal,
         residence_of(config),
+        scale_of(config),
     )
 
 

@@ -2,8 +2,8 @@
 
 ``model_config_list`` may be missing; the keys that OpenVINO Model Server's ``--add_to_config``
 writes are accepted; entries of kinds that are not served yet are checked superficially; values of
-models that OpenVINO Model Server ignores with a warning are errors. ``python_path`` and the keys of
-`servers.config.load_policy` are graphrt's own.
+models that OpenVINO Model Server ignores with a warning are errors. ``python_path``, ``scale`` and
+the keys of `servers.config.load_policy` are graphrt's own.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from servers.config.model_values import (
     precision_of,
     shape_of,
 )
+from servers.config.scale import ScaleCheck
 
 #: One path or several.
 _PATHS: Final = Either(nonempty_text, str, ListOf(nonempty_text))
@@ -80,6 +81,9 @@ GRAPH_KEYS: Final[dict[str, Key]] = {
         Word((BESIDE, AFTER_UNLOAD)),
         f"`{BESIDE}`, the default: a changed graph or model is loaded while the old one answers; "
         f"`{AFTER_UNLOAD}`: after the old one is unloaded, if memory does not hold both",
+    ),
+    "scale": Key(
+        ScaleCheck(), "replicas on a cluster, and what each needs, with `--on`; Ray Serve's names"
     ),
 }
 

@@ -124,6 +124,9 @@ class InferStream(Protocol):
 class Method(StrEnum):
     """A kind of call, by OpenVINO Model Server's name."""
 
+    # An enum's own is a function of Python.
+    __hash__ = str.__hash__
+
     UNARY = "Unary"
     STREAM = "Stream"
     INFER = "ModelInfer"

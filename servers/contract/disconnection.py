@@ -16,23 +16,20 @@ class Disconnection:
         is_disconnected: True once the client has disconnected.
     """
 
-    __slots__ = ("_callbacks", "is_disconnected")
-
-    def __init__(self, *, is_disconnected: bool = False) -> None:
-        self.is_disconnected = is_disconnected
-        self._callbacks: list[Callable[[], None]] = []
+    is_disconnected = False
+    _callbacks: tuple[Callable[[], None], ...] = ()
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once when the client disconnects, or now if it already has."""
         if self.is_disconnected:
             callback()
         else:
-            self._callbacks.append(callback)
+            self._callbacks = (*self._callbacks, callback)
 
     def disconnect(self) -> None:
         """Mark the client as disconnected and run the callbacks. Later calls do nothing."""
         self.is_disconnected = True
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             try:
                 callback()
@@ -41,4 +38,4 @@ class Disconnection:
 
     def forget(self) -> None:
         """Drop the callbacks: the request is over."""
-        self._callbacks.clear()
+        self._callbacks = ()

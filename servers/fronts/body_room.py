@@ -14,6 +14,8 @@ import gc
 from collections import deque
 from typing import Final
 
+from msgspec import Struct
+
 from calculators.child_process.free_memory import return_free_memory
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
@@ -53,12 +55,6 @@ class BodyRoom:
         """Bytes that count."""
         return self._used
 
-    def hold(self, size: int | None) -> BodyHold:
-        """Return the share of a new body of ``size`` bytes; None: its size is not known yet."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        return BodyHold(self, size or 0)
-
     async def admit(self, size: int) -> BodyHold:
         """Wait for room for a message that was read whole, and return its share.
 
@@ -66,7 +62,7 @@ class BodyRoom:
             RequestError: RESOURCE_EXHAUSTED, messages of ``capacity`` bytes wait already;
                 UNAVAILABLE, there is no room within `WAIT_SECONDS`.
         """
-        hold = self.hold(size)
+        hold = BodyHold(self, size)
         missing = hold.add(size)
         if not missing:
             return hold
@@ -114,6 +110,8 @@ class BodyRoom:
 
     def grow(self, hold: BodyHold, size: int) -> None:
         """Count more bytes of a body that has been let in."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
         self._used += size
         hold.counted += size
 
@@ -152,28 +150,27 @@ class BodyRoom:
             self._waiting.popleft()
 
 
-class BodyHold:
+class BodyHold(Struct, eq=False):
     """The share of one body in a `BodyRoom`.
 
     Attributes:
+        room: what it is a share of.
+        expected: the body's bytes as its head says; 0: the head does not say.
         began: the loop's time from which the body is expected; later by the time that it waited.
         counted: bytes of it that the room counts.
     """
 
-    __slots__ = ("_expected", "_is_released", "_room", "_size", "began", "counted")
-
-    def __init__(self, room: BodyRoom, expected: int) -> None:
-        self._room = room
-        self._expected = expected
-        self._size = 0
-        self.began = 0.0
-        self._is_released = False
-        self.counted = 0
+    room: BodyRoom
+    expected: int
+    began: float = 0.0
+    counted: int = 0
+    _size: int = 0
+    _is_released: bool = False
 
     @property
     def is_in_the_way(self) -> bool:
         """True if it occupies room that other bodies wait for."""
-        return self.counted > 0 and self._room.is_wanted
+        return self.counted > 0 and self.room.is_wanted
 
     def add(self, size: int) -> int:
         """Note that ``size`` more bytes arrived. Return the bytes to `wait` for; 0: none."""
@@ -182,10 +179,10 @@ class BodyHold:
             return 0
         if self.counted:
             if self._size > self.counted:
-                self._room.grow(self, self._size - self.counted)
+                self.room.grow(self, self._size - self.counted)
             return 0
-        whole = max(self._size, self._expected)
-        return 0 if self._room.try_take(self, whole) else whole
+        whole = max(self._size, self.expected)
+        return 0 if self.room.try_take(self, whole) else whole
 
     async def wait(self, size: int) -> None:
         """Wait for room for the bytes that `add` returned.
@@ -193,14 +190,14 @@ class BodyHold:
         Raises:
             RequestError: UNAVAILABLE, as `BodyRoom.take`.
         """
-        await self._room.take(self, size)
+        await self.room.take(self, size)
 
     def release(self) -> None:
         """Give the room back: the body is not needed any more. Again, it does nothing."""
         if not self._is_released:
             self._is_released = True
             if self.counted:
-                self._room.give_back(self.counted)
+                self.room.give_back(self.counted)
 
 
 def _no_room(occupants: str, code: Code) -> RequestError:

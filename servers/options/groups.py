@@ -26,6 +26,7 @@ KEYS: Final = Group("API keys and rights")
 TLS: Final = Group("TLS for HTTP and gRPC")
 PAGE: Final = Group("the page at /")
 PAGES: Final = Group("web pages of others (CORS)")
+BATCHES: Final = Group("files and batches")
 LIMITS: Final = Group("limits")
 TELEMETRY: Final = Group("log, traces and metrics")
 
@@ -42,8 +43,12 @@ ORDER: Final = (
     TLS,
     PAGE,
     PAGES,
+    BATCHES,
     LIMITS,
     MEDIA,
     RUNNING,
     TELEMETRY,
 )
+
+#: The groups that only a server with clients has a use for.
+OF_CLIENTS: Final = frozenset({HTTP, GRPC, KEYS, TLS, PAGE, PAGES})

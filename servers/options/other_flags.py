@@ -11,13 +11,13 @@ from typing import Final
 #: Flags that have no effect here: True if the flag takes a whole number, and the reason that is
 #: printed.
 WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
-    "grpc_workers": (True, "one listening server answers all calls"),
+    "grpc_workers": (True, "--workers starts server processes, which share both ports"),
     "grpc_max_threads": (True, "gRPC for Python chooses the number of its threads itself"),
     "grpc_memory_quota": (
         True,
         "gRPC for Python has no such limit; --max_body_size limits a message",
     ),
-    "rest_workers": (True, "one event loop answers all requests, so there are no workers"),
+    "rest_workers": (True, "--workers starts server processes, which share both ports"),
     "custom_node_resources_cleaner_interval_seconds": (True, "there are no custom nodes"),
     "cpu_extension": (False, "libraries of custom operations are not loaded yet"),
     "trace_path": (

@@ -14,6 +14,7 @@ from calculators.settings import value_types
 from calculators.settings.declaration import Option, option, options_of
 from calculators.settings.families import settings_of_families
 from calculators.settings.groups import RUNNING
+from servers.options.batch_options import BatchOptions
 from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.groups import GRPC, HTTP, KEYS, ORDER, SERVED, TELEMETRY, TLS
 from servers.options.model_options import ModelOptions, task_choice, task_options
@@ -21,6 +22,7 @@ from servers.options.page_options import PageOptions
 from servers.options.repository_options import source_options
 
 LOG_FORMATS: Final = ("text", "json")
+CLUSTERS: Final = ("ray",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,14 @@ class ServerOptions:
         group=SERVED,
         metavar="DIR",
         config_key="base_path",
+    )
+    on: str | None = option(
+        None,
+        "ray: run graphs and models in replicas on a Ray cluster, the one of $RAY_ADDRESS or of "
+        "this machine; without any, one is started. Needs pip install 'graphrt[ray]'",
+        group=RUNNING,
+        metavar="CLUSTER",
+        reads=value_types.one_of(CLUSTERS),
     )
     rest_port: int | str = option(
         8000,
@@ -59,6 +69,14 @@ class ServerOptions:
         group=GRPC,
         metavar="PORT",
         reads=value_types.rest_port,
+    )
+    workers: int = option(
+        1,
+        "server processes that share the ports, for graphs whose cost is Python; each loads what "
+        "is served, and processes of language models are shared; default {default}",
+        group=RUNNING,
+        metavar="N",
+        reads=value_types.count,
     )
     api_key_file: str | None = option(
         None,
@@ -216,6 +234,7 @@ def declared_options() -> tuple[Option, ...]:
         HttpOptions,
         GrpcOptions,
         PageOptions,
+        BatchOptions,
         LifecycleOptions,
         GraphOptions,
         *settings_of_families(),

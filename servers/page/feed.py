@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from calculators.requests.request_record import RequestRecord
-from graph_runtime import Tracer, UnavailableError, ValidatedGraph
+from graph_runtime import UnavailableError, ValidatedGraph
 from graph_runtime.observe.run_totals import RunTotals
 from servers.operations.request_log import RequestEnd
 from servers.page.events import EngineNow, ServableNow
@@ -55,6 +55,10 @@ class LiveFeed:
         self.settings = settings
         self.followed = FollowedRequests()
         self.requests = RequestFeed(self.followed)
+        #: Returns the recorder of a run's calls if its request is followed, else None.
+        self.begin_run = self.followed.begin_run
+        #: Begins a request; for the journal.
+        self.begin_request = self.requests.begin
         self.hour = LastHour(lambda: self.engines())
         self.state = LiveState(settings, self.requests, self.hour, allows_control=allows_control)
         self.graphs = self.state.graphs
@@ -92,14 +96,6 @@ class LiveFeed:
         if self.graphs.get(graph.name) is graph:
             del self.graphs[graph.name]
             self.followed.forget_graph(graph.name)
-
-    def begin_run(self, graph: str, record: RequestRecord) -> Tracer | None:
-        """Return the recorder of a run's calls if its request is followed, else None."""
-        return self.followed.begin_run(graph, record)
-
-    def begin_request(self, record: RequestRecord) -> None:
-        """Begin a request; for the journal."""
-        self.requests.begin(record)
 
     def end_request(self, record: RequestRecord, end: RequestEnd, ended: int) -> None:
         """End a request; for the journal."""

@@ -10,10 +10,12 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from graph_runtime import Code, GraphError
+from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
-from servers.fronts.http import HttpSettings
+from servers.fronts.http import HttpFront, HttpSettings
 from servers.fronts.http import start_front as start_http
+from servers.fronts.http.handler import MetricsText
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.metrics.graph_requests import GRPC as GRPC_INTERFACE
 from servers.operations.metrics.graph_requests import REST
@@ -61,12 +63,20 @@ class Fronts:
     """The fronts of one server."""
 
     def __init__(
-        self, journal: RequestJournal | None = None, metrics: ServerMetrics | None = None
+        self,
+        journal: RequestJournal | None = None,
+        metrics: ServerMetrics | None = None,
+        metrics_text: MetricsText | None = None,
     ) -> None:
-        """``journal`` records every request; ``metrics`` are published over HTTP."""
+        """``journal`` records every request; ``metrics`` are published over HTTP, with the text
+        that ``metrics_text`` makes, or their own."""
         self._journal = journal or RequestJournal()
         self._metrics = metrics
+        self._metrics_text = metrics_text
+        if metrics_text is None and metrics is not None:
+            self._metrics_text = metrics.text_in_turns
         self._fronts: dict[str, Front] = {}
+        self._http: HttpFront | None = None
         self._schemes: dict[str, str] = {}
 
     @property
@@ -87,10 +97,12 @@ class Fronts:
         grpc: GrpcSettings | None,
         document: bytes = b"",
         views: PageViews | None = None,
+        batches: BatchDesk | None = None,
     ) -> None:
         """Start the fronts whose settings are given.
 
-        ``document`` is published over HTTP, and ``views`` are for the page.
+        ``document`` is published over HTTP, ``views`` are for the page, and ``batches`` has files
+        and batches.
 
         Raises:
             ListenError: an address is taken or invalid; no front listens then.
@@ -106,12 +118,14 @@ class Fronts:
                     start_http,
                     journal=self._journal,
                     document=document,
-                    metrics=None if self._metrics is None else self._metrics.text_in_turns,
+                    metrics=self._metrics_text,
                     room=room,
                     views=views,
+                    batches=batches,
                 )
                 plane = self._observed(data_plane, REST)
-                self._fronts[HTTP] = await _start(start, plane, http, HTTP)
+                self._http = await _start(start, plane, http, HTTP)
+                self._fronts[HTTP] = self._http
             if grpc is not None:
                 # gRPC would stop its threads for each child process, and log that it cannot.
                 # Children run another program, so they need no support for fork.
@@ -131,6 +145,11 @@ class Fronts:
             return data_plane
         return ObservedDataPlane(data_plane, self._metrics, interface)
 
+    async def take(self, connected: socket.socket) -> None:
+        """Serve HTTP on a connection that was made otherwise. HTTP must be started."""
+        assert self._http is not None
+        await self._http.take(connected)
+
     async def stop_accepting(self) -> None:
         for front in self._fronts.values():
             await front.stop_accepting()
@@ -143,14 +162,15 @@ class Fronts:
 
 
 Settings = TypeVar("Settings", HttpSettings, GrpcSettings)
+Started = TypeVar("Started", bound=Front)
 
 
 async def _start(
-    start: Callable[[DataPlane, Settings], Awaitable[Front]],
+    start: Callable[[DataPlane, Settings], Awaitable[Started]],
     data_plane: DataPlane,
     settings: Settings,
     scheme: str,
-) -> Front:
+) -> Started:
     try:
         return await start(data_plane, settings)
     except OSError as error:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -20,7 +21,10 @@ from calculators.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
 from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.access import Followed, follow
+from servers.batches.desk import BatchDesk
+from servers.batches.settings import BatchSettings
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
+from servers.contract.data_plane import DataPlane
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.fronts.openapi import openapi_document
@@ -35,11 +39,12 @@ from servers.page.engines import engines_now, memory_of
 from servers.page.feed import LiveFeed
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
+from servers.server.batch_metrics import publish_batches
 from servers.server.fronts import Fronts
 from servers.server.loading_report import Show, draw_loading, log_loading
-from servers.serving.graph_definition import GraphDefinition
+from servers.server.workers.worker import Worker
 from servers.serving.loaded_graph import GraphSettings
-from servers.serving.model_repository import Holding, ModelRepository
+from servers.serving.model_repository import Elsewhere, Holding, ModelRepository
 from servers.serving.page_sources import servables_now, shown_graph_of
 from servers.serving.reloader import Reloader
 from servers.serving.shared_modules import SharedModules
@@ -76,6 +81,8 @@ class ServerSettings(LifecycleOptions):
         reread: reads the entries to serve again; None: nothing is reloaded.
         journal: records every request.
         metrics: the metrics to publish.
+        batches: files and batches; None: they are not served.
+        elsewhere: makes servables that run elsewhere; None: all run in this process.
     """
 
     graphs: tuple[GraphEntry, ...]
@@ -90,14 +97,25 @@ class ServerSettings(LifecycleOptions):
     reread: Callable[[], ServerConfig] | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    batches: BatchSettings | None = None
+    elsewhere: Elsewhere | None = None
 
 
 class Server:
     """One server on the running event loop: `start`, `load`, then `stop`."""
 
-    def __init__(self, settings: ServerSettings, show_loading: Show | None = None) -> None:
-        """``show_loading`` shows what is being loaded; None: the log does."""
+    def __init__(
+        self,
+        settings: ServerSettings,
+        show_loading: Show | None = None,
+        worker: Worker | None = None,
+    ) -> None:
+        """``show_loading`` shows what is being loaded; None: the log does.
+
+        ``worker``: the connection to the other processes of this server; None: it is alone.
+        """
         self.settings = settings
+        self.worker = worker
         self._show_loading = show_loading
         self.metrics = ServerMetrics(settings.metrics) if settings.metrics.enable else None
         self.views = self._page_views()
@@ -106,7 +124,12 @@ class Server:
         shared = SharedModules(settings.registry, settings.python_path, settings.calculators)
         self._shared = shared
         self.repository = ModelRepository(
-            settings.graphs, shared.registry, graph_settings, settings.models, shared.paths
+            settings.graphs,
+            shared.registry,
+            graph_settings,
+            settings.models,
+            shared.paths,
+            settings.elsewhere,
         )
         if self.metrics is not None:
             self.metrics.served = self._served
@@ -127,7 +150,22 @@ class Server:
             self._reloader = Reloader(self.repository, shared, config, settings.reread)
         self._reloading: asyncio.Task[None] | None = None
         self._watching: list[asyncio.Task[None]] = []
-        self._fronts = Fronts(settings.journal, self.metrics)
+        self._plane: DataPlane = self.repository
+        text = None
+        if worker is not None:
+            self._plane = worker.plane_of(self.repository)
+            if self.metrics is not None:
+                worker.write_metrics(self.metrics.text_in_turns)
+                text = worker.metrics_text
+        elif settings.elsewhere is not None and self.metrics is not None:
+            own = self.metrics.text_in_turns
+            text = partial(settings.elsewhere.metrics_text, self.repository, own)
+        self._fronts = Fronts(settings.journal, self.metrics, text)
+        self._batches: BatchDesk | None = None
+        if settings.batches is not None and settings.http is not None:
+            self._batches = BatchDesk(settings.batches)
+            if self.metrics is not None:
+                publish_batches(self.metrics.families, self._batches)
 
     def _page_views(self) -> PageViews | None:
         """Return the answers for the page; None if it is not served."""
@@ -160,22 +198,34 @@ class Server:
 
         Raises:
             ListenError: an address is taken or invalid.
+            StoreError: the directory of batches cannot be used.
         """
-        http = self.settings.http
-        document = b"" if http is None else openapi_document(http, self._example_model())
+        http, batches = self.settings.http, self._batches
+        document = b""
+        if http is not None:
+            model, has_batches = self._example_model(), batches is not None
+            document = openapi_document(http, model, has_batches=has_batches)
+        if batches is not None:
+            await batches.open()
         grpc = self.settings.grpc
-        await self._fronts.start(self.repository, http, grpc, document, self.views)
+        await self._fronts.start(self._plane, http, grpc, document, self.views, batches)
         fronts = [front for front in (http, grpc) if front is not None]
         files: set[Followed | None] = {front.access.keys for front in fronts}
         files |= {front.tls for front in fronts}
         self._watch(follow(each for each in files if each is not None), "follow keys and TLS")
+        if self.worker is not None:
+            self._watch(self.worker.report(), "report states to the other workers")
+
+    async def take(self, connected: socket.socket) -> None:
+        """Serve HTTP on a connection that was made otherwise. HTTP must be started."""
+        await self._fronts.take(connected)
 
     def _served(self) -> Iterator[Served]:
         """Yield everything that the configuration names: each has series of metrics."""
         for each in self.repository.servables():
             is_ready = self.repository.is_model_ready(each.name)
             versions = None
-            if not isinstance(each, GraphDefinition):
+            if isinstance(each.entry, ModelEntry):
                 versions = tuple(entry.version for entry in each.index())
             yield Served(each.name, is_ready, versions, each.adapters)
 
@@ -191,10 +241,15 @@ class Server:
         self._watch(report, "report what is being loaded")
         self._watch(self._tend(), "tend what is loaded")
         if self._reloader is not None and self.settings.poll_seconds:
-            self._watch(self._reloader.watch(self.settings.poll_seconds), "watch files")
+            pause = asyncio.sleep if self.worker is None else self.worker.pause
+            self._watch(self._reloader.watch(self.settings.poll_seconds, pause), "watch files")
         await self.repository.load_all()
+        if self.worker is not None:
+            await self.worker.unload_again()
         if show is not None:
             show(loading())  # what is printed next must not follow a bar
+        if self._batches is not None:
+            self._batches.begin()
 
     def _watch(self, work: Coroutine[None, None, None], name: str) -> None:
         self._watching.append(asyncio.create_task(work, name=name))
@@ -267,6 +322,8 @@ class Server:
             if cut_off:
                 _log.warning("%d requests were cut off", cut_off)
             await self._fronts.close()
+        if self._batches is not None:
+            await self._batches.close()
         if self.views is not None and self.views.scratch is not None:
             await self.views.scratch.close()
         await self.repository.close()
@@ -277,20 +334,37 @@ def serve(
     *,
     on_loaded: Callable[[Server], None] | None = None,
     show_loading: Show | None = None,
+    worker: Worker | None = None,
+    report: Callable[[Server], str] = lambda server: "",
 ) -> int:
     """Serve until SIGINT or SIGTERM, and return the exit code. Must run in the main thread.
 
     ``on_loaded`` is called once, when every graph is loaded or has failed. ``show_loading`` shows
     what is being loaded on a terminal; without it the log does. A second signal cuts off requests
-    in flight, a third ends the process.
+    in flight, a third ends the process. A ``worker`` gets ``report`` instead of ``on_loaded``, and
+    only SIGTERM stops it.
 
     Raises:
         ListenError: an address is taken or invalid.
         SharedModulesError: a file of ``settings.calculators`` cannot be imported.
     """
-    with _Deadline() as deadline, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _Deadline() as deadline, asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.get_loop().set_default_executor(DaemonThreads())
+        if worker is not None:
+            return runner.run(_work(settings, worker, report, deadline))
         return runner.run(_serve(Server(settings, show_loading), on_loaded, deadline))
+
+
+async def _work(
+    settings: ServerSettings,
+    worker: Worker,
+    report: Callable[[Server], str],
+    deadline: _Deadline,
+) -> int:
+    """Serve as one of several processes."""
+    await worker.open()
+    server = Server(settings, worker=worker)
+    return await _serve(server, lambda loaded: worker.loaded(report(loaded)), deadline)
 
 
 async def _serve(
@@ -305,12 +379,21 @@ async def _serve(
 
     with (
         LoopWatchdog(hold_ups.name_of, hold_ups.note) as watchdog,
-        _signals(on_stop, server.reload_in_background) as (stop, hurry),
+        _signals(
+            on_stop,
+            None if server.worker is not None else server.reload_in_background,
+        ) as (stop, hurry),
         logged_on_signal(),
     ):
-        await server.start()
-        _log.info("listening on %s", ", ".join(server.addresses))
+        # Others serve already when a worker is replaced: it listens when it can answer.
+        listens_last = server.worker is not None and server.worker.begin.replaces
+        if not listens_last:
+            await server.start()
+            _log.info("listening on %s", ", ".join(server.addresses))
         await until(stop, server.load())
+        if listens_last and not stop.is_set():
+            await server.start()
+            _log.info("listening on %s", ", ".join(server.addresses))
         if not stop.is_set():
             notify(READY)
             if on_loaded is not None:
@@ -375,7 +458,7 @@ class _Deadline:
 
 @contextmanager
 def _signals(
-    tell: Callable[[], None], reload: Callable[[], None]
+    tell: Callable[[], None], reload: Callable[[], None] | None
 ) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
     """Install signal handlers; return the events of the first and of the second signal to stop.
 
@@ -384,7 +467,8 @@ def _signals(
     Args:
         tell: called with each signal at once, even while the event loop is blocked.
         reload: called on the loop for SIGHUP. A server whose terminal is closed gets SIGHUP too,
-            and continues, as under ``nohup``.
+            and continues, as under ``nohup``. None: this is a worker, and a supervisor turns
+            SIGHUP and SIGINT of a terminal into messages and SIGTERM.
     """
     loop = asyncio.get_running_loop()
     events = [asyncio.Event(), asyncio.Event()]
@@ -398,12 +482,13 @@ def _signals(
         loop.call_soon_threadsafe(event.set)
 
     def on_hang_up(number: int, frame: FrameType | None) -> None:
+        assert reload is not None
         loop.call_soon_threadsafe(reload)
 
-    previous = {
-        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+    numbers = (signal.SIGTERM,) if reload is None else (signal.SIGINT, signal.SIGTERM)
+    previous = {number: signal.signal(number, on_signal) for number in numbers}
+    follows_hang_up = reload is not None and hasattr(signal, "SIGHUP")
+    if follows_hang_up and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, on_hang_up)
     try:
         yield events[0], events[1]
@@ -412,7 +497,8 @@ def _signals(
             signal.signal(number, handler)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the maker of the event loops of servers: uvloop's, where it is installed."""
     try:
         import uvloop
     except ImportError:  # not made for every platform

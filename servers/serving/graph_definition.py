@@ -24,6 +24,7 @@ from graph_runtime import (
 from graph_runtime.errors import reason_of
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import GraphEntry
+from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.page.live_graph import ShownGraph
@@ -150,7 +151,7 @@ class GraphDefinition:
             looking, self._looking = self._looking, None
             assert looking is not None, "it has looked"
             self._files, self._around, (self.adapters, _) = looking.result()
-            await self._check_names()
+            await self.check_names()
             self.graph = await load_graph(
                 self.entry, self._registry, self._settings, self._models, loading.progress, kept
             )
@@ -169,6 +170,9 @@ class GraphDefinition:
         self.http_role = self.graph.http_role
         self._move(ServableEvent.LOADED)
         _log.info("%s: loaded in %.1f s", self.name, loading.seconds)
+
+    def rescale(self, scale: Scale) -> None:
+        """Do nothing: it is loaded once, in this process."""
 
     async def prepare(self) -> None:
         """Read the names of adapters, before loading or deferring. `load` reports errors."""
@@ -246,7 +250,11 @@ class GraphDefinition:
             found = tuple(without_directories(str(each), directory) for each in error.findings)
             return shown_graph(self.entry, source, None, found)
 
-    async def _check_names(self) -> None:
+    def fingerprint(self) -> str:
+        """Return a digest of all files that loading would read. For a thread."""
+        return files_around(self.entry, files_of(self.entry, self._registry, self._shared)).digest()
+
+    async def check_names(self) -> None:
         """Check that no other servable has one of the names.
 
         Raises:

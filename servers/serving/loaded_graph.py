@@ -337,15 +337,19 @@ class LoadedGraph:
             graph = self._new_graph(payload.record)
             packets = [(self.request_stream, payload)]
             del payload  # free it as soon as the nodes are done with it
-            answers = LoopDelivery(emit)
-            graph.observe_output_stream(self.response_stream, partial(_send, answers.put))
+            answers: LoopDelivery[ResponsePacket] | None = None
+            if self.plan.has_threads:
+                answers = LoopDelivery(emit)
+                emit = answers.put
+            graph.observe_output_stream(self.response_stream, partial(_send, emit))
             try:
                 await graph.run_once_async(packets, self._side_packets)
             except BaseException:
                 await end_run(graph)
                 raise
             finally:
-                answers.flush()
+                if answers is not None:
+                    answers.flush()
                 self._ended(graph)
             if reason := graph.silence(self.response_stream):
                 times = graph.silence(self.response_stream, shows_times=True)
@@ -484,7 +488,9 @@ class LoadedGraph:
             record.waits_for = partial(_nodes_in_flight, weakref.ref(graph))
             spans = record.begin_run(self._name) if record.trace is not None else None
             calls = self._live.begin_run(self._name, record) if self._live is not None else None
-            if (observer := both(spans, calls)) is not None:
+            if spans is not None or calls is not None:
+                observer = both(spans, calls)
+                assert observer is not None
                 graph.trace(observer)
         return graph
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from graph_runtime import Code, GraphError, NotFoundError, Registry, UnavailableError
 from graph_runtime.errors import did_you_mean
@@ -21,6 +21,7 @@ from servers.contract.data_plane import (
     TensorMetadata,
 )
 from servers.contract.servable_states import ServableState
+from servers.operations.metrics.exposition import MetricsText
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.loading import Loading
@@ -67,6 +68,23 @@ class Holding(NamedTuple):
         return self.state is ServableState.AVAILABLE
 
 
+class Elsewhere(Protocol):
+    """Makes servables that run in other processes, such as on a cluster."""
+
+    def __call__(
+        self, definition: GraphDefinition | ModelDefinition, repository: ModelRepository
+    ) -> Servable:
+        """Return the servable for a definition, which is never loaded itself."""
+
+    async def metrics_text(
+        self,
+        repository: ModelRepository,
+        own: Callable[[str], Awaitable[MetricsText]],
+        accept: str,
+    ) -> MetricsText:
+        """Return the metrics of this process, which ``own`` returns, and of the others."""
+
+
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
     """Yield the items and let the event loop run in between, because there may be thousands."""
     for number, item in enumerate(items, 1):
@@ -92,7 +110,10 @@ class ModelRepository:
         settings: GraphSettings | None = None,
         models: Iterable[ModelEntry] = (),
         shared: tuple[Path, ...] = (),
+        elsewhere: Elsewhere | None = None,
     ) -> None:
+        """``elsewhere``: makes a servable that runs elsewhere; None: all run in this process."""
+        self._elsewhere = elsewhere
         self.registry = registry
         self.shared = shared
         self.problem = ""
@@ -348,6 +369,10 @@ class ModelRepository:
         return ServedEntry(entry, self._make, self._settings)
 
     def _make(self, entry: Entry) -> Servable:
+        definition = self._definition(entry)
+        return definition if self._elsewhere is None else self._elsewhere(definition, self)
+
+    def _definition(self, entry: Entry) -> GraphDefinition | ModelDefinition:
         if isinstance(entry, ModelEntry):
             return ModelDefinition(entry, self._settings)
         models = GraphModels(self, entry.directory)

@@ -15,6 +15,7 @@ from servers.serving.graph_inference.graph_interface import VERSION
 from servers.serving.loading import Loading
 from servers.serving.model_repository import ModelRepository
 from servers.serving.models.model_definition import ModelDefinition
+from servers.serving.servable import ShowsGraph
 from servers.serving.served_entry import ServedEntry
 from servers.serving.use_count import UseCount
 
@@ -40,7 +41,7 @@ def shown_graph_of(repository: ModelRepository, name: str) -> ShownGraph:
         GraphError: its file cannot be read or does not parse (FAILED_PRECONDITION).
     """
     for each in repository.servables():
-        if isinstance(each, GraphDefinition) and name in (each.name, *each.adapters):
+        if isinstance(each, ShowsGraph) and name in (each.name, *each.adapters):
             return each.read_shown()
     raise NotFoundError(f'There is no graph "{name}"')
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from calculators.file_threads import FilesNotAnsweringError, in_file_thread
@@ -72,15 +72,17 @@ class Reloader:
         self._finishing: set[asyncio.Task[None]] = set()
         repository.reloads_by = self.reload
 
-    async def watch(self, seconds: float) -> None:
+    async def watch(
+        self, seconds: float, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
         """Check for changes every ``seconds``, or less often if a check takes long. Never returns.
 
-        Slow loading does not delay later changes.
+        Slow loading does not delay later changes. ``pause`` waits for the next check.
         """
         reported = ""
         took = 0.0
         while True:
-            await asyncio.sleep(max(seconds, took * _REST))
+            await pause(max(seconds, took * _REST))
             began = time.monotonic()
             try:
                 await self.look()

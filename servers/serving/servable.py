@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from servers.config import GraphEntry, ModelEntry
+from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, LoadedServable, ModelMetadata
 from servers.contract.servable_states import ServableState
+from servers.page.live_graph import ShownGraph
 from servers.serving.loading import Loading
 
 
@@ -82,6 +84,9 @@ class Servable(Protocol):
         It is held until `load` or `retire` ends, so that ``old`` may be retired before.
         """
 
+    def rescale(self, scale: Scale) -> None:
+        """Take another number of replicas, if there are any. Must be called on the event loop."""
+
     async def prepare(self) -> None:
         """Read the names of adapters, before loading or deferring."""
 
@@ -111,3 +116,11 @@ class Servable(Protocol):
 
     def metadata(self, version: str) -> ModelMetadata:
         """See `servers.contract.data_plane.DataPlane.metadata`."""
+
+
+@runtime_checkable
+class ShowsGraph(Protocol):
+    """A servable whose files can be drawn, loaded or not."""
+
+    def read_shown(self) -> ShownGraph:
+        """See `servers.serving.graph_definition.GraphDefinition.read_shown`."""

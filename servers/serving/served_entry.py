@@ -251,8 +251,9 @@ class ServedEntry:
         leaving.add_done_callback(self._leaving.discard)
 
     def update_residence(self, entry: Entry) -> asyncio.Task[None] | None:
-        """Take an equal entry, whose load policy may differ."""
+        """Take an equal entry, whose load policy and scale may differ."""
         self.entry = entry
+        self.servable.rescale(entry.scale)
         if self.servable.state is ServableState.ON_DEMAND and not self.loads_on_demand:
             return self.begin_loading()
         return None

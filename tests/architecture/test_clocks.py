@@ -1,4 +1,4 @@
-"""Use of the wall clock: it is displayed, never compared.
+"""Use of the wall clock: it is displayed, and compared only where a limit outlives the process.
 
 Waits and limits use a clock that does not step back.
 """
@@ -27,6 +27,8 @@ SHOWN: Final = {
     "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
     "calculators/rerank/answers.py": "created",
     "calculators/text_classification/answers.py": "created",
+    "servers/batches/clock.py": "expiry, which outlives processes and restarts of the machine",
+    "servers/replicas/replicated_servable.py": "created",
     "servers/serving/graph_definition.py": "created",
     "servers/serving/stall_reporter.py": "when it was",
     "servers/serving/models/model_definition.py": "created",

@@ -12,6 +12,7 @@ from calculators.audio import sound_reader
 from calculators.audio.reading import MOST_CHANNELS
 from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE
 from calculators.child_process.framing import MAX_FRAME
+from calculators.child_process.parent_connection import MOST_UNSENT
 from calculators.child_process.question_lane import WALL_SECONDS
 from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
@@ -55,7 +56,11 @@ from calculators.text_to_speech import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
+from servers.batch_work.worker import MOST_RUNS
+from servers.batches.objects import WINDOW_SECONDS
+from servers.batches.request_lines import LONGEST_ID
 from servers.cli import scratch as tried
+from servers.config.scale import Scale
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.contract.error_text import MAX_CHARS
 from servers.contract.servable_states import SERVABLE_TRANSITIONS
@@ -64,6 +69,7 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.operations.request_log.journal import MOST_WARNINGS as MOST_LOGGED
+from servers.options.batch_options import BatchOptions
 from servers.options.server_options import GraphOptions
 from servers.page import followed
 from servers.page import scratch as drafts
@@ -71,7 +77,11 @@ from servers.page.feed import MOST_READERS, REST
 from servers.page.live_reader import REQUESTS_PER_SECOND
 from servers.page.request_feed import KEPT as TOLD_AT_FIRST
 from servers.page.views import MOST_IN_FOCUS, MOST_WATCHED
+from servers.replicas.cluster import MAX_MESSAGE_BYTES
+from servers.replicas.outgoing import WINDOW
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
+from servers.server.workers import member
+from servers.server.workers.crew import METRICS_SECONDS
 from servers.serving.graph_inference import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.serving.text_generation.text_stream import STREAM_LIMIT
@@ -208,7 +218,7 @@ def test_every_invariant_of_the_server_names_the_tests_that_check_it() -> None:
 
 def test_the_limits_agree_with_the_code() -> None:
     http, request, template = HttpSettings(), RequestLimits(), RenderLimits()
-    grpc, image = GrpcSettings(), ImageLimits()
+    grpc, image, batches = GrpcSettings(), ImageLimits(), BatchOptions()
     server = ServerSettings(graphs=(), http=http)
     told = [row.split(" | ")[1] for row in re.findall(r"^\| .* \|$", LIMITS, re.M)[1:]]
     expected = [
@@ -237,6 +247,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{MOST_WARNINGS}; {MOST_LOGGED}",
         f"{MAX_CHARS} characters",
         f"{REQUEST_LIMIT} (`--request_queue_limit`)",
+        f"{WINDOW >> 10} KiB; {MAX_MESSAGE_BYTES >> 20} MiB; {Scale().max_ongoing_requests}, "
+        f"{Scale().max_queued_requests} (`scale` in config.json)",
         f"{request.max_choices}, {request.max_stop_strings} of {request.max_stop_length} "
         f"characters, {request.max_tools}, {request.max_messages}, {request.max_prompts}, ...",
         f"{images.MAX_IMAGES}; {images.MAX_IMAGE_BYTES // 10**6} MB, "
@@ -297,6 +309,11 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{drafts.MOST_RUNS}; {tried.MOST_PACKETS:,}, {tried.VALUE_CHARS:,}, "
         f"{tried.ALL_CHARS >> 20} Mi",
         f"{drafts.CHECK_SECONDS:g} s; {drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
+        f"{member.FIRST_DELAY:g} s, {member.LAST_DELAY:g} s, {member.GOOD_LIFE:g} s, "
+        f"{member.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
+        f"{batches.batch_max_requests:,} (`--batch_max_requests`), "
+        f"{batches.batch_file_size >> 30} GiB (`--batch_file_size`), {LONGEST_ID} characters; "
+        f"{MOST_RUNS}; {WINDOW_SECONDS // 3600} h",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected

@@ -19,7 +19,7 @@ NOT_RUN = {
 }
 #: Languages of fences that a test runs; `test_graphs_of_pages` checks every ``pbtxt``.
 RUN = ("console", "python")
-KNOWN = ("", "lua", "pbtxt", "mermaid", "json", "toml", "markdown", "text", *RUN)
+KNOWN = ("", "lua", "pbtxt", "mermaid", "json", "toml", "yaml", "markdown", "text", *RUN)
 #: Tests of snippets, by the texts that they search for in blocks.
 TESTS = (
     *sorted((ROOT / "tests" / "documents").glob("test_*.py")),

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from calculators.tasks import Task, installed_tasks
+from tests.calculators.image_generation import image_models
+from tests.calculators.text_to_speech import tone_model
 from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, asked, run_shell, served
 from tests.markdown import block, commands, text_of
@@ -31,7 +33,7 @@ def server() -> Iterator[Serving]:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(text_of(README).splitlines()) < 175
+    assert len(text_of(README).splitlines()) < 140
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_its_two_make_commands_exist(command: str, expected: str) -> None:
 
 def test_the_demo_is_served_from_anywhere(tmp_path: Path) -> None:
     # tests/release/test_wheel.py installs the wheel first.
-    install, serve = commands(README, "graphrt serve demo")
+    install, serve = commands(README, "pip install graphrt")
     assert install == "pip install graphrt"
     with served(serve, tmp_path) as server:
         status, models = server.get("/v3/models")
@@ -85,7 +87,7 @@ def test_the_openai_client_streams_an_answer(server: Serving) -> None:
 
 
 def test_a_model_can_be_served_by_its_folder_and_talked_to() -> None:
-    command, chat = commands(README, "--model_name")
+    _, command, chat = commands(README, "--model_name")
     assert run_shell(f"echo Hello | {chat}", ROOT).strip()
     with served(command) as server:
         status, models = server.get("/v3/models")
@@ -93,15 +95,17 @@ def test_a_model_can_be_served_by_its_folder_and_talked_to() -> None:
     assert [model["id"] for model in models["data"]] == ["mine"]
 
 
-def test_models_of_several_tasks_are_served_at_once() -> None:
-    (command,) = commands(README, "docs_embedder")
-    with served(command) as server:
-        assert _tasks(server) == {
-            "demo": "text_generation",
-            "docs_embedder": "embeddings",
-            "docs_ranker": "rerank",
-            "counter": "speech2text",
-        }
+def test_the_lines_of_the_table_serve_their_tasks(tmp_path: Path) -> None:
+    lines = {task.name: _row(task).rsplit("`", 2)[1] for task in installed_tasks()}
+    models = {shlex.split(line)[-1]: task for task, line in lines.items()}
+    assert lines == {task: f"graphrt serve {model}" for model, task in models.items()}
+    tone_model.make_model(tmp_path / "models" / "speaker")
+    image_models.make_model(tmp_path / "models" / "images")
+    (command,) = commands(README, "docs_embedder")[:1]
+    further = models.keys() - set(shlex.split(command))
+    assert further == {"models/speaker", "models/images"}
+    with served(shlex.join([*shlex.split(command), *further]), tmp_path) as server:
+        assert _tasks(server) == {Path(model).name: task for model, task in models.items()}
         body = {"model": "docs_embedder", "input": ["a graph", "a model"]}
         with server.request("POST", "/v1/embeddings", body) as reply:
             assert len(json.load(reply)["data"]) == 2
@@ -109,6 +113,11 @@ def test_models_of_several_tasks_are_served_at_once() -> None:
         ranked = {"model": "docs_ranker", "query": "ports of a calculator", "documents": documents}
         with server.request("POST", "/v3/rerank", ranked) as reply:
             assert json.load(reply)["results"][0]["index"] == 0
+
+
+def test_the_guard_is_served_as_its_page_says() -> None:
+    (command,) = commands(README, "examples/graphs/guard")
+    assert [command] == commands("docs/language_nodes.md", "examples/graphs/guard")
 
 
 def _tasks(server: Serving) -> dict[str, str]:
@@ -119,8 +128,13 @@ def _tasks(server: Serving) -> dict[str, str]:
 
 @pytest.mark.parametrize("task", [task for task in installed_tasks() if not task.is_default])
 def test_the_table_of_tasks_names_each(task: Task) -> None:
-    row = next(line for line in text_of(README).splitlines() if f"]({task.docs})" in line)
-    assert f"`{task.endpoints[0].path.removeprefix('/')}`" in row
+    assert f"`{task.endpoints[0].path.removeprefix('/')}`" in _row(task)
+
+
+def _row(task: Task) -> str:
+    """Return the row of a task in the table."""
+    page = "docs/serving.md" if task.is_default else task.docs
+    return next(line for line in text_of(README).splitlines() if f"]({page}) |" in line)
 
 
 def test_a_configuration_can_be_checked() -> None:

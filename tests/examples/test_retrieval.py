@@ -139,7 +139,7 @@ def test_completions_are_answered_whole_and_streamed(client: Any) -> None:
 
 
 def test_responses_are_answered_whole_and_streamed(client: Any) -> None:
-    asked = {"model": "retrieval", "input": QUESTION, "temperature": 0, "max_output_tokens": 16}
+    asked = {"model": "retrieval", "input": QUESTION, "temperature": 0, "max_output_tokens": 200}
     whole = client.responses.create(**asked)
     assert whole.usage.input_tokens > BETWEEN
     with client.responses.stream(**asked) as stream:

@@ -15,6 +15,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import Browser, expect
 
 from tests.page.browsing import AXE, Look, chromium, visit
+from tests.page.reverse_proxy import behind_prefix
 from tests.page.site import Site, serve
 
 LOOKS: Final[tuple[Look, ...]] = ("light", "dark")
@@ -170,6 +171,21 @@ def test_views_fit_a_narrow_window(browser: Browser, site: Site, view: str) -> N
         expect(visited.page.get_by_role("banner")).to_contain_text("ready")
         wide = "document.documentElement.scrollWidth"
         assert visited.evaluate(wide) <= 390
+
+
+def test_all_works_behind_a_prefix_of_the_path(browser: Browser, site: Site) -> None:
+    with (
+        behind_prefix(site.address, "models/here") as address,
+        visit(browser, address) as visited,
+    ):
+        visited.go("playground/demo")
+        page = visited.page
+        page.get_by_role("button", name="Who are you, demo?").click()
+        expect(page.locator(".answer")).to_contain_text("demo model of graphrt")
+        visited.go("graph/demo")
+        expect(page.locator("[data-node]").first).to_be_visible()
+        visited.go("editor")
+        expect(page.get_by_role("banner")).to_contain_text("ready")
 
 
 def test_a_lost_server_is_told_and_found_again(browser: Browser, site: Site) -> None:

@@ -6,6 +6,7 @@ Without the list of components, which is made by a tool of PyPI.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.release import versioned_project
+from deploy.release import versioned_deployment, versioned_project
 from tests.checkout import ROOT
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make setup")
@@ -134,3 +135,16 @@ def test_the_version_of_this_checkout_can_be_set() -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     assert '\nversion = "9.9.9"\n' in versioned_project(project, "9.9.9")
     assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_chart_and_manifests_get_the_version() -> None:
+    paths = [
+        path
+        for folder in ("helm", "kubernetes", "kserve", "ray")
+        for path in (ROOT / "deploy" / folder).rglob("*.yaml")
+    ]
+    changed = [versioned_deployment(path.read_text("utf-8"), "9.8.7") for path in paths]
+    assert sum(text.count("9.8.7") for text in changed) >= 15
+    assert not any(
+        re.search(r"(?i)(image: graphrt|version): ?\"?0\.1\.0", text) for text in changed
+    )

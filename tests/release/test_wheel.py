@@ -24,8 +24,8 @@ PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers")
 #: Folders of examples/ that the wheel has, and models.
 EXAMPLES: Final = ("graphs", "projects")
 MODELS: Final = (
-    *("models/demo", "models/demo_draft", "models/docs_embedder", "models/docs_ranker"),
-    *("models/guard", "models/shapes", "models/shapes_vlm"),
+    *("models/counter", "models/demo", "models/demo_draft", "models/docs_embedder"),
+    *("models/docs_ranker", "models/guard", "models/shapes", "models/shapes_vlm"),
 )
 
 

@@ -132,22 +132,26 @@ class Answer:
             if not self._is_stopped:
                 raise
             gained = ()
-        if self._is_plain and self._begun is None and len(gained) == 1:
+        begun = self._begun
+        if begun is not None:
+            self._begun = None
+            usage = self._usage() if self._has_running_usage else begun.usage
+            # Not earlier: an answer that leads back to itself would wait for the garbage collector.
+            begun = begun._replace(usage=usage, stop=self.stop)
+        if self._is_plain and len(gained) == 1:
             tokens = gained[0][1]
             if tokens.finish_reason is None and 0 in self._open:
                 output = self._outputs[0]
-                events = await output.feed_plain(tokens.token_ids)
-                if output.calls:
-                    return Deltas((Gained(0, self._ends_of(0).add(events)),))
-                return Deltas((Gained(0, events),)) if events else _NOTHING
+                made = await output.feed_plain(tokens.token_ids)
+                events = self._ends_of(0).add(made) if output.calls else made
+                if begun is None:
+                    return Deltas((Gained(0, events),)) if events else _NOTHING
+                if self._record is not None:
+                    self._record.first_token = perf_counter_ns()
+                return Deltas((begun, Gained(0, events)) if events else (begun,))
         items: list[Delta] = []
-        if self._begun is not None:
-            usage = Usage(self._prompt_tokens, 0)
-            if self._has_running_usage:
-                usage = self._usage()
-            # Not earlier: an answer that leads back to itself would wait for the garbage collector.
-            items.append(self._begun._replace(usage=usage, stop=self.stop))
-            self._begun = None
+        if begun is not None:
+            items.append(begun)
         for number, tokens in gained if len(gained) == 1 else _merged(gained):
             items += await self._items(number, tokens)
         if self._is_stopped:

@@ -14,7 +14,7 @@ from calculators.llm.parsers.output_stream import TrimmedStream
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.generation_request import GenerationRequest
 from calculators.llm.text.choice_text import ChoiceText
-from calculators.llm.text.stop_strings import StopStrings
+from calculators.llm.text.stop_strings import NO_STOPS, StopStrings
 from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
 from calculators.llm.text.token_table import TokenTable
 
@@ -82,34 +82,33 @@ class OutputFactory:
                 parser = TrimmedStream(stream) if has_form else stream
                 shown = parsers.special_tokens
             max_calls = None if request.parallel_tool_calls or schemas is None else 1
-        visible = self._visible(skip_special_tokens=request.skip_special_tokens, shown=shown)
+        visible = self._visible(shown if request.skip_special_tokens else None)
+        stops = NO_STOPS
+        if request.settings.stop_strings:
+            include = request.include_stop_str_in_output
+            stops = StopStrings(request.settings.stop_strings, include=include)
         return ChoiceOutput(
             ChoiceText(
                 self._text_stream(visible),
-                StopStrings(
-                    request.settings.stop_strings, include=request.include_stop_str_in_output
-                ),
+                stops,
                 echoed=prompt_tokens if request.settings.echo else 0,
             ),
             parser,
             max_calls=max_calls,
             raw=None
             if verbose is None
-            else RawText(self._text_stream(self._visible(skip_special_tokens=False)), verbose),
+            else RawText(self._text_stream(self._visible(None)), verbose),
             reasoning=ReasoningCount(visible.turning, visible.hidden) if thinks else None,
         )
 
-    def _visible(
-        self, *, skip_special_tokens: bool, shown: frozenset[str] = frozenset()
-    ) -> _VisibleTokens:
-        """Return the table for these tokens. ``shown``: texts of special tokens not to skip."""
-        key = shown if skip_special_tokens else None
-        table = self._tables.get(key)
+    def _visible(self, shown: frozenset[str] | None) -> _VisibleTokens:
+        """Return the table for these texts of special tokens that are shown; None: all are."""
+        table = self._tables.get(shown)
         if table is None:
-            hidden = frozenset[int]() if key is None else self._tokens.hidden(key)
+            hidden = frozenset[int]() if shown is None else self._tokens.hidden(shown)
             turning = None if self._turning is None else self._turning - hidden
             pieces = self._tokens.visible(hidden)
-            table = self._tables[key] = _VisibleTokens(hidden, pieces, turning)
+            table = self._tables[shown] = _VisibleTokens(hidden, pieces, turning)
         return table
 
     def _find_turning(self) -> frozenset[int] | None:

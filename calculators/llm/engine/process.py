@@ -18,7 +18,8 @@ from calculators.child_process.parent_connection import (
     die_with_parent,
 )
 from calculators.llm.engine.core import SIGN_SECONDS, EngineCore
-from calculators.llm.engine.messages import VERSION, Load, to_engine_decoder
+from calculators.llm.engine.messages import VERSION, Load, Step, to_engine_decoder
+from calculators.llm.engine.shared_requests import SharedRequests
 from calculators.llm.engine.step_coalescer import SECONDS_PER_STREAM
 
 
@@ -34,7 +35,10 @@ def main(descriptor: int, parent: int) -> int:
         core = _load(load, connection)
         if core is None:
             return 1
-        _run(core, connection)
+        if connection.is_shared:
+            _run_shared(core, connection)
+        else:
+            _run(core, connection)
     except ParentGone:
         return 0
     except RuntimeError as error:
@@ -87,6 +91,32 @@ def _run(core: EngineCore, connection: ParentConnection) -> None:
         if core.has_work:
             for output in core.step():
                 connection.send(encode(output))
+
+
+def _run_shared(core: EngineCore, connection: ParentConnection) -> None:
+    """`_run` for the workers of one server, each on a link of its own."""
+    encode = msgspec.msgpack.Encoder().encode
+    decode = to_engine_decoder.decode
+    requests = SharedRequests()
+    while True:
+        seconds = SIGN_SECONDS if core.is_busy else None
+        for frame in connection.receive(wait=not core.has_work, seconds=seconds):
+            message = decode(frame)
+            if isinstance(message, Stop):
+                return
+            core.handle(requests.inward(connection.link, message))
+        while connection.gone:
+            for cancel in requests.end(connection.gone.pop()):
+                core.handle(cancel)
+        if core.has_work:
+            for output in core.step():
+                if isinstance(output, Step):
+                    for link, step in requests.outward(output):
+                        connection.send_to(link, encode(step))
+                else:
+                    encoded = encode(output)
+                    for link in connection.links:
+                        connection.send_to(link, encoded)
 
 
 if __name__ == "__main__":

@@ -51,9 +51,10 @@ class ProcessEngine:
             ready=Ready,
             on_message=self._take,
             on_down=self._down,
-            is_busy=lambda: len(self._requests) > 0,
+            is_busy=lambda: bool(self._requests.open),
             hang_seconds=hang_seconds,
             environment=ENVIRONMENT,
+            is_shared=True,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> Ready:
@@ -85,7 +86,7 @@ class ProcessEngine:
 
     @property
     def unfinished(self) -> int:
-        return len(self._requests)
+        return len(self._requests.open)
 
     @property
     def running(self) -> int:
@@ -98,7 +99,7 @@ class ProcessEngine:
     def submit(self, parts: Sequence[Part]) -> Generation:
         if self._child.state is not ChildState.READY:
             raise EngineDown(self._child.unavailable_reason, retry_after=RETRY_AFTER)
-        if not len(self._requests):
+        if not self._requests.open:
             self._child.expect_answer()
         return self._requests.submit(parts)
 

@@ -28,22 +28,23 @@ class _Entry(Struct):
 
 
 class Requests:
-    """Turns submitted parts into messages, and feeds the tokens of steps to their generations."""
+    """Turns submitted parts into messages, and feeds the tokens of steps to their generations.
+
+    Attributes:
+        open: the unfinished requests by their ids.
+    """
 
     def __init__(self, send: Callable[[Add | Cancel], None]) -> None:
         self._send = send
         self._ids = itertools.count()
-        self._open: dict[int, _Entry] = {}
+        self.open: dict[int, _Entry] = {}
         #: Sequences that have ended because the cache had no room for more.
         self.cache_full = 0
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     @property
     def running(self) -> int:
         """Unfinished requests that have received tokens."""
-        return sum(entry.has_begun for entry in self._open.values())
+        return sum(entry.has_begun for entry in self.open.values())
 
     def submit(self, parts: Sequence[Part]) -> Generation:
         """Send one `Add` per part."""
@@ -52,7 +53,7 @@ class Requests:
         def cancel(choice: int | None) -> None:
             for request_id, first in ids.items():
                 is_meant = choice is None or first == choice
-                if is_meant and self._open.pop(request_id, None) is not None:
+                if is_meant and self.open.pop(request_id, None) is not None:
                     self._send(Cancel(request_id))
 
         choices = 0
@@ -64,7 +65,7 @@ class Requests:
             count = part.settings.num_return_sequences
             request_id = next(self._ids)
             ids[request_id] = first_choice
-            self._open[request_id] = _Entry(generation, first_choice, count)
+            self.open[request_id] = _Entry(generation, first_choice, count)
             first_choice += count
             self._send(Add(request_id, *part, group=next(iter(ids))))
         return generation
@@ -72,7 +73,7 @@ class Requests:
     def take(self, step: Step) -> None:
         """Feed the tokens of a step to their generations; drop those of cancelled requests."""
         for tokens in step.tokens:
-            entry = self._open.get(tokens.request_id)
+            entry = self.open.get(tokens.request_id)
             if entry is None:
                 continue
             if tokens.finish_reason == "cache":
@@ -84,23 +85,23 @@ class Requests:
             if tokens.finish_reason is not None:
                 entry.unfinished -= 1
                 if entry.unfinished == 0:
-                    del self._open[tokens.request_id]
+                    del self.open[tokens.request_id]
             entry.generation.feed(entry.first_choice + tokens.sequence, tokens)
         for failed in step.failed:
-            entry = self._open.pop(failed.request_id, None)
+            entry = self.open.pop(failed.request_id, None)
             if entry is not None:
                 entry.generation.fail(RequestError(failed.reason))
 
     def _refuse(self, tokens: Tokens, generation: Generation) -> None:
         """Fail the request: an empty answer would not show the reason."""
-        del self._open[tokens.request_id]
+        del self.open[tokens.request_id]
         generation.fail(
             RequestError(_NO_ROOM, code=Code.RESOURCE_EXHAUSTED, retry_after=_RETRY_AFTER)
         )
 
     def fail_all(self, reason: str, retry_after: float) -> None:
         """Fail all requests with `EngineDown`."""
-        generations = {id(entry.generation): entry.generation for entry in self._open.values()}
-        self._open.clear()
+        generations = {id(entry.generation): entry.generation for entry in self.open.values()}
+        self.open.clear()
         for generation in generations.values():
             generation.fail(EngineDown(reason, retry_after=retry_after))

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame
 from calculators.child_process.free_memory import FEW_ARENAS
-from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.child_process.messages import LoadFailed, Log
+from calculators.child_process.shared_child import make_child, sharers, sharing_here
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.llm.grammar_process.messages import (
     Accepted,
@@ -53,7 +53,8 @@ class GrammarProcessLife:
     """One grammar process, which answers one question at a time until it ends."""
 
     def __init__(self) -> None:
-        self._child = ChildProcess(self._take, self._ended, "the grammar process")
+        name = "the grammar process"
+        self._child = make_child(self._take, self._ended, name, sharing_here())
         self._answer: asyncio.Future[Any] | None = None
         self._loaded_bytes = 0
         self._never_began = False
@@ -114,6 +115,8 @@ class GrammarProcessLife:
         """
         if self.is_over:
             raise ChildExitedError("it was gone before")
+        # It may be at the questions of other workers first.
+        cpu, wall = cpu * sharers(), wall * sharers()
         is_too_long = False
         used = 0.0
 
@@ -150,7 +153,7 @@ class GrammarProcessLife:
         if self._never_began:
             return
         self.is_over = True
-        self._child.send(msgspec.msgpack.encode(Stop()))
+        self._child.stop()
         try:
             await asyncio.wait_for(self._child.wait(), _STOP_SECONDS)
         except TimeoutError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from calculators.llm.parsers.output_stream import OutputStream
@@ -12,20 +12,23 @@ from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 
 @dataclass(frozen=True, slots=True)
 class OutputParsers:
-    """The parsers of one model, as classes. None: no parser."""
+    """The parsers of one model, as classes. None: no parser.
+
+    Attributes:
+        special_tokens: the special tokens that the parsers must see in the text.
+    """
 
     tool: type[ToolParser] | None = None
     reasoning: type[ReasoningParser] | None = None
+    special_tokens: frozenset[str] = field(init=False)
 
-    @property
-    def special_tokens(self) -> frozenset[str]:
-        """The special tokens that the parsers must see in the text."""
+    def __post_init__(self) -> None:
         found = frozenset[str]()
         if self.tool is not None:
             found |= self.tool.special_tokens
         if self.reasoning is not None:
             found |= self.reasoning.special_tokens
-        return found
+        object.__setattr__(self, "special_tokens", found)
 
     def start(
         self, *, tools: Mapping[str, Mapping[str, Any]] | None, prompt: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from calculators.language.events import (
     Arguments,
     Content,
@@ -11,38 +13,35 @@ from calculators.language.events import (
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 
 
-class OutputStream:
+class OutputStream(Struct, frozen=True):
     """The parsers of one answer, in sequence.
 
     The reasoning parser reads the text first, and the tool parser looks for calls in the content
     that it leaves. Either may be missing; without both, all text is content.
     """
 
-    __slots__ = ("_reasoning", "_tool")
-
-    def __init__(self, reasoning: ReasoningParser | None, tool: ToolParser | None) -> None:
-        self._reasoning = reasoning
-        self._tool = tool
+    reasoning: ReasoningParser | None
+    tool: ToolParser | None
 
     def feed(self, text: str) -> list[OutputEvent]:
         """Return the events that this text makes certain, with adjacent ones of one kind merged."""
         if not text:
             return []
-        if self._reasoning is not None:
-            events = self._reasoning.feed(text)
-            if self._tool is not None:
-                return self._find_calls(events, self._tool)
+        if self.reasoning is not None:
+            events = self.reasoning.feed(text)
+            if self.tool is not None:
+                return self._find_calls(events, self.tool)
             return events if len(events) < 2 else merged(events)
-        if self._tool is not None:
-            return merged(self._tool.feed(text))
+        if self.tool is not None:
+            return merged(self.tool.feed(text))
         return [Content(text)]
 
     def finish(self) -> list[OutputEvent]:
         """Return the events of text that was held back. Call it once, at the end of the text."""
-        events = self._reasoning.finish() if self._reasoning is not None else []
-        if self._tool is None:
+        events = self.reasoning.finish() if self.reasoning is not None else []
+        if self.tool is None:
             return events if len(events) < 2 else merged(events)
-        return merged([*self._find_calls(events, self._tool), *self._tool.finish()])
+        return merged([*self._find_calls(events, self.tool), *self.tool.finish()])
 
     def _find_calls(self, events: list[OutputEvent], tool: ToolParser) -> list[OutputEvent]:
         found: list[OutputEvent] = []

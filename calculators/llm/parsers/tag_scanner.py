@@ -16,9 +16,13 @@ def beginnings(literal: str) -> str:
 
 
 class Tags:
-    """A set of tags to look for: fixed strings, none empty. Make one for each state of a parser."""
+    """A set of tags to look for: fixed strings, none empty. Make one for each state of a parser.
 
-    __slots__ = ("_beginnings", "_first", "_longest", "_tags", "values")
+    Attributes:
+        first: finds the first letter of any of them.
+    """
+
+    __slots__ = ("_beginnings", "_longest", "_tags", "first", "values")
 
     def __init__(self, *tags: str) -> None:
         if not tags or "" in tags:
@@ -27,7 +31,7 @@ class Tags:
         # Longest first: where two begin at one place the longer one counts.
         longest_first = sorted(tags, key=len, reverse=True)
         self._tags = re.compile("|".join(map(re.escape, longest_first)))
-        self._first = re.compile("|".join(re.escape(first) for first in {tag[0] for tag in tags}))
+        self.first = re.compile("|".join(re.escape(first) for first in {tag[0] for tag in tags}))
         self._longest = len(longest_first[0])
         self._beginnings = frozenset(tag[:end] for tag in tags for end in range(1, len(tag)))
 
@@ -37,7 +41,7 @@ class Tags:
         ``more``: text may follow. Then (place, None) means that no tag is certain yet and that none
         begins before ``place``, whatever follows. Without ``more``, ``place`` is the text's end.
         """
-        first = self._first.search(text, start)
+        first = self.first.search(text, start)
         if first is None:
             return len(text), None
         found = self._tags.search(text, first.start())

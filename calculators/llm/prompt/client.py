@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -104,6 +104,7 @@ class PromptProcess:
             cpu_seconds=seconds,
             wall_seconds=wall_seconds,
             most_waiting=SHORT_WAITING,
+            is_shared=True,
         )
         self._long: QuestionLane[Ready] | None = None
         self._starting: asyncio.Task[QuestionLane[Ready]] | None = None
@@ -143,7 +144,7 @@ class PromptProcess:
         lanes = [self._short] if self._long is None else [self._short, self._long]
         await asyncio.gather(*(lane.close() for lane in lanes), *self._ending)
 
-    async def chat(
+    def chat(
         self,
         messages: list[dict[str, Any]],
         tools: list[dict[str, Any]] | None = None,
@@ -153,7 +154,7 @@ class PromptProcess:
         continues: bool = False,
         will_be_cut: bool = False,
         call_form: CallForm | None = None,
-    ) -> Prompt:
+    ) -> Coroutine[Any, Any, Prompt]:
         """Render and tokenize a chat. ``messages`` have the tags of ``images``.
 
         Args:
@@ -169,8 +170,7 @@ class PromptProcess:
             *(messages, tools, template_kwargs or {}, images or [], continues, will_be_cut),
             call_form,
         )
-        prompt: Prompt = await self._ask(message, is_long=bool(images))
-        return prompt
+        return self._ask(message, is_long=bool(images))
 
     async def encode(
         self, text: str, *, add_special_tokens: bool = True, will_be_cut: bool = False
@@ -250,6 +250,7 @@ class PromptProcess:
             cpu_seconds=LONG_SECONDS,
             wall_seconds=self._wall_seconds + LONG_SECONDS,
             most_waiting=LONG_WAITING,
+            is_shared=True,
         )
         try:
             await asyncio.wait_for(lane.start(), START_SECONDS)

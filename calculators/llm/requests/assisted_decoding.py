@@ -35,7 +35,7 @@ class AssistedDecoding(NamedTuple):
     max_ngram_size: int = 0
 
 
-_NOTHING_PROPOSED: Final = AssistedDecoding()
+NOTHING_PROPOSED: Final = AssistedDecoding()
 
 
 def read_assisted_decoding(body: Mapping[str, Any], mode: DecodingMode) -> AssistedDecoding:
@@ -52,14 +52,13 @@ def read_assisted_decoding(body: Mapping[str, Any], mode: DecodingMode) -> Assis
             "num_assistant_tokens", f"{tokens} excludes assistant_confidence_threshold; give one"
         )
     if mode == "standard":
-        if not tokens and not threshold and not ngram:
-            return _NOTHING_PROPOSED
         _refuse_any(
             "this model is served without a draft model and without prompt look-up; leave it out",
             num_assistant_tokens=tokens,
             assistant_confidence_threshold=threshold,
             max_ngram_size=ngram,
         )
+        return NOTHING_PROPOSED
     if tokens and tokens > MAX_ASSISTANT_TOKENS:
         raise fields.invalid(
             "num_assistant_tokens", f"{tokens} is above the maximum {MAX_ASSISTANT_TOKENS}"

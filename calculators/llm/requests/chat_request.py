@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from calculators.language.template_arguments import TemplateArguments
-from calculators.language.tools import Tools, ToolServer
+from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.llm.requests.generation_request import (
     GENERATING,
     TOKEN_IDS_MEMBER,
@@ -94,37 +94,40 @@ def parse_chat_request(
     """
     body = read_body(value, CHAT_MEMBERS)
     generation = read_generation(body, defaults, limits)
-    media = MediaCheck(limits)
+    tools = NO_TOOLS if TOOL_MEMBERS.keys().isdisjoint(body) else read_tools(body, limits)
+    messages = _read_messages(body.get("messages"), limits)
+    images = _images_of(messages, limits)
     return ChatRequest(
         **structs.asdict(generation),
-        tools=read_tools(body, limits),
+        tools=tools,
         parallel_tool_calls=body.get("parallel_tool_calls", True),
-        messages=_read_messages(body.get("messages"), limits, media),
+        messages=messages,
         template=read_template_arguments(body),
         logprobs=generation.settings.logprobs,
-        images=tuple(media.images),
+        images=images,
     )
 
 
-def _read_messages(value: object, limits: RequestLimits, media: MediaCheck) -> list[dict[str, Any]]:
+def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]:
     if value is None:
         raise fields.missing("messages", "the conversation, an array of messages")
     if isinstance(value, list) and len(value) > limits.max_messages:
         raise fields.invalid(
             "messages", f"{len(value)} messages are more than the maximum {limits.max_messages}"
         )
-    messages = normalise_messages(value)
-    _check_media(messages, media)
-    return messages
+    return normalise_messages(value)
 
 
-def _check_media(messages: list[dict[str, Any]], media: MediaCheck) -> None:
-    """Refuse parts that the model cannot read; the messages have been checked."""
+def _images_of(messages: list[dict[str, Any]], limits: RequestLimits) -> tuple[ImageReference, ...]:
+    """Return the images of messages that have been checked; refuse what the model cannot read."""
+    media: MediaCheck | None = None
     for i, message in enumerate(messages):
         content = message["content"]
         for j, part in enumerate(content if isinstance(content, list) else ()):
+            media = media or MediaCheck(limits)
             path = f"messages[{i}].content[{j}]"
             if part["type"] == "image_url":
                 media.image(path, part["image_url"]["url"], "image_url.url")
             elif part["type"] == "input_audio":
                 media.audio(path)
+    return () if media is None else tuple(media.images)

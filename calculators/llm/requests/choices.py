@@ -36,6 +36,10 @@ class Choices(Struct, frozen=True):
     beams: int = 1
 
 
+#: The choices of a request that has none of the members.
+ONE_CHOICE: Final = Choices()
+
+
 def most_unasked(most: int | None, *, n: int, beams: int) -> int | None:
     """Return the most new tokens of each answer of a request that sets no limit.
 

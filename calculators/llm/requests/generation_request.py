@@ -174,5 +174,7 @@ def read_generation(
             "include_stop_str_in_output", bool(defaults.include_stop_str_in_output)
         ),
         skip_special_tokens=body.get("skip_special_tokens", True),
-        structured=read_structured_output(body),
+        structured=None
+        if STRUCTURED_MEMBERS.keys().isdisjoint(body)
+        else read_structured_output(body),
     )

@@ -24,7 +24,8 @@ COMPLETION_LOGPROBS_MEMBERS: Final[Members] = table(
         "0: with the log-probability of each token; 1 repeats it under `top_logprobs`.",
     ),
 )
-_LOGPROBS_NAMES: Final = frozenset({"logprobs", "top_logprobs", "include"})
+#: The members that `read_logprobs` reads; without them there are none.
+LOGPROBS_NAMES: Final = frozenset({"logprobs", "top_logprobs", "include"})
 
 
 def read_logprobs(body: Mapping[str, Any], limits: RequestLimits) -> bool:
@@ -33,8 +34,6 @@ def read_logprobs(body: Mapping[str, Any], limits: RequestLimits) -> bool:
     Raises:
         RequestError: this model has none, or the body asks for those of tokens not chosen.
     """
-    if _LOGPROBS_NAMES.isdisjoint(body):
-        return False
     asked = body.get("logprobs", False)
     wanted = asked is not False
     for i, name in enumerate(body.get("include", ())):

@@ -69,8 +69,10 @@ def required_string(value: Mapping[str, Any], name: str, path: str) -> str:
     Raises:
         RequestError: it is missing or null, or no string.
     """
-    member = _required(value, name, path)
+    member = value.get(name)
     if not isinstance(member, str):
+        if member is None:
+            raise missing(f"{path}.{name}")
         raise wrong_type(f"{path}.{name}", "a string", member)
     return member
 

@@ -7,12 +7,21 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.requests.assisted_decoding import read_assisted_decoding, refuse_unassisted
-from calculators.llm.requests.choices import most_unasked, read_choices
-from calculators.llm.requests.logprobs import read_logprobs
+from calculators.llm.requests.assisted_decoding import (
+    ASSISTED_MEMBERS,
+    NOTHING_PROPOSED,
+    read_assisted_decoding,
+    refuse_unassisted,
+)
+from calculators.llm.requests.choices import CHOICE_MEMBERS, ONE_CHOICE, most_unasked, read_choices
+from calculators.llm.requests.logprobs import LOGPROBS_NAMES, read_logprobs
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.stop_conditions import read_stop_strings, read_stop_token_ids
+from calculators.llm.requests.stop_conditions import (
+    STOP_NAMES,
+    read_stop_strings,
+    read_stop_token_ids,
+)
 from calculators.requests import fields
 from calculators.requests.fields import INT32_MAX
 from calculators.requests.members import Member, Members, honoured, table
@@ -93,7 +102,9 @@ def read_sampling(
     Raises:
         RequestError: with the field at fault as its param.
     """
-    choices = read_choices(body, limits)
+    choices = ONE_CHOICE
+    if not CHOICE_MEMBERS.keys().isdisjoint(body):
+        choices = read_choices(body, limits)
     echo: bool = body.get("echo", False)
     max_new_tokens = _read_max_new_tokens(
         body, limits, echo=echo, may_echo=may_echo, may_be_less=needs_max_tokens
@@ -109,13 +120,16 @@ def read_sampling(
     if limits.decoding_mode != "standard" and not body.get("min_tokens"):
         min_new_tokens = 0  # a default of the model, which the library would ignore
     ignore_eos = _read_ignore_eos(body, defaults, limits, max_new_tokens)
-    repetition, frequency, presence = _read_penalties(body, defaults, beams=choices.beams)
+    if choices.beams > 1:
+        _check_penalties(body, defaults, choices.beams)
     temperature = body.get("temperature", defaults.temperature)
     if temperature is None:
         temperature = 1.0
     top_p = body.get("top_p", defaults.top_p)
     mode = limits.decoding_mode
-    assisted = read_assisted_decoding(body, mode)
+    assisted = NOTHING_PROPOSED
+    if mode != "standard" or not ASSISTED_MEMBERS.keys().isdisjoint(body):
+        assisted = read_assisted_decoding(body, mode)
 
     do_sample = temperature > 0 and choices.beams == 1
     if mode != "standard":
@@ -128,21 +142,25 @@ def read_sampling(
         max_new_tokens=max_new_tokens,
         min_new_tokens=min_new_tokens,
         ignore_eos=ignore_eos,
-        stop_strings=read_stop_strings(body, defaults, limits),
-        stop_token_ids=read_stop_token_ids(body, defaults, limits),
+        stop_strings=defaults.stop_strings
+        if STOP_NAMES.isdisjoint(body)
+        else read_stop_strings(body, defaults, limits),
+        stop_token_ids=read_stop_token_ids(body, defaults, limits)
+        if "stop_token_ids" in body
+        else None,
         do_sample=do_sample,
         temperature=temperature if do_sample else None,
         top_p=top_p if do_sample else None,
         top_k=_top_k(body, defaults) if do_sample else None,
         min_p=body.get("min_p", defaults.min_p) if do_sample else None,
         rng_seed=_seed(body) if do_sample else None,
-        repetition_penalty=repetition,
-        frequency_penalty=frequency,
-        presence_penalty=presence,
+        repetition_penalty=body.get("repetition_penalty", defaults.repetition_penalty),
+        frequency_penalty=body.get("frequency_penalty", defaults.frequency_penalty),
+        presence_penalty=body.get("presence_penalty", defaults.presence_penalty),
         length_penalty=body.get("length_penalty", defaults.length_penalty),
         num_beams=choices.beams,
         num_return_sequences=choices.n if do_sample or choices.beams > 1 else 1,
-        logprobs=read_logprobs(body, limits),
+        logprobs=not LOGPROBS_NAMES.isdisjoint(body) and read_logprobs(body, limits),
         echo=echo,
         num_assistant_tokens=assisted.num_assistant_tokens,
         assistant_confidence_threshold=assisted.assistant_confidence_threshold,
@@ -204,22 +222,15 @@ def _read_ignore_eos(
     return bool(defaults.ignore_eos and ends) if asked is None else asked
 
 
-def _read_penalties(
-    body: Mapping[str, Any], defaults: ModelDefaults, *, beams: int
-) -> tuple[float | None, float | None, float | None]:
-    """Return the penalties for repetition, frequency and presence. Beam search has none."""
-    for name, neutral in _NEUTRAL_PENALTIES.items() if beams > 1 else ():
+def _check_penalties(body: Mapping[str, Any], defaults: ModelDefaults, beams: int) -> None:
+    """Refuse penalties for repetition, frequency and presence: beam search has none."""
+    for name, neutral in _NEUTRAL_PENALTIES.items():
         value = body.get(name, getattr(defaults, name))
         if value is not None and value != neutral:
             whose = "" if name in body else " (from the model's generation_config.json)"
             raise fields.invalid(
                 name, f"{value}{whose} cannot be combined with best_of {beams}; use {neutral:g}"
             )
-    return (
-        body.get("repetition_penalty", defaults.repetition_penalty),
-        body.get("frequency_penalty", defaults.frequency_penalty),
-        body.get("presence_penalty", defaults.presence_penalty),
-    )
 
 
 _NEUTRAL_PENALTIES: Final = {

@@ -28,6 +28,10 @@ STOP_MEMBERS: Final[Members] = table(
 )
 
 
+#: The members that `read_stop_strings` reads; a body has one of them at most.
+STOP_NAMES: Final = frozenset({"stop", "stop_sequences"})
+
+
 def read_stop_strings(
     body: Mapping[str, Any],
     defaults: ModelDefaults,
@@ -41,9 +45,7 @@ def read_stop_strings(
         RequestError: too many strings, an empty one, or one that is too long.
     """
     name = "stop_sequences" if "stop_sequences" in body else "stop"
-    value = body.get(name)
-    if value is None:
-        return defaults.stop_strings
+    value = body[name]
     if isinstance(value, str):
         _check_stop_string(name, value, limits)
         return (value,)

@@ -51,9 +51,8 @@ def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
         raise fields.invalid("stream_options", "only allowed when stream is true")
     if not options.keys() <= STREAM_OPTIONS.keys():
         check_object(options, "stream_options", STREAM_OPTIONS)
-    read: dict[str, bool | None] = {}
-    for name in options:
-        if name in STREAM_OPTIONS:
-            read[name] = fields.boolean(options, name, f"stream_options.{name}")
-    usage = bool(read.get("include_usage"))
-    return StreamingOptions(stream, usage, usage and bool(read.get("continuous_usage_stats")))
+    for name, value in options.items():
+        if not (value is None or isinstance(value, bool)) and name in STREAM_OPTIONS:
+            raise fields.wrong_type(f"stream_options.{name}", "true or false", value)
+    usage = bool(options.get("include_usage"))
+    return StreamingOptions(stream, usage, usage and bool(options.get("continuous_usage_stats")))

@@ -34,8 +34,6 @@ def read_structured_output(body: Mapping[str, Any]) -> StructuredOutput | None:
     Raises:
         RequestError: the body has two of them.
     """
-    if STRUCTURED_MEMBERS.keys().isdisjoint(body):
-        return None
     return only_one(*(body.get(name) for name in STRUCTURED_MEMBERS))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 
 class StopStrings:
@@ -50,6 +51,10 @@ class StopStrings:
         """Return the text that was held back and did not become a stop string."""
         held, self._held = self._held, ""
         return held
+
+
+#: For answers that no string ends. Passes all text on, so all of them share it.
+NO_STOPS: Final = StopStrings(())
 
 
 def _overlap(text: str, stop: str) -> int:

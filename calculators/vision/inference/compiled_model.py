@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ Array = npt.NDArray[Any]
 KEPT_MODELS: Final = 32
 #: Inferences of one model that overlap on an event loop.
 _CONCURRENT: Final = 4
+#: Threads that compute one model at the same time.
+_LANES: Final = min(4, os.cpu_count() or 1)
 
 _lock = threading.RLock()
 _compiled: OrderedDict[tuple[bytes, int], CompiledModel] = OrderedDict()  # guarded by: _lock
@@ -71,23 +74,27 @@ class CompiledModel:
         self._threads = threads
         self.input_names = [_name(port) for port in network.inputs]
         self.output_names = [_name(port) for port in network.outputs]
-        self._compiled = _core().compile_model(
-            network,
-            "CPU",
-            {
-                "INFERENCE_PRECISION_HINT": "f32",
-                "PERFORMANCE_HINT": "LATENCY",
-                "INFERENCE_NUM_THREADS": threads,
-            },
-        )
+        self._compiled = self._compile()
         self.input_shapes = [tuple(port.get_partial_shape().to_shape()) for port in network.inputs]
         self.output_shapes = [tuple(each.shape) for each in self._compiled.outputs]
         self._input_types = [port.get_element_type() for port in self._compiled.inputs]
         self.input_dtypes = [each.to_dtype() for each in self._input_types]
         self._requests: InferRequests | None = None
         self._lock = threading.Lock()
-        self._idle: list[Any] = []  # guarded by: _lock
+        self._idle = [self._compiled.create_infer_request()]  # guarded by: _lock
+        self._lanes = threading.BoundedSemaphore(_LANES)
         self._reshaped: dict[tuple[tuple[int, ...], ...], CompiledModel] = {}
+
+    def _compile(self) -> Any:
+        return _core().compile_model(
+            self._network,
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "f32",
+                "PERFORMANCE_HINT": "LATENCY",
+                "INFERENCE_NUM_THREADS": self._threads,
+            },
+        )
 
     def infer(self, inputs: Sequence[Array]) -> list[Array]:
         """Run the model in the calling thread; inputs and outputs are in the file's order.
@@ -95,22 +102,32 @@ class CompiledModel:
         Raises:
             RuntimeError: OpenVINO's own error.
         """
+        with self._lanes:
+            request = self._take()
+            try:
+                for place, array in enumerate(inputs):
+                    tensor = self._openvino.Tensor(array, shared_memory=True)
+                    request.set_input_tensor(place, tensor)
+                # Not start_async: another thread would compute, with cold caches.
+                request.infer(None, share_inputs=True, share_outputs=True)
+                # Copies: the next inference writes to the same memory.
+                return [
+                    np.array(request.get_output_tensor(place).data)
+                    for place in range(len(self.output_shapes))
+                ]
+            finally:
+                with self._lock:
+                    self._idle.append(request)
+
+    def _take(self) -> Any:
+        """An idle infer request; a new one for a thread that comes while others compute.
+
+        One compiled form computes for one thread at a time, so a new request has a form of its own.
+        """
         with self._lock:
-            request = self._idle.pop() if self._idle else None
-        if request is None:
-            request = self._compiled.create_infer_request()
-        for place, array in enumerate(inputs):
-            request.set_input_tensor(place, self._openvino.Tensor(array, shared_memory=True))
-        request.start_async()
-        request.wait()
-        # Copies: the next inference writes to the same memory.
-        found = [
-            np.array(request.get_output_tensor(place).data)
-            for place in range(len(self.output_shapes))
-        ]
-        with self._lock:
-            self._idle.append(request)
-        return found
+            if self._idle:
+                return self._idle.pop()
+        return self._compile().create_infer_request()
 
     async def infer_async(self, inputs: Sequence[Array]) -> list[Array]:
         """Run the model while the event loop goes on; otherwise like `infer`."""

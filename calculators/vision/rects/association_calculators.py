@@ -153,7 +153,7 @@ class AssociationDetectionCalculator(AssociationCalculator):
 
     def box(self, element: Any) -> Box:
         """Return the detection's relative box; see `AssociationCalculator.box`."""
-        left, top, right, bottom = relative_box(element, None).tolist()
+        left, top, right, bottom = relative_box(element, None)
         return left, top, right, bottom
 
 

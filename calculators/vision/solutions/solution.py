@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from copy import copy
 from functools import cache
+from itertools import cycle
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
+from calculators.image.image_to_tensor_calculator import LONGEST_SIDE
 from calculators.image.scaling import check_size
 from calculators.vision.solutions.node_options import expanded_with
 from graph_runtime import (
@@ -23,13 +30,16 @@ from graph_runtime import (
     validate_graph,
 )
 
+Result = TypeVar("Result")
 Image = npt.NDArray[np.uint8]
 
 #: Microseconds between two images without timestamps: 30 per second, as MediaPipe counts.
 STEP: Final = 33333
+#: Images that are computed at the same time by `Solution.process_all`.
+_THREADS: Final = min(4, os.cpu_count() or 1)
 
 
-class Solution:
+class Solution(ABC, Generic[Result]):
     """One of MediaPipe's graphs, run image by image. Not for several threads at once.
 
     A context manager; `close` ends the graph.
@@ -41,6 +51,8 @@ class Solution:
         outputs: Mapping[str, str],
         side_packets: Mapping[str, Any],
         options: Mapping[str, Any],
+        *,
+        is_stateless: bool,
     ) -> None:
         """
         Args:
@@ -48,6 +60,7 @@ class Solution:
             outputs: results by name: the name of the graph's output stream.
             side_packets: by name.
             options: of inner nodes, by ``node.field``.
+            is_stateless: no image has an influence on the results of another.
         """
         registry = _registry()
         found = registry.find_subgraph(subgraph)
@@ -56,7 +69,10 @@ class Solution:
         config = expanded_with(made, registry, options)
         self._outputs = dict(outputs)
         self._side_packets = dict(side_packets)
-        self._graph = CalculatorGraph(validated_graph=validate_graph(config, registry=registry))
+        self._plan = validate_graph(config, registry=registry)
+        self._graph = CalculatorGraph(validated_graph=self._plan)
+        self._is_stateless = is_stateless
+        self._twins: list[tuple[Solution[Result], ThreadPoolExecutor]] = []
         self._seen: dict[str, Any] = {}
         for name, stream in self._outputs.items():
             self._observe(name, stream)
@@ -76,7 +92,8 @@ class Solution:
             TypeError, ValueError: the image or the timestamp cannot be used; the graph goes on.
             RunError: the graph has failed; it begins anew with the next image.
         """
-        frame = ImageFrame(ImageFormat.SRGB, _checked(image))
+        # Not a copy: the graph is idle, and holds no image, before the caller goes on.
+        frame = ImageFrame.owning(ImageFormat.SRGB, _checked(image))
         time = self._time + STEP if timestamp is None else timestamp
         if time <= self._time and self._is_running:
             raise ValueError(
@@ -94,6 +111,50 @@ class Solution:
             self._end()
             raise
         return self._seen
+
+    @abstractmethod
+    def process(self, image: Image, timestamp: int | None = None) -> Result:
+        """Return what is in an image."""
+
+    def process_all(self, images: Iterable[Image]) -> Iterator[Result]:
+        """Yield what is in each image, in their order, as `process` would.
+
+        Where no image has an influence on another (in ``static_image_mode``, and in face detection
+        and selfie segmentation at all times), some are computed at the same time, and
+        ``images`` is read some images ahead. The images must not be written to meanwhile.
+
+        Raises:
+            As `process`; the iterator ends then.
+        """
+        if not self._is_stateless:
+            yield from map(self.process, images)
+            return
+        # Every thread has a graph of its own; images go round, so that results come in order.
+        while len(self._twins) < _THREADS:
+            self._twins.append((self._twin(), ThreadPoolExecutor(1, "graphrt-vision")))
+        turns = cycle(self._twins)
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for image in images:
+                twin, thread = next(turns)
+                waiting.append(thread.submit(twin.process, image))
+                if len(waiting) > 2 * _THREADS:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for left in waiting:
+                left.cancel()
+            wait(waiting)
+
+    def _twin(self) -> Solution[Result]:
+        """The same graph once more."""
+        twin = copy(self)
+        twin._is_running, twin._seen, twin._twins = False, {}, []
+        twin._graph = CalculatorGraph(validated_graph=self._plan)
+        for name, stream in twin._outputs.items():
+            twin._observe(name, stream)
+        return twin
 
     def _end(self) -> None:
         """End the run after an error, so that the next image begins a new one."""
@@ -114,6 +175,10 @@ class Solution:
         if self._is_running:
             self._is_running = False
             self._graph.close()
+        twins, self._twins = self._twins, []
+        for twin, thread in twins:
+            thread.shutdown()
+            twin.close()
 
     def __enter__(self) -> Self:
         return self
@@ -145,6 +210,11 @@ def _checked(image: Image) -> Image:
     if image.size == 0:
         raise ValueError(f"an image has at least one pixel; this one has the shape {image.shape}")
     check_size((image.shape[1], image.shape[0]))
+    if max(image.shape) > LONGEST_SIDE:
+        raise ValueError(
+            f"an image has at most {LONGEST_SIDE} pixels in a row or column; this one has the "
+            f"shape {image.shape}"
+        )
     return image
 
 

@@ -36,7 +36,7 @@ class FaceDetections(NamedTuple):
     detections: list[Any] | None
 
 
-class FaceDetection(Solution):
+class FaceDetection(Solution[FaceDetections]):
     """Faces, with six keypoints each. Every image is seen for itself."""
 
     def __init__(
@@ -59,6 +59,7 @@ class FaceDetection(Solution):
             {}
             if min_detection_confidence is None
             else {f"{node}.min_score_thresh": _fraction(min_detection_confidence)},
+            is_stateless=True,
         )
 
     def process(self, image: Image, timestamp: int | None = None) -> FaceDetections:
@@ -92,7 +93,7 @@ class FaceMeshes(NamedTuple):
     detection_rects: list[Any] | None
 
 
-class FaceMesh(Solution):
+class FaceMesh(Solution[FaceMeshes]):
     """The landmarks of faces, which are followed from image to image."""
 
     def __init__(
@@ -134,6 +135,7 @@ class FaceMesh(Solution):
                     min_tracking_confidence
                 ),
             },
+            is_stateless=static_image_mode,
         )
 
     def process(self, image: Image, timestamp: int | None = None) -> FaceMeshes:
@@ -162,7 +164,7 @@ class HandLandmarks(NamedTuple):
     detection_rects: list[Any] | None
 
 
-class Hands(Solution):
+class Hands(Solution[HandLandmarks]):
     """The landmarks of hands, which are followed from image to image."""
 
     def __init__(
@@ -205,6 +207,7 @@ class Hands(Solution):
                     min_tracking_confidence
                 ),
             },
+            is_stateless=static_image_mode,
         )
 
     def process(self, image: Image, timestamp: int | None = None) -> HandLandmarks:
@@ -232,7 +235,7 @@ class PoseLandmarks(NamedTuple):
     detection_rect: Any
 
 
-class Pose(Solution):
+class Pose(Solution[PoseLandmarks]):
     """The landmarks of one person, who is followed from image to image."""
 
     def __init__(
@@ -288,6 +291,7 @@ class Pose(Solution):
                 ),
                 **({} if follows_graph else _LOST_OPTIONS),
             },
+            is_stateless=static_image_mode,
         )
 
     def process(self, image: Image, timestamp: int | None = None) -> PoseLandmarks:
@@ -307,7 +311,7 @@ class Segmentation(NamedTuple):
     segmentation_mask: Mask | None
 
 
-class SelfieSegmentation(Solution):
+class SelfieSegmentation(Solution[Segmentation]):
     """A mask of the people in an image. Every image is seen for itself."""
 
     def __init__(self, model_selection: int = 0) -> None:
@@ -321,6 +325,7 @@ class SelfieSegmentation(Solution):
             {"segmentation_mask": "segmentation_mask"},
             {"model_selection": model_selection},
             {},
+            is_stateless=True,
         )
 
     def process(self, image: Image, timestamp: int | None = None) -> Segmentation:
@@ -351,7 +356,7 @@ class HolisticLandmarks(NamedTuple):
     rect: Any
 
 
-class Holistic(Solution):
+class Holistic(Solution[HolisticLandmarks]):
     """Pose, hands and face of one person, who is followed from image to image."""
 
     def __init__(
@@ -401,6 +406,7 @@ class Holistic(Solution):
                 ),
                 **lost,
             },
+            is_stateless=static_image_mode,
         )
 
     def process(self, image: Image, timestamp: int | None = None) -> HolisticLandmarks:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
 
 from calculators.core.video_header import VideoHeader
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
-from calculators.image.opencv import opencv
+from calculators.image.video_file import VideoReader, VideoWriter
 from graph_runtime import (
     Calculator,
     CalculatorContext,
     CalculatorContract,
     Code,
     GraphError,
-    NotFoundError,
     Options,
     Stop,
     Timestamp,
@@ -28,8 +22,6 @@ from graph_runtime import (
 
 _LOG = logging.getLogger(__name__)
 _ENCODER = "mediapipe.OpenCvVideoEncoderCalculatorOptions"
-#: How often a frame that cannot be read is tried.
-_TRIES: Final = 2
 
 
 class OpenCvVideoDecoderCalculator(Calculator):
@@ -66,46 +58,26 @@ class OpenCvVideoDecoderCalculator(Calculator):
         )
 
     def open(self, cc: CalculatorContext) -> None:
-        cv2 = opencv()
-        path = cc.input_side_packets["INPUT_FILE_PATH"].value
-        if not os.path.isfile(path):
-            raise NotFoundError(f'there is no video file "{path}"')
-        self._video = cv2.VideoCapture(path)
-        read = self._video.get
-        width, height = int(read(cv2.CAP_PROP_FRAME_WIDTH)), int(read(cv2.CAP_PROP_FRAME_HEIGHT))
-        rate, count = read(cv2.CAP_PROP_FPS), int(read(cv2.CAP_PROP_FRAME_COUNT))
-        if not self._video.isOpened() or width <= 0 or height <= 0 or rate <= 0:
-            raise GraphError(f'"{path}" is no video that can be read', code=Code.INVALID_ARGUMENT)
-        self._position = cv2.CAP_PROP_POS_MSEC
-        self._count, self._frames = count, 0
-        self._last = -1
+        self._video = video = VideoReader(cc.input_side_packets["INPUT_FILE_PATH"].value)
+        self._frames = iter(video)
         if cc.outputs.has_tag("VIDEO_PRESTREAM"):
-            header = VideoHeader(ImageFormat.SRGB.value, width, height, count / rate, rate)
+            seconds = video.count / video.frame_rate
+            kind = ImageFormat.SRGB.value
+            header = VideoHeader(kind, video.width, video.height, seconds, video.frame_rate)
             cc.outputs["VIDEO_PRESTREAM"].add(header, Timestamp.PRESTREAM)
             cc.outputs["VIDEO_PRESTREAM"].close()
 
     def process(self, cc: CalculatorContext) -> None:
-        pixels = self._read()
-        # As MediaPipe: after the read.
-        time = int(self._video.get(self._position) * 1000)
-        self._frames += 1
-        if time > self._last:
-            self._last = time
-            cc.outputs["VIDEO"].add(ImageFrame.owning(ImageFormat.SRGB, pixels), time)
-
-    def _read(self) -> npt.NDArray[np.uint8]:
-        for _ in range(_TRIES):
-            is_read, pixels = self._video.read()
-            if is_read and pixels is not None and pixels.size:
-                cv2 = opencv()
-                found: Any = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
-                return np.asarray(found, np.uint8)
-        if self._frames < self._count:
-            _LOG.warning("the video ends after %d of %d frames", self._frames, self._count)
+        for time, frame in self._frames:
+            cc.outputs["VIDEO"].add(frame, time)
+            return
+        read, count = self._video.frames, self._video.count
+        if read < count:
+            _LOG.warning("the video ends after %d of %d frames", read, count)
         raise Stop
 
     def close(self, cc: CalculatorContext) -> None:
-        self._video.release()
+        self._video.close()
 
 
 class OpenCvVideoEncoderCalculator(Calculator):
@@ -165,20 +137,12 @@ class OpenCvVideoEncoderCalculator(Calculator):
                 f'".{options.video_format}": "{self._path}" does not',
                 code=Code.INVALID_ARGUMENT,
             )
-        self._writer: Any = None
+        self._writer: VideoWriter | None = None
         if not cc.inputs.has_tag("VIDEO_PRESTREAM"):
             self._begin(options.fps, (options.width, options.height))
 
     def _begin(self, rate: float, size: tuple[int, int]) -> None:
-        cv2 = opencv()
-        code = cv2.VideoWriter_fourcc(*self.options.codec)
-        self._size = size
-        self._writer = cv2.VideoWriter(self._path, code, rate, size)
-        if not self._writer.isOpened():
-            raise GraphError(
-                f'"{self._path}" cannot be written as {self.options.codec}',
-                code=Code.FAILED_PRECONDITION,
-            )
+        self._writer = VideoWriter(self._path, self.options.codec, rate, size)
 
     def process(self, cc: CalculatorContext) -> None:
         if cc.inputs.has_tag("VIDEO_PRESTREAM") and not cc.inputs["VIDEO_PRESTREAM"].is_empty():
@@ -186,32 +150,15 @@ class OpenCvVideoEncoderCalculator(Calculator):
             self._begin(header.frame_rate, (header.width, header.height))
         if cc.inputs["VIDEO"].is_empty():
             return
-        frame: ImageFrame = cc.inputs["VIDEO"].value
-        if self._writer is None or (frame.width, frame.height) != self._size:
+        if self._writer is None:
             raise GraphError(
-                "a frame came before the header, or has another size", code=Code.INVALID_ARGUMENT
+                "a frame came before the header of VIDEO_PRESTREAM", code=Code.INVALID_ARGUMENT
             )
-        self._writer.write(_bgr(frame))
+        self._writer.write(cc.inputs["VIDEO"].value)
 
     def close(self, cc: CalculatorContext) -> None:
         if self._writer is not None:
-            self._writer.release()
-
-
-def _bgr(frame: ImageFrame) -> Any:
-    cv2 = opencv()
-    codes = {
-        ImageFormat.SRGB: cv2.COLOR_RGB2BGR,
-        ImageFormat.SRGBA: cv2.COLOR_RGBA2BGR,
-        ImageFormat.GRAY8: cv2.COLOR_GRAY2BGR,
-    }
-    if frame.image_format not in codes:
-        raise GraphError(
-            f"frames of the format {frame.image_format.name} cannot be written; the formats are "
-            f"{', '.join(known.name for known in codes)}",
-            code=Code.INVALID_ARGUMENT,
-        )
-    return cv2.cvtColor(frame.numpy_view(), codes[frame.image_format])
+            self._writer.close()
 
 
 CALCULATORS: tuple[type[Calculator], ...] = (

@@ -58,6 +58,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from heapq import heappop
 from time import perf_counter_ns
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -214,7 +215,8 @@ class Driver(ABC):
         Returns False when it stopped early, because ``until`` holds or ``budget`` calls were made.
         """
         scheduler, queue, lock = self.scheduler, self.queue, self.lock
-        flow = scheduler.flow
+        flow, heap, nodes = scheduler.flow, queue.heap, queue.nodes
+        finished_simple, deliveries = flow.finished_simple, flow.deliveries
         acquire, release = lock.acquire, lock.release
         self.is_pumping = True
         self.pumping_thread = threading.get_ident()
@@ -227,12 +229,18 @@ class Driver(ABC):
                     return False
                 if budget == 0 and queue.has_work(sources=sources):
                     return False
-                context = scheduler.take(queue, sources=sources)
+                context: CalculatorContext | None
+                if heap and queue.has_only_calls and not (node := nodes[heap[0]]).is_parallel:
+                    # The hot path of `Scheduler.take`.
+                    heappop(heap)
+                    context = node.context
+                else:
+                    context = scheduler.take(queue, sources=sources)
                 if context is None:
                     if not scheduler.running:
                         scheduler.handle_idle()
-                    if queue.has_work(sources=sources):
-                        continue
+                        if queue.has_work(sources=sources):
+                            continue
                     if (flow.deliveries or flow.woken) and self._after_step():
                         continue
                     return True
@@ -260,11 +268,11 @@ class Driver(ABC):
                         self.tracer.record_call(context, started, ended)
                     if error is None and node.is_fast:
                         node.calls += 1
-                        flow.finished_simple(node, context)
+                        finished_simple(node, context)
                         context = None
                     else:
                         context = scheduler.finished(context, error)
-                    if flow.deliveries or flow.woken or self.on_step is not None:
+                    if deliveries or flow.woken or self.on_step is not None:
                         self._after_step()
                     if error is not None and not isinstance(error, Exception):
                         raise error

@@ -88,6 +88,19 @@ class AsyncioDriver(Driver):
         else:
             self._scheduled = self.loop.call_soon_threadsafe(self._take_turn)
 
+    def _settle(self) -> None:
+        if self.is_pumping or not self.is_on_loop:
+            super()._settle()
+            return
+        self.scheduler.handle_idle()
+        if self.scheduler.flow.woken:
+            self._wake_pools()
+        if self.queue.has_work(sources=True) or self.has_deliveries:
+            self.schedule_pump()
+        elif self._waiting:
+            # A pump would find nothing to do: most runs that await end here.
+            self._wake_ready_waiters()
+
     #: Packets or bounds from the application, with the lock held, are work like any other.
     events_added = schedule_pump
 

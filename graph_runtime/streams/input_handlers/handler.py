@@ -106,7 +106,7 @@ def take(stream: InputStream, time: int) -> tuple[Packet, bool]:
 
 def bound_of(stream: InputStream) -> tuple[Packet, bool]:
     """An empty packet at the settled timestamp of a stream, and whether the stream is done."""
-    bound = stream.min_timestamp_or_bound
+    bound = stream.queue[0].time if stream.queue else stream.bound
     if bound == ts.DONE:
         return _DONE
     if bound == ts.PRESTREAM:

@@ -126,7 +126,7 @@ class SyncSetInputStreamHandler(InputStreamHandler):
             return None
         sole = last.streams[0]
         for stream in self.streams:
-            if stream is not sole and not stream.is_done:
+            if stream is not sole and (stream.bound != ts.DONE or stream.queue):
                 return None
         return sole
 

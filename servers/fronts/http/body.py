@@ -38,25 +38,21 @@ async def read_json(
         RequestError: UNAVAILABLE, there is no room for it in time.
         ConnectionError: the client went.
     """
-    check_encoding(request)
+    if "Content-Encoding" in request.headers:
+        check_encoding(request)
     content_type = request.headers.get("Content-Type", "")
     if content_type != "application/json":
         _check_content_type(content_type, types)
     body = await read_bytes(request, settings, settings.max_body_bytes, hold)
+    depth, elements = settings.max_json_depth, settings.max_json_elements
     if len(body) <= SHORT:
-        return body, _parsed(body, settings)
+        return body, parse_json(body, max_depth=depth, max_elements=elements)
     async with large_bodies.turn(float(len(body))):
         begin = perf_counter()
-        value = _parsed(body, settings)
+        value = parse_json(body, max_depth=depth, max_elements=elements)
         # Leave the loop to others for as long as the parser has blocked it.
         await asyncio.sleep(perf_counter() - begin)
     return body, value
-
-
-def _parsed(body: bytes, settings: HttpSettings) -> Any:
-    return parse_json(
-        body, max_depth=settings.max_json_depth, max_elements=settings.max_json_elements
-    )
 
 
 async def read_bytes(

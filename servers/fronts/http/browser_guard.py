@@ -56,8 +56,8 @@ class BrowserGuard:
         )
         self._known_hosts: set[str] = set()
 
-    def check(self, headers: Mapping[str, str]) -> None:
-        """Check the headers of a request.
+    def check(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Check the headers of a request, and return those that its answer needs for CORS.
 
         Raises:
             HttpError: 400, the ``Host`` is invalid; 403, the ``Host`` or ``Origin`` is not allowed.
@@ -68,8 +68,11 @@ class BrowserGuard:
             if len(self._known_hosts) < 100:
                 self._known_hosts.add(host)
         origin = headers.get("Origin")
-        if origin is not None and self._is_local:
+        if origin is None:
+            return {}
+        if self._is_local:
             self._check_origin(origin.lower(), (host or "").lower())
+        return self._cors_headers(origin)
 
     def check_page(self, headers: Mapping[str, str]) -> None:
         """Check a request that no page of another site may make, wherever the server listens.
@@ -84,10 +87,9 @@ class BrowserGuard:
             # An image, a script or a link of another page, which sends no Origin.
             raise HttpError(403, "only the server's own page may request this from a browser")
 
-    def cors_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def _cors_headers(self, origin: str) -> dict[str, str]:
         """Return the headers of an answer to a listed page; {} for every other client."""
-        origin = headers.get("Origin")
-        if origin is None or not (self._takes_all or origin.lower() in self._origins):
+        if not (self._takes_all or origin.lower() in self._origins):
             return {}
         allowed = {
             "Access-Control-Allow-Origin": _ALL if self._takes_all else origin,
@@ -103,7 +105,8 @@ class BrowserGuard:
         self, headers: Mapping[str, str], methods: tuple[str, ...]
     ) -> dict[str, str]:
         """Return the headers that answer a preflight request for a path with these ``methods``."""
-        if not self.cors_headers(headers):
+        origin = headers.get("Origin")
+        if origin is None or not self._cors_headers(origin):
             return {}
         allowed = methods
         if self._methods and _ALL not in self._methods:

@@ -11,15 +11,12 @@ from servers.fronts.http.connection import HttpConnection
 class Client(Disconnection):
     """A `calculators.requests.http_payload.ClientConnection` over an HTTP connection."""
 
-    __slots__ = ("_connection",)
-
     def __init__(self, connection: HttpConnection) -> None:
-        super().__init__()
         self._connection = connection
 
     @property
     def is_writable(self) -> bool:
-        return not self._connection.writing_paused or self.is_disconnected
+        return not self._connection.is_full or self.is_disconnected
 
     async def writable(self) -> None:
         # A calculator that sends without end must yield to the loop: otherwise a client that leaves

@@ -61,8 +61,10 @@ class HttpConnection(web.RequestHandler):
         client: the peer's identity, by its address.
         is_last: no other request will be accepted (the server drains, or a body was left unread).
         room: set while the peer reads fast enough.
+        is_full: the peer does not; ``room`` is not set.
         sent_bytes: bytes passed to `send` so far: heads and bodies, without answers that aiohttp
             writes.
+        head_bytes: the part of them that is heads of answers.
     """
 
     __slots__ = (
@@ -76,6 +78,8 @@ class HttpConnection(web.RequestHandler):
         "_wire",
         "client",
         "exchange",
+        "head_bytes",
+        "is_full",
         "is_last",
         "loop",
         "room",
@@ -104,6 +108,7 @@ class HttpConnection(web.RequestHandler):
         self.is_last = False
         self.room = asyncio.Event()
         self.room.set()
+        self.is_full = False
         self._on_open = on_open
         self._on_closed = on_closed
         self._settings = settings
@@ -111,6 +116,7 @@ class HttpConnection(web.RequestHandler):
         self._header_since: float | None = None
         self._has_bytes = False
         self.sent_bytes = 0
+        self.head_bytes = 0
         self._moved = 0
         self._still_since: float | None = None
 
@@ -139,6 +145,11 @@ class HttpConnection(web.RequestHandler):
                 self._header_since = self.loop.time()
         super().data_received(data)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        # aiohttp calls this whenever a body is read. If nothing was paused, nothing is unparsed.
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def eof_received(self) -> None:
         # A client that closes its side while it waits is gone. By default the transport would close
         # only once everything is written.
@@ -148,10 +159,12 @@ class HttpConnection(web.RequestHandler):
     def pause_writing(self) -> None:
         super().pause_writing()
         self.room.clear()
+        self.is_full = True
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self.room.set()
+        self.is_full = False
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._wire = None

@@ -9,7 +9,7 @@ from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import Exchange
 
 HEADER = "X-Request-Timeout"
-FIELD = "timeout"
+TIMEOUT = "timeout"
 
 
 def limit_time(exchange: Exchange, most: float) -> None:
@@ -32,16 +32,15 @@ def limit_time(exchange: Exchange, most: float) -> None:
     exchange.end_after(seconds)
 
 
-def limit_time_by(exchange: Exchange, body: dict[str, Any]) -> None:
-    """End the request sooner where its body has a ``timeout``.
+def limit_time_by(exchange: Exchange, seconds: Any) -> None:
+    """End the request sooner; ``seconds`` is the ``timeout`` of its body, if not None.
 
     Raises:
         HttpError: 400, it is not a number of seconds.
     """
-    seconds = body.get(FIELD)
     if seconds is None:
         return
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not 0 < seconds <= MAX_TIMEOUT:
-        raise HttpError(400, f"{FIELD} must be a number of seconds above 0", param=FIELD)
+        raise HttpError(400, f"{TIMEOUT} must be a number of seconds above 0", param=TIMEOUT)
     exchange.end_after(float(seconds))

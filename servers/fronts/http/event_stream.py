@@ -42,7 +42,13 @@ class EventStream(AnswerStream):
                 has the others.
         """
         super().__init__(
-            connection, record, _FIELDS, headers, is_chunked=is_chunked, keeps_alive=keeps_alive
+            connection,
+            record,
+            _FIELDS,
+            headers,
+            is_chunked=is_chunked,
+            keeps_alive=keeps_alive,
+            ending=DONE if form is ErrorForm.OPENAI else b"",
         )
         self._form = form
 

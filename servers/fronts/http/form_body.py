@@ -63,7 +63,7 @@ async def read_form(
         ConnectionError: the client went.
     """
     check_encoding(request)
-    parser = _FormParser(_boundary_of(request.headers.get("Content-Type", "")), settings)
+    parser = FormParser(boundary_of(request.headers.get("Content-Type", "")), settings)
     pieces: deque[bytes] = deque()
     await receive(request, settings, settings.max_upload_bytes, pieces.append, hold)
     size = sum(map(len, pieces))
@@ -91,7 +91,12 @@ async def _turn(size: int) -> AsyncIterator[None]:
         yield
 
 
-def _boundary_of(content_type: str) -> bytes:
+def boundary_of(content_type: str) -> bytes:
+    """Return the boundary of a form.
+
+    Raises:
+        HttpError: 400, the header has none, or names a charset that is not taken.
+    """
     header = content_type.encode("utf-8", "surrogateescape")
     parameters = parse_options_header(header)[1]
     boundary = parameters.get(b"boundary", b"")
@@ -103,19 +108,19 @@ def _boundary_of(content_type: str) -> bytes:
     return boundary
 
 
-class _FormParser:
-    """Collects the parts of one form."""
+class FormParser:
+    """Collects the parts of one form. A subclass may take the content of files elsewhere."""
 
     def __init__(self, boundary: bytes, settings: HttpSettings) -> None:
         self._settings = settings
         self._fields: dict[str, list[str]] = {}
-        self._files: dict[str, list[tuple[_Part, list[bytes]]]] = {}
+        self._files: dict[str, list[tuple[FormPart, list[bytes]]]] = {}
         self._delimiter = b"\r\n--" + boundary
         self._delimiters = 0
         self._parts = 0
         self._text_bytes = 0
         self._is_whole = False
-        self._part = _Part(0)
+        self._part = FormPart(0)
         try:
             self._parser = MultipartParser(
                 boundary,
@@ -177,13 +182,17 @@ class _FormParser:
                 files.setdefault(name, []).append(upload)
         return MultipartForm(self._fields, files)
 
+    def add_to_file(self, part: FormPart, data: bytes) -> None:
+        """Take a piece of a file's content."""
+        part.pieces.append(data)
+
     # Called by the parser.
 
     def _begin_part(self) -> None:
         self._parts += 1
         if self._parts > self._settings.max_form_parts:
             raise self._too_many_parts()
-        self._part = _Part(self._parts)
+        self._part = FormPart(self._parts)
 
     def _begin_header(self) -> None:
         self._part.headers.append((bytearray(), bytearray()))
@@ -209,7 +218,9 @@ class _FormParser:
                     "filename",
                     param=part.shown_name,
                 )
-        part.pieces.append(data[start:end])
+            part.pieces.append(data[start:end])
+        else:
+            self.add_to_file(part, data[start:end])
 
     def _end_part(self) -> None:
         part = self._part
@@ -242,7 +253,7 @@ class _FormParser:
         return HttpError(400, f"{part} is malformed")
 
 
-class _Part:
+class FormPart:
     """One part, as far as it has arrived.
 
     Attributes:

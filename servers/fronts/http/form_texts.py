@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calculators.requests.multipart_form import MultipartForm
-from servers.fronts.http.deadline import FIELD
+from servers.fronts.http.deadline import TIMEOUT
 from servers.fronts.http.errors import HttpError
 
 _TRUTHS = {"true": True, "false": False}
@@ -20,7 +20,7 @@ def front_members(form: MultipartForm) -> dict[str, Any]:
         HttpError: 400, one occurs twice or is a file.
     """
     members: dict[str, Any] = {}
-    for name in ("model", "stream", FIELD):
+    for name in ("model", "stream", TIMEOUT):
         texts = form.fields.get(name, [])
         if name in form.files:
             raise HttpError(400, f"{name} must be a text of the form, not a file", param=name)
@@ -31,9 +31,9 @@ def front_members(form: MultipartForm) -> dict[str, Any]:
     stream = members.get("stream")
     if stream is not None:
         members["stream"] = _TRUTHS.get(stream.strip().lower(), stream or None)
-    timeout = members.get(FIELD)
+    timeout = members.get(TIMEOUT)
     if timeout is not None:
-        members[FIELD] = _number(timeout)
+        members[TIMEOUT] = _number(timeout)
     return members
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
 
+from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.connections import Connections
@@ -51,6 +53,11 @@ class HttpFront:
     def addresses(self) -> list[tuple[str, int]]:
         """Host and port of every listening socket."""
         return list(self._addresses)
+
+    async def take(self, connected: socket.socket) -> None:
+        """Serve a connection that was made otherwise, such as one end of a pair of sockets."""
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(self._connections.make, connected)
 
     async def stop_accepting(self) -> None:
         """Close the listening sockets and idle connections; requests in progress continue."""
@@ -103,6 +110,7 @@ async def start_front(
     metrics: MetricsText | None = None,
     room: BodyRoom | None = None,
     views: PageViews | None = None,
+    batches: BatchDesk | None = None,
 ) -> HttpFront:
     """Listen on every host of ``settings`` and answer from ``data_plane``.
 
@@ -112,12 +120,13 @@ async def start_front(
         metrics: makes the body of ``/metrics``.
         room: the memory for bodies; None: a room of this front's own.
         views: answers about what runs; None: there are no such paths.
+        batches: files and batches; None: they are not served.
 
     Raises:
         OSError: an address cannot be bound; none is then.
     """
     loop = asyncio.get_running_loop()
-    handler = Handler(data_plane, settings, journal, document, metrics, room, views)
+    handler = Handler(data_plane, settings, journal, document, metrics, room, views, batches)
     manager = web.Server(handler.handle, request_factory=HttpRequest, handler_cancellation=True)
     connections = Connections(manager, settings, loop)
     listeners: list[asyncio.Server] = []
@@ -130,6 +139,7 @@ async def start_front(
                 port,
                 backlog=_BACKLOG,
                 reuse_address=True,
+                reuse_port=settings.shares_port or None,
                 **_tls_arguments(settings),
             )
             listeners.append(listener)

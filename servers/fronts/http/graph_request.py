@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
-from servers.fronts.http.deadline import limit_time, limit_time_by
+from servers.fronts.http.deadline import TIMEOUT, limit_time, limit_time_by
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.form_body import FORM, has_form, read_form
@@ -56,7 +56,7 @@ class GraphRequests:
         body, value, form = b"", None, None
         if request.method != "POST":
             members = _query_members(request)
-        elif has_form(request) and (endpoint is None or endpoint.takes_form):
+        elif (endpoint is None or endpoint.takes_form) and has_form(request):
             # A page of any site may send a form without asking first.
             self._guard.check_page(request.headers)
             form = await read_form(request, self._settings, exchange.hold)
@@ -69,11 +69,13 @@ class GraphRequests:
             raise HttpError(404, f"{nothing_at(path)}; to call a graph, name it as model")
         model = self._model_of(members, path, endpoint, request.method)
         exchange.record.model = model
-        limit_time_by(exchange, members)
+        if TIMEOUT in members:
+            limit_time_by(exchange, members[TIMEOUT])
         streams = may_stream(path) if endpoint is None else endpoint.streams
         is_stream = streams and _wants_stream(members)
         payload = self._payload(exchange, body, value, form)
-        run = self._run(model, Method.STREAM if is_stream else Method.UNARY, payload)
+        # A list, out of which the graph takes the payload: else this would keep it.
+        run = partial(self._run, model, Method.STREAM if is_stream else Method.UNARY, [payload])
         events_of = None
         if is_stream and endpoint is not None and endpoint.events_of is not None:
             kept = {name: members[name] for name in _OF_EVENTS if name in members}
@@ -103,7 +105,7 @@ class GraphRequests:
         try:
             stream = MessageStream(exchange, self._settings)
             payload = self._payload(exchange, b"", None, None, stream)
-            run = self._run(model, Method.STREAM, payload)
+            run = partial(self._run, model, Method.STREAM, [payload])
             del payload
             return await stream.answer(run)
         finally:
@@ -169,7 +171,7 @@ class GraphRequests:
         messages: Messages | None = None,
     ) -> HttpPayload:
         request = exchange.request
-        headers = {name.lower(): text for name, text in request.headers.items()}
+        headers = dict(zip(map(str.lower, request.headers), request.headers.values(), strict=True))
         headers["x-request-id"] = exchange.request_id
         if self._settings.access.keys is not None:
             for name in (*KEY_HEADERS, KEY_PROTOCOL):  # keys are for this server, not for the graph
@@ -189,17 +191,16 @@ class GraphRequests:
             weakref.finalize(payload, exchange.hold.release)
         return payload
 
-    def _run(
-        self, model: str, method: Method, payload: HttpPayload
-    ) -> Callable[[Callable[[ResponsePacket], None]], Awaitable[None]]:
-        """Return a function that runs the graph once; it keeps no payload that the graph has."""
-        kept = [payload]
-
-        async def run(emit: Callable[[ResponsePacket], None]) -> None:
-            servable = await self._data_plane.resolve(model, method)
-            await servable.answer(kept.pop(), emit)
-
-        return run
+    async def _run(
+        self,
+        model: str,
+        method: Method,
+        payload: list[HttpPayload],
+        emit: Callable[[ResponsePacket], None],
+    ) -> None:
+        """Run the graph once, with the only payload of a list."""
+        servable = await self._data_plane.resolve(model, method)
+        await servable.answer(payload.pop(), emit)
 
 
 def _query_members(request: web.BaseRequest) -> dict[str, Any]:

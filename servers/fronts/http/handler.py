@@ -15,9 +15,11 @@ from calculators.requests.request_record import note_reason
 from calculators.tasks import ErrorForm, endpoint_at, find_task
 from servers import NAME, version
 from servers.access import Access
+from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.contract.error_text import clean
-from servers.fronts.body_room import BodyRoom
+from servers.fronts.body_room import BodyHold, BodyRoom
+from servers.fronts.http.batch_requests import NOT_SERVED, BatchRequests
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.deadline import limit_time
@@ -34,6 +36,7 @@ from servers.fronts.http.published_document import PublishedDocument
 from servers.fronts.http.request_end import body_length, is_probe, request_end
 from servers.fronts.http.routes import (
     CONTROLS,
+    OF_BATCHES,
     OF_PAGE,
     POST,
     RUNS,
@@ -73,6 +76,7 @@ class Handler:
         metrics: MetricsText | None = None,
         room: BodyRoom | None = None,
         views: PageViews | None = None,
+        batches: BatchDesk | None = None,
     ) -> None:
         self._data_plane = data_plane
         self._journal = journal or RequestJournal()
@@ -82,6 +86,7 @@ class Handler:
         self._kserve = KserveRequests(data_plane, settings)
         self._graphs = GraphRequests(data_plane, settings, self._guard)
         self._page = PageRequests(views, settings, self._guard)
+        self._batches = BatchRequests(batches, settings, self._guard)
         self._document = PublishedDocument(document)
         self._page_files = PageFiles(settings.page.files)
         self._metrics = metrics
@@ -98,11 +103,11 @@ class Handler:
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         endpoint = endpoint_at(path)
         form = error_form(path) if endpoint is None else endpoint.error_form
-        hold = self._room.hold(request.content_length)
+        hold = BodyHold(self._room, request.content_length or 0)
         exchange = Exchange(request, connection, record, task, hold, endpoint, form)
         if form is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
-        sent = -connection.sent_bytes
+        sent = connection.head_bytes - connection.sent_bytes
         status = 499  # nginx's status for a client that left before its answer
         connection.begin(exchange)
         try:
@@ -114,7 +119,7 @@ class Handler:
             exchange.client.forget()
             exchange.forget_deadline()
             connection.finish()
-            sent += connection.sent_bytes
+            sent += connection.sent_bytes - connection.head_bytes
             is_traced = record.trace is not None
             end = request_end(exchange, path, status, sent, is_traced=is_traced)
             self._journal.end(record, end)
@@ -142,8 +147,7 @@ class Handler:
     async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:
         request = exchange.request
         _check_request_line(request)
-        self._guard.check(request.headers)
-        exchange.headers.update(self._guard.cors_headers(request.headers))
+        exchange.headers.update(self._guard.check(request.headers))
         access = self._settings.access
         # Browsers send preflight requests without a key.
         if access.keys is not None and request.method != "OPTIONS":
@@ -156,6 +160,8 @@ class Handler:
             raise HttpError(404, nothing_at(path))
         if request.method == "OPTIONS":
             return self._options(exchange, route)
+        if route.endpoint in OF_BATCHES and not self._batches.are_served:
+            raise HttpError(404, NOT_SERVED)
         if request.method not in route.methods:
             if route.endpoint is Endpoint.GRAPH and exchange.endpoint is None:
                 raise HttpError(404, nothing_at(path))
@@ -167,6 +173,9 @@ class Handler:
         if route.endpoint is Endpoint.GRAPH:
             _note_client(exchange, access)
             return await self._graphs.answer(exchange, path)
+        if route.endpoint in OF_BATCHES:
+            _note_client(exchange, access)
+            return await self._batches.answer(exchange, route)
         if route.endpoint in CONTROLS:
             access.check_control()
             self._guard.check_page(request.headers)

@@ -24,6 +24,10 @@ _NAMES = {
     Endpoint.NODE_VIEW: "/v1/graphs/{model}/nodes/{node}",
     Endpoint.REQUEST_VIEW: "/v1/requests/{id}",
     Endpoint.FOLLOW: "/v1/graphs/{model}/follow",
+    Endpoint.FILE: "/v1/files/{id}",
+    Endpoint.FILE_CONTENT: "/v1/files/{id}/content",
+    Endpoint.BATCH: "/v1/batches/{id}",
+    Endpoint.BATCH_CANCEL: "/v1/batches/{id}/cancel",
 }
 _PROBED = frozenset({"/metrics", "/livez", "/readyz", "/health", "/ping"})
 _LIVE = "/v1/live"

@@ -22,6 +22,9 @@ from servers.access.access import DOCS_ROUTES
 class Endpoint(Enum):
     """The endpoints of the front."""
 
+    # Members are singletons; an enum's own is a function of Python.
+    __hash__ = object.__hash__
+
     LIVE = auto()
     READY = auto()
     HEALTH = auto()
@@ -55,6 +58,13 @@ class Endpoint(Enum):
     INDEX = auto()
     LOAD = auto()
     UNLOAD = auto()
+    # Files and batches of OpenAI's API:
+    FILES = auto()
+    FILE = auto()
+    FILE_CONTENT = auto()
+    BATCHES = auto()
+    BATCH = auto()
+    BATCH_CANCEL = auto()
 
 
 #: Endpoints that run a model; requests to them have a time limit.
@@ -82,12 +92,26 @@ VIEWS = frozenset(
 OF_PAGE = VIEWS | {Endpoint.PAGE}
 
 
+#: Endpoints of files and batches.
+OF_BATCHES = frozenset(
+    {
+        Endpoint.FILES,
+        Endpoint.FILE,
+        Endpoint.FILE_CONTENT,
+        Endpoint.BATCHES,
+        Endpoint.BATCH,
+        Endpoint.BATCH_CANCEL,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """An endpoint with its methods, and the model's name and version when the path has them.
 
     Name and version are as the client sent them: there may be no such model. ``item`` is the name
-    of a node in that model, the id of a request, or the name of a calculator or file.
+    of a node in that model, the id of a request, a file or a batch, or the name of a calculator or
+    file.
     """
 
     endpoint: Endpoint
@@ -126,6 +150,7 @@ FIXED = {
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
 }
+_OPENAI_PREFIXES = ("/v3/v1/", "/v3/", "/v1/")
 _PAGE_PREFIX = "/page/"
 _VIEW_PREFIX = "/v1/graphs/"
 _REQUEST_PREFIX = "/v1/requests/"
@@ -214,7 +239,7 @@ def find_route(path: str) -> Route | None:
         if path.startswith(prefix):
             return Route(Endpoint.MODEL, _GET, _unquoted(path[len(prefix) :]))
     if path.startswith(_GRAPH_PREFIXES) and path[4:]:
-        return _GRAPH
+        return _batch_route(path) or _GRAPH
     return None
 
 
@@ -282,6 +307,25 @@ def _repository_route(rest: str) -> Route | None:
     if endpoint is None or not model:
         return None
     return Route(endpoint, POST, _unquoted(model))
+
+
+def _batch_route(path: str) -> Route | None:
+    """Parse ``files[/{id}[/content]]`` and ``batches[/{id}[/cancel]]`` below the prefixes."""
+    prefix = next(filter(path.startswith, _OPENAI_PREFIXES))
+    match path[len(prefix) :].split("/"):
+        case ["files"]:
+            return Route(Endpoint.FILES, (*_GET, *POST))
+        case ["files", str(item)] if item:
+            return Route(Endpoint.FILE, (*_GET, "DELETE"), item=item)
+        case ["files", str(item), "content"] if item:
+            return Route(Endpoint.FILE_CONTENT, _GET, item=item)
+        case ["batches"]:
+            return Route(Endpoint.BATCHES, (*_GET, *POST))
+        case ["batches", str(item)] if item:
+            return Route(Endpoint.BATCH, _GET, item=item)
+        case ["batches", str(item), "cancel"] if item:
+            return Route(Endpoint.BATCH_CANCEL, POST, item=item)
+    return None
 
 
 def _view_route(rest: str) -> Route | None:

@@ -17,6 +17,7 @@ class HttpSettings(HttpOptions):
 
     Attributes:
         port: 0 takes a free one (the same for every host).
+        shares_port: other processes of this server listen on the same port.
         max_body_bytes: 413 above. A body is parsed in one go, which blocks the loop 4-5 ms per MiB.
         max_tensor_body_bytes: the same for a body with tensors (``/v2/models/.../infer``). Most of
             it is binary data, which is not parsed; its JSON has the limits of all JSON. 64 MiB are
@@ -48,6 +49,7 @@ class HttpSettings(HttpOptions):
     """
 
     port: int = 8000
+    shares_port: bool = False
     max_body_bytes: int = 8 * 1024 * 1024
     max_tensor_body_bytes: int = 64 * 1024 * 1024
     max_form_parts: int = 128

@@ -39,6 +39,7 @@ async def send_whole(
     if exchange.record.warnings:
         headers = with_warnings(headers, exchange.record.warnings)
     head = response_head(fields, headers, keeps_alive=exchange.keeps_alive)
+    connection.head_bytes += len(head)
     if size <= _IN_ONE_PIECE:
         connection.send(b"".join((head, *pieces)))
         return SentResponse()

@@ -117,7 +117,15 @@ async def start_front(
     port = settings.port
     for host in settings.hosts:
         # gRPC does not report why it cannot bind an address, and shares one that is in use.
-        probe = await loop.create_server(asyncio.Protocol, host, port, reuse_address=True)
+        probe = await loop.create_server(
+            asyncio.Protocol,
+            host,
+            port,
+            reuse_address=True,
+            reuse_port=settings.shares_port or None,
+            # Listening, it would get connections of the others for a moment.
+            start_serving=not settings.shares_port,
+        )
         probe.close()
         await probe.wait_closed()
     calls = Calls(settings.stall_seconds, settings.idle_seconds, journal, settings.access)
@@ -160,7 +168,8 @@ def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
         "grpc.server.max_pending_requests": _MAX_PENDING,
         "grpc.server.max_pending_requests_hard_limit": _MAX_PENDING,
         "grpc.max_allowed_incoming_connections": settings.max_connections,
-        "grpc.so_reuseport": 0,  # a second server of the same port is an error
+        # Otherwise a second server of the same port is an error.
+        "grpc.so_reuseport": int(settings.shares_port),
         **settings.channel_arguments,
     }
 

@@ -16,6 +16,7 @@ class GrpcSettings(GrpcOptions):
 
     Attributes:
         port: 0 takes a free one (the same for every host).
+        shares_port: other processes of this server listen on the same port.
         max_message_bytes: RESOURCE_EXHAUSTED above. Raw tensors are not parsed, so this may be
             more than the limit of HTTP.
         max_parsed_bytes: size of a request without its raw tensors; INVALID_ARGUMENT above.
@@ -36,6 +37,7 @@ class GrpcSettings(GrpcOptions):
     """
 
     port: int = 0
+    shares_port: bool = False
     max_message_bytes: int = 64 * 1024 * 1024
     max_parsed_bytes: int = 8 * 1024 * 1024
     max_calls: int = 4096

@@ -14,6 +14,7 @@ from calculators.tasks import installed_tasks
 from calculators.tasks.operation import Operation, TaskDescription
 from servers import NAME, version
 from servers.fronts.http.settings import HttpSettings
+from servers.fronts.openapi.batch_operations import BATCH_SCHEMAS, batch_operations
 from servers.fronts.openapi.errors import ERROR_SCHEMAS, error_answers
 from servers.fronts.openapi.graph_operations import GRAPH_SCHEMAS, graph_operations
 from servers.fronts.openapi.keys import SECURITY_SCHEMES, Keys
@@ -25,7 +26,13 @@ from servers.fronts.openapi.page_operations import (
     page_operations,
     page_schemas,
 )
-from servers.fronts.openapi.parameters import HEADERS, OF_SOME_TASKS, OF_THE_PAGE, PARAMETERS
+from servers.fronts.openapi.parameters import (
+    HEADERS,
+    OF_BATCHES,
+    OF_SOME_TASKS,
+    OF_THE_PAGE,
+    PARAMETERS,
+)
 from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
 
 _log = logging.getLogger(__name__)
@@ -36,15 +43,20 @@ A server of graphs and models. Paths with GET also have HEAD, and OPTIONS lists 
 path; other methods get 405 with `Allow`. Objects may get more members in later versions."""
 
 
-def openapi_document(settings: HttpSettings, model: str = "demo") -> bytes:
+def openapi_document(
+    settings: HttpSettings, model: str = "demo", *, has_batches: bool = False
+) -> bytes:
     """Return the document of a front with these settings, as JSON.
 
-    ``model``: a language model for its examples.
+    Args:
+        model: a language model for its examples.
+        has_batches: files and batches are served.
     """
-    return json.dumps(describe(settings, model), separators=(",", ":")).encode()
+    document = describe(settings, model, has_batches=has_batches)
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
-def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
+def describe(settings: HttpSettings, model: str, *, has_batches: bool = False) -> dict[str, Any]:
     """Return the document as an object."""
     keys = Keys(settings.access)
     tasks = list(_descriptions(model))
@@ -54,6 +66,7 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
         *kserve_operations(model),
         *server_operations(),
         *((*page_file_operations(), *page_operations()) if settings.page.page else ()),
+        *(batch_operations() if has_batches else ()),
     ]
     schemas = _merged(
         ERROR_SCHEMAS,
@@ -62,13 +75,16 @@ def describe(settings: HttpSettings, model: str) -> dict[str, Any]:
         KSERVE_SCHEMAS,
         SERVER_SCHEMAS,
         page_schemas() if settings.page.page else {},
+        BATCH_SCHEMAS if has_batches else {},
     )
     if settings.unknown_members is not UnknownMembers.REFUSE:
         schemas = {name: _open(schema) for name, schema in schemas.items()}
     told = {(each.form, status) for each in operations for status in all_errors(each)}
     components: dict[str, Any] = {
         "schemas": schemas,
-        "parameters": _used_parameters(operations, has_page=settings.page.page),
+        "parameters": _used_parameters(
+            operations, has_page=settings.page.page, has_batches=has_batches
+        ),
         "headers": HEADERS,
         "responses": error_answers(settings, told),
     }
@@ -96,10 +112,16 @@ def _descriptions(model: str) -> Iterator[TaskDescription]:
             _log.exception("the task %s is not in the OpenAPI document", task.name)
 
 
-def _used_parameters(operations: list[Operation], *, has_page: bool) -> dict[str, Any]:
+def _used_parameters(
+    operations: list[Operation], *, has_page: bool, has_batches: bool
+) -> dict[str, Any]:
     """Return the parameters without those of `OF_SOME_TASKS` that no operation has."""
     used = {name for operation in operations for name in operation.parameters}
-    unused = OF_SOME_TASKS - used | (frozenset() if has_page else OF_THE_PAGE)
+    unused = OF_SOME_TASKS - used
+    if not has_page:
+        unused |= OF_THE_PAGE
+    if not has_batches:
+        unused |= OF_BATCHES
     return {name: described for name, described in PARAMETERS.items() if name not in unused}
 
 

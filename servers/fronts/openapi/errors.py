@@ -73,7 +73,8 @@ _ABOUT: Final = {
     404: "There is no such model, version or path.",
     405: "The path does not have this method.",
     408: "The request did not arrive in time.",
-    409: "The graph reports that something exists already.",
+    409: "The graph reports that something exists already; or the state of a file or batch does"
+    " not allow this.",
     412: "The model lacks what the request needs; for a reload: no change of the configuration "
     "could be loaded, and nothing that is served changes.",
     415: "The type of the body is not supported.",
@@ -86,6 +87,7 @@ _ABOUT: Final = {
     503: "Not available now: loading, draining, restarting, overloaded, or not loaded.",
     504: "The time limit of the request was exceeded.",
     505: "Only HTTP/1.0 and HTTP/1.1 are supported.",
+    507: "The disk for files and batches is full.",
 }
 #: Errors before there is a path: invalid HTTP, headers that arrive too late, too many connections.
 _OF_A_CONNECTION: Final = frozenset({400, 408, 503})

@@ -67,6 +67,15 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "TimelineFormat": _query(
         "format", "The form of the answer.", string(enum=["timeline", "perfetto"])
     ),
+    "file_id": _path("file_id", "The id of a file.", string(minLength=1)),
+    "batch_id": _path("batch_id", "The id of a batch.", string(minLength=1)),
+    "After": _query("after", "The id after which the page begins.", string(minLength=1)),
+    "FileLimit": _query("limit", "The objects of a page.", integer(minimum=1, maximum=10_000)),
+    "BatchLimit": _query("limit", "The objects of a page.", integer(minimum=1, maximum=100)),
+    "Order": _query(
+        "order", "By the time of creation; desc by default.", string(enum=["asc", "desc"])
+    ),
+    "Purpose": _query("purpose", "Only files of this purpose.", string()),
     "RequestId": _header(
         "X-Request-Id",
         "An id for the request: letters, digits, dots, dashes and underscores. It is in the answer"
@@ -104,6 +113,11 @@ OF_THE_PAGE: Final = frozenset(
         "calculator",
         "file",
     }
+)
+
+#: Parameters of operations that exist only if files and batches are served.
+OF_BATCHES: Final = frozenset(
+    {"file_id", "batch_id", "After", "FileLimit", "BatchLimit", "Order", "Purpose"}
 )
 
 HEADERS: Final[dict[str, dict[str, Any]]] = {

@@ -21,7 +21,7 @@ _log: Final = logging.getLogger(__name__)
 
 #: Series that are written in one iteration of the event loop.
 _AT_ONCE: Final = 200
-_OPENMETRICS: Final = "application/openmetrics-text"
+OPENMETRICS: Final = "application/openmetrics-text"
 
 
 class MetricsText(NamedTuple):
@@ -36,7 +36,7 @@ class _Writing:
 
     def __init__(self, accept: str) -> None:
         self._encode, self._content_type = choose_encoder(accept)
-        self.is_openmetrics = self._content_type.startswith(_OPENMETRICS)
+        self.is_openmetrics = self._content_type.startswith(OPENMETRICS)
         self.lines: list[str] = []
 
     def text(self, process: CollectorRegistry) -> MetricsText:

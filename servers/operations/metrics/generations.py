@@ -32,6 +32,8 @@ class _NodeCounts(NamedTuple):
     whole: Histogram
     prompt_tokens: Counter
     generated_tokens: Counter
+    outcomes: dict[str, Counter]
+    reasons: dict[str, Counter]
 
 
 class Generations:
@@ -98,36 +100,45 @@ class Generations:
             whole.of(labels),
             prompt_tokens.of(labels),
             generated_tokens.of(labels),
+            {
+                outcome: self._outcomes.of({**labels, "outcome": outcome})
+                for outcome in (FINISHED, CANCELLED, REFUSED, FAILED)
+            },
+            {},
         )
-        for outcome in (FINISHED, CANCELLED, REFUSED, FAILED):
-            self._outcomes.of({**labels, "outcome": outcome})
 
     def forget(self, graph: str) -> None:
         for key in [key for key in self._nodes if key[0] == graph]:
             del self._nodes[key]
 
     def end(self, graph: str, record: GenerationRecord, outcome: str, ended: int) -> None:
-        """Count a generation of a served graph. ``ended``: its end, if the record has none."""
+        """Count a generation of a served graph. On the event loop.
+
+        ``ended``: its end, if the record has none.
+        """
         counts = self._nodes.get((graph, record.node))
         if counts is None:
             self.begin(graph, record.node)
             counts = self._nodes[graph, record.node]
-        labels = {"graph": graph, "node": record.node}
         ended = record.ended or ended
-        self._outcomes.of({**labels, "outcome": outcome}).add()
+        counts.outcomes[outcome].counted += 1
         for reason in record.finish_reasons:
-            self._reasons.of({**labels, "finish_reason": reason}).add()
-        counts.prompt_tokens.add(record.prompt_tokens)
-        counts.generated_tokens.add(record.completion_tokens)
+            choices = counts.reasons.get(reason)
+            if choices is None:
+                labels = {"graph": graph, "node": record.node, "finish_reason": reason}
+                choices = counts.reasons[reason] = self._reasons.of(labels)
+            choices.counted += 1
+        counts.prompt_tokens.counted += record.prompt_tokens
+        counts.generated_tokens.counted += record.completion_tokens
         if record.submitted:
-            counts.preparation.observe((record.submitted - record.began) / 1e9)
+            counts.preparation.note((record.submitted - record.began) / 1e9)
         if record.first_token:
-            counts.engine_wait.observe((record.first_token - record.submitted) / 1e9)
-            counts.first_token.observe((record.first_token - record.began) / 1e9)
+            counts.engine_wait.note((record.first_token - record.submitted) / 1e9)
+            counts.first_token.note((record.first_token - record.began) / 1e9)
         if outcome != FINISHED:
             return
-        counts.whole.observe((ended - record.began) / 1e9)
+        counts.whole.note((ended - record.began) / 1e9)
         # Tokens of a choice after its first; choices are generated in parallel.
         later = record.completion_tokens / max(1, len(record.finish_reasons)) - 1
         if later > 0 and record.first_token:
-            counts.per_token.observe((ended - record.first_token) / 1e9 / later)
+            counts.per_token.note((ended - record.first_token) / 1e9 / later)

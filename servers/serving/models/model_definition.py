@@ -14,6 +14,7 @@ from calculators.inference.place import quoted
 from calculators.openvino.model import Model
 from graph_runtime import GraphError, NotFoundError, UnavailableError
 from servers.config import ModelEntry
+from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.serving.loaded_graph import GraphSettings
@@ -98,6 +99,9 @@ class ModelDefinition:
     def inherit(self, old: Servable) -> None:
         """Take nothing: an entry that is the same keeps its servable, with its versions."""
 
+    def rescale(self, scale: Scale) -> None:
+        """Do nothing: it is loaded once, in this process."""
+
     async def prepare(self) -> None:
         """It has one name."""
 
@@ -171,6 +175,14 @@ class ModelDefinition:
             return False
         loaded = {each.number for each in [*self.versions.values()] if _answers(each)}
         return not find_versions(self.entry).is_as(self._found, loaded)
+
+    def fingerprint(self) -> str:
+        """Return a word for the files that loading would read. For a thread."""
+        found = find_versions(self.entry)
+        return repr((found.listings, str(found.problem or "")))
+
+    async def check_names(self) -> None:
+        """It has one name."""
 
     async def retire(self) -> None:
         """Refuse new requests and wait for requests in flight."""

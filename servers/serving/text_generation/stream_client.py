@@ -38,7 +38,7 @@ class StreamClient(Disconnection):
     """A `ClientConnection` for one request."""
 
     def __init__(self, connection: ClientConnection) -> None:
-        super().__init__(is_disconnected=connection.is_disconnected)
+        self.is_disconnected = connection.is_disconnected
         self._connection = connection
 
     @property

@@ -22,6 +22,7 @@ class Supervised:
         hang_seconds: float = 60,
         stall_seconds: float = STALL_SECONDS,
         module: str = "",
+        is_shared: bool = False,
     ) -> None:
         self.answers: list[Any] = []
         self.downs: list[str] = []
@@ -41,6 +42,7 @@ class Supervised:
             is_busy=lambda: self.owed > 0,
             hang_seconds=hang_seconds,
             stall_seconds=stall_seconds,
+            is_shared=is_shared,
         )
 
     def _take(self, message: Any) -> None:

@@ -189,7 +189,6 @@ def test_a_canvas_takes_the_place_of_an_image() -> None:
     ("annotation", "text"),
     [
         ({}, "an annotation of the kind None cannot be drawn"),
-        ({"gradient_line": {}}, "an annotation of the kind gradient_line cannot be drawn"),
         ({"text": {"font_face": 8}}, "font_face is 0 to 7, not 8"),
         ({"point": {"x": "NaN", "y": 1}}, "a coordinate of an annotation is not a number"),
         ({"rounded_rectangle": {"corner_radius": -1}}, "needs a radius and one of OpenCV's line"),

@@ -106,3 +106,23 @@ def test_a_drawn_result_differs_from_the_image_where_the_face_is() -> None:
     changed = np.argwhere((canvas != image).any(axis=2))
     assert len(changed)
     assert changed.min() > 50
+
+
+@pytest.mark.parametrize("make", [SelfieSegmentation, FaceMesh], ids=["stateless", "tracking"])
+def test_images_at_once_give_the_results_of_one_after_the_other(make: Any) -> None:
+    images = [np.roll(picture("astronaut"), 20 * step, axis=1) for step in range(6)]
+    with make() as one_by_one, make() as at_once:
+        wanted = [one_by_one.process(image) for image in images]
+        found = list(at_once.process_all(iter(images)))
+    for each, other in zip(wanted, found, strict=True):
+        assert [str(value) for value in each] == [str(value) for value in other]
+
+
+def test_a_bad_image_among_many_ends_the_iterator_and_not_the_solution() -> None:
+    good = picture("astronaut")
+    with FaceDetection() as faces:
+        results = faces.process_all([good, np.zeros((0, 3, 3), np.uint8), good])
+        assert next(results).detections
+        with pytest.raises(ValueError, match="at least one pixel"):
+            next(results)
+        assert [len(each.detections or []) for each in faces.process_all([good])] == [1]

@@ -38,7 +38,7 @@ def test_errors_of_the_config_are_findings_and_the_exit_code(site: Path) -> None
     assert done.returncode == 1
     error = json.loads(done.stdout)["findings"][0]
     assert error["severity"] == "error"
-    assert error["message"].startswith("echo/graph.pbtxt:2:1: ")
+    assert error["message"].startswith("echo/graph.pbtxt:2:20: ")
 
 
 def test_a_config_that_is_not_there_is_an_error() -> None:

@@ -30,7 +30,15 @@ class ReasoningBetweenTags(ReasoningParser):
         self._scanner = TagScanner()
 
     def feed(self, text: str) -> list[OutputEvent]:
-        self._scanner.feed(text)
+        scanner = self._scanner
+        if scanner.place == len(scanner.text):
+            # Nothing is held back. Nearly all text has not even the first letter of a tag.
+            if self.is_open:
+                if self._ends.first.search(text) is None:
+                    return [Reasoning(text)]
+            elif self._begins.first.search(text) is None:
+                return [Content(text)]
+        scanner.feed(text)
         return self._read()
 
     def finish(self) -> list[OutputEvent]:

@@ -35,7 +35,7 @@ class InProcessEngine:
 
     @property
     def unfinished(self) -> int:
-        return len(self._requests)
+        return len(self._requests.open)
 
     @property
     def running(self) -> int:

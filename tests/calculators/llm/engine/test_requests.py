@@ -26,7 +26,7 @@ def test_a_prompt_for_which_there_was_no_room_is_an_error() -> None:
         assert (caught.value.code, caught.value.retry_after) == (Code.RESOURCE_EXHAUSTED, 1)
         # The other parts of the request are cancelled.
         assert sent[2:] == [Cancel(1)]
-        assert (len(requests), requests.cache_full) == (0, 1)
+        assert (len(requests.open), requests.cache_full) == (0, 1)
 
     asyncio.run(run())
 
@@ -39,6 +39,6 @@ def test_an_answer_that_has_begun_ends_with_its_length() -> None:
         requests.take(Step([FULL]))
         assert [tokens for _, tokens in await generation.read()] == [Tokens(0, 0, [7]), FULL]
         assert generation.is_finished
-        assert (len(requests), requests.cache_full) == (0, 1)
+        assert (len(requests.open), requests.cache_full) == (0, 1)
 
     asyncio.run(run())

@@ -29,12 +29,14 @@ _FILLED = {
     "calculator": "PassThroughCalculator",
     "file": "index.js",
     "request_id": "id",
+    "file_id": "file-1",
+    "batch_id": "batch_1",
 }
 
 
 @pytest.fixture(scope="module")
 def described() -> Described:
-    return Described()
+    return Described(openapi_document(HttpSettings(), has_batches=True))
 
 
 def routed(path: str) -> Route:
@@ -59,6 +61,12 @@ def test_every_route_is_in_the_document(described: Described) -> None:
         for method in set(route.methods) - {"HEAD"}:
             assert (path.rstrip("/") or path, method.lower()) in documented
     assert {routed(path).endpoint for path, _ in documented} == set(Endpoint)
+
+
+def test_batches_are_described_where_they_are_served() -> None:
+    document = Described().document
+    assert "/v1/batches" not in document["paths"]
+    assert "Batch" not in document["components"]["schemas"]
 
 
 def test_models_are_described_with_and_without_version(described: Described) -> None:

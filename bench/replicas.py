@@ -1,0 +1,372 @@
+"""Replicas of a server behind a balancer, and a model of their cost checked against them.
+
+    python -m bench.replicas [--rounds N] [--requests N] [--markdown FILE]
+
+One server of the example model gives the model's constants: processor time of the engine per token,
+by the number of requests that it generates at a time, and of the fronts per request and per token.
+From these the model says what 1, 2 and 4 servers cost behind one address, and the same is
+measured. Servers, balancer and clients share this machine, so more replicas do not make more tokens
+here: that takes more cores. Processor time is what the model is about, and rates follow from it.
+
+The balancer passes bytes on, each connection to the next replica in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, pairwise
+from pathlib import Path
+from statistics import median
+from typing import Final, Self, cast
+
+from bench.load_generator import run_loop
+from bench.machine import describe_machine
+from bench.processes import cpu_seconds, resident_bytes
+from bench.python_calls import DEMO
+from bench.server_process import ServerProcess
+
+REPLICAS: Final = (1, 2, 4)
+#: Requests at a time of the runs that give the engine's curve.
+AT_ONCE: Final = (1, 4, 8, 16, 32, 64)
+#: Clients of all replicas together.
+CLIENTS: Final = 64
+#: No two runs have the same prompts, which a server would have in its cache.
+_SEEDS: Final = count(1)
+#: Mean tokens of an answer, of a short one, and of a prompt.
+LONG, SHORT, PROMPT = 200, 8, 215
+_SHORT_AT_ONCE: Final = 16
+
+
+# The balancer -------------------------------------------------------------------------------------
+
+
+class _Side(asyncio.Protocol):
+    """One side of a connection through the balancer; it writes what the other side receives."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.other: _Side | None = None
+        self._early: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.writelines(self._early)
+
+    def send(self, data: bytes) -> None:
+        if self.transport is None:
+            self._early.append(data)
+        else:
+            self.transport.write(data)
+
+    def data_received(self, data: bytes) -> None:
+        assert self.other is not None
+        self.other.send(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.close()
+
+
+async def balance(ports: Sequence[int], announce: Callable[[int], None]) -> None:
+    """Accept connections, pass each on to the next port, and announce the port to connect to."""
+    loop = asyncio.get_running_loop()
+    turn = 0
+    opening = set()
+
+    def accept() -> _Side:
+        nonlocal turn
+        near, far = _Side(), _Side()
+        near.other, far.other = far, near
+        port = ports[turn % len(ports)]
+        turn += 1
+        task = loop.create_task(loop.create_connection(lambda: far, "127.0.0.1", port))
+        opening.add(task)
+        task.add_done_callback(opening.discard)
+        return near
+
+    server = await loop.create_server(accept, "127.0.0.1", 0)
+    announce(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
+class Balancer:
+    """A balancer in a process of its own. Use it as a context manager."""
+
+    def __init__(self, servers: Sequence[ServerProcess]) -> None:
+        ports = [server.address.rpartition(":")[2] for server in servers]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.replicas", "--balance", *ports],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+# Measuring ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one load cost.
+
+    Attributes:
+        rate: output tokens per second.
+        first: median milliseconds to the first token.
+        cpu: microseconds of processor time per output token, by part.
+        cores: processors that all parts had together.
+        tokens: mean output tokens of a request.
+    """
+
+    rate: float
+    first: float
+    cpu: Mapping[str, float]
+    cores: float
+    tokens: float
+
+
+def load(url: str, model: str, at_once: int, requests: int, output: float) -> Mapping[str, float]:
+    """Send requests to a URL; return throughput, tokens and times of the clients."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place, "figures.json")
+        words = {
+            "url": url,
+            "model": model,
+            "concurrency": at_once,
+            "requests": requests,
+            "output_tokens": output,
+            "seed": next(_SEEDS),
+            "json": file,
+        }
+        options = [f"--{name}={value}" for name, value in words.items()]
+        subprocess.run(
+            [sys.executable, "-m", "bench.load_generator", *options],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        found = json.loads(file.read_text("utf-8"))
+    return {
+        "throughput": found["throughput"],
+        "tokens": found["output_tokens"],
+        "first": found["ttft"]["median"],
+        "clients": found["cpu_seconds"],
+    }
+
+
+def run(
+    servers: Sequence[ServerProcess],
+    balancer: Balancer | None,
+    at_once: int,
+    requests: int,
+    output: float = LONG,
+) -> Run:
+    """Measure one load on servers, behind a balancer if there is one."""
+
+    def spent() -> dict[str, float]:
+        parts = [server.cpu() for server in servers]
+        found = {name: sum(part[name] for part in parts) for name in parts[0]}
+        return found if balancer is None else {**found, "balancer": cpu_seconds(balancer.pid)}
+
+    url = servers[0].url if balancer is None else balancer.url
+    before = spent()
+    found = load(url, servers[0].model, at_once, requests, output)
+    seconds = {name: after - before[name] for name, after in spent().items()}
+    seconds["clients"] = found["clients"]
+    tokens = found["tokens"]
+    return Run(
+        found["throughput"],
+        found["first"],
+        {name: each / tokens * 1e6 for name, each in seconds.items()},
+        sum(seconds.values()) / tokens * found["throughput"],
+        tokens / requests,
+    )
+
+
+def middle(runs: Sequence[Run]) -> Run:
+    """Return the medians of runs of one kind."""
+    return Run(
+        median(each.rate for each in runs),
+        median(each.first for each in runs),
+        {name: median(each.cpu[name] for each in runs) for name in runs[0].cpu},
+        median(each.cores for each in runs),
+        median(each.tokens for each in runs),
+    )
+
+
+# The model ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """A model of what requests cost, from runs on one replica.
+
+    Attributes:
+        engine: microseconds of the engine per output token, by requests at a time; prompts of 215
+            tokens are part of it.
+        fronts: microseconds of the server and of its prompt process per output token, likewise:
+            what arrives together is sent together.
+        per_request, per_token: the parts of ``fronts`` with 16 requests at a time.
+    """
+
+    engine: Mapping[int, float]
+    fronts: Mapping[int, float]
+    per_request: float
+    per_token: float
+
+    @classmethod
+    def of(cls, curve: Mapping[int, Run], short: Run) -> Self:
+        """Fit the model: two lengths of answers give the two costs of the fronts."""
+        fronts = {at_once: _fronts(each) for at_once, each in curve.items()}
+        tokens = curve[_SHORT_AT_ONCE].tokens
+        long = fronts[_SHORT_AT_ONCE]
+        per_request = (_fronts(short) - long) / (1 / short.tokens - 1 / tokens)
+        engine = {at_once: each.cpu["engine"] for at_once, each in curve.items()}
+        return cls(engine, fronts, per_request, long - per_request / tokens)
+
+
+def between(points: Mapping[int, float], at_once: float) -> float:
+    """Return a cost between the measured numbers of requests, by their ratios."""
+    known = sorted(points.items())
+    at_once = min(max(at_once, known[0][0]), known[-1][0])
+    for (low, cost), (high, next_cost) in pairwise(known):
+        if at_once <= high:
+            part = math.log(at_once / low) / math.log(high / low)
+            return cost + (next_cost - cost) * part
+    return known[-1][1]
+
+
+def _fronts(each: Run) -> float:
+    return each.cpu["server"] + each.cpu["prompts"]
+
+
+def report(
+    curve: Mapping[int, Run], short: Run, replicas: Mapping[int, Run], memory: Mapping[str, int]
+) -> str:
+    """Return the tables in Markdown."""
+    costs = Costs.of(curve, short)
+    lines = [
+        "# Replicas behind a balancer, and what a model of the cost says of them",
+        "",
+        f"`python -m bench.replicas` on {describe_machine()}; load average "
+        f"{os.getloadavg()[0]:.1f}. The example model; prompts of about {PROMPT} tokens, answers "
+        f"of about {LONG} (log-normal), all different. Servers, balancer and clients share the two "
+        "cores with other work, so tokens per second say little; microseconds of processor time "
+        "per output token are what the model is about.",
+        "",
+        "## One replica",
+        "",
+        "| at a time | tokens/s | TTFT, ms | engine, us | server, us | prompts, us |",
+        "|---|---|---|---|---|---|",
+    ]
+    for at_once, each in curve.items():
+        cpu = each.cpu
+        lines.append(
+            f"| {at_once} | {each.rate:,.0f} | {each.first:.0f} | {cpu['engine']:.0f} "
+            f"| {cpu['server']:.1f} | {cpu['prompts']:.1f} |"
+        )
+    cpu = short.cpu
+    lines += [
+        f"| {_SHORT_AT_ONCE}, answers of {short.tokens:.0f} | {short.rate:,.0f} "
+        f"| {short.first:.0f} | {cpu['engine']:.0f} | {cpu['server']:.1f} "
+        f"| {cpu['prompts']:.1f} |",
+        "",
+        f"So the fronts, server and prompts, cost {costs.per_request:,.0f} us per request and "
+        f"{costs.per_token:.1f} us per token with {_SHORT_AT_ONCE} at a time. Memory in MB: "
+        + ", ".join(f"{name} {each / 1e6:.0f}" for name, each in memory.items())
+        + ".",
+        "",
+        f"## Replicas, {CLIENTS} clients in all",
+        "",
+        "Said: engine and fronts with as many requests as each replica has; balancer and clients "
+        "as measured with one replica; tokens/s, if all had as many cores as with one.",
+        "",
+        "| replicas | engine, us: said | measured | fronts: said | measured | balancer | tokens/s: "
+        "said | measured | cores | TTFT, ms |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    one = replicas[1]
+    around = one.cpu["balancer"] + one.cpu["clients"]
+    for number, each in replicas.items():
+        cpu = each.cpu
+        share = CLIENTS / number
+        engine, fronts = between(costs.engine, share), between(costs.fronts, share)
+        rate = one.cores * 1e6 / (engine + fronts + around)
+        lines.append(
+            f"| {number} | {engine:.0f} | {cpu['engine']:.0f} | {fronts:.1f} "
+            f"| {_fronts(each):.1f} | {cpu['balancer']:.1f} | {rate:,.0f} "
+            f"| {each.rate:,.0f} | {each.cores:.2f} | {each.first:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def measure(rounds: int, requests: int) -> str:
+    """Measure everything, the kinds of runs in turns, and return the report."""
+    curves: dict[int, list[Run]] = {each: [] for each in AT_ONCE}
+    shorts: list[Run] = []
+    several: dict[int, list[Run]] = {each: [] for each in REPLICAS}
+    with ExitStack() as stack:
+        servers = [stack.enter_context(ServerProcess(DEMO)) for _ in range(max(REPLICAS))]
+        for server in servers:
+            load(server.url, server.model, 8, 16, LONG)
+        balancers = {each: stack.enter_context(Balancer(servers[:each])) for each in several}
+        for _ in range(rounds):
+            for at_once, runs in curves.items():
+                number = max(8, requests * min(at_once, 16) // 16)
+                runs.append(run(servers[:1], None, at_once, number))
+            shorts.append(run(servers[:1], None, _SHORT_AT_ONCE, requests * 8, SHORT))
+            for each, runs in several.items():
+                runs.append(run(servers[:each], balancers[each], CLIENTS, requests))
+            print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
+        memory = {name: resident_bytes(pid) for name, pid in servers[0].pids.items()}
+    return report(
+        {each: middle(runs) for each, runs in curves.items()},
+        middle(shorts),
+        {each: middle(runs) for each, runs in several.items()},
+        memory,
+    )
+
+
+def main() -> None:
+    """Measure, and print or write the tables."""
+    parser = argparse.ArgumentParser(prog="python -m bench.replicas")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=128, help="of a run with 64 clients")
+    parser.add_argument("--markdown", type=Path, metavar="FILE")
+    parser.add_argument("--balance", type=int, nargs="+", metavar="PORT", help=argparse.SUPPRESS)
+    words = parser.parse_args()
+    if words.balance:
+        run_loop(balance(words.balance, partial(print, flush=True)))
+        return
+    text = measure(words.rounds, words.requests)
+    if words.markdown is None:
+        print(text)
+    else:
+        words.markdown.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

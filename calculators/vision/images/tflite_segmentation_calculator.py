@@ -1,0 +1,123 @@
+"""TfLiteTensorsToSegmentationCalculator: a mask of two channels, mixed with the last one."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calculators.image.image_error import ImageError
+from calculators.image.image_format import ImageFormat
+from calculators.image.image_frame import ImageFrame
+from calculators.image.opencv import opencv
+from calculators.image.packet_types import TENSORS, require_no_gpu
+from calculators.image.scaling import check_size
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+
+_OPTIONS = "mediapipe.TfLiteTensorsToSegmentationCalculatorOptions"
+
+Floats = npt.NDArray[np.float32]
+
+
+class TfLiteTensorsToSegmentationCalculator(Calculator):
+    """Makes a mask of a model's tensor, mixed with the last mask where the model is not sure.
+
+    Inputs:
+        TENSORS (list of one numpy.ndarray): float32, (1, h, w, 2).
+        PREV_MASK (`ImageFrame`, optional): of 8 bits; its first channel counts.
+        REFERENCE_IMAGE (`ImageFrame`, optional): the mask becomes as large; else as the tensor.
+    Outputs: MASK (`ImageFrame`): SRGBA; red and alpha are the mask, 0 to 255.
+    Options (mediapipe.TfLiteTensorsToSegmentationCalculatorOptions):
+        tensor_width, tensor_height, tensor_channels: of the tensor; channels are 2.
+        output_layer_index: the channel that is the mask; default 1.
+        combine_with_previous_ratio: how much the last mask counts; default 1.
+        flip_vertically: the tensor's first row is the lowest.
+
+    ::
+
+        node {
+          calculator: "TfLiteTensorsToSegmentationCalculator"
+          input_stream: "TENSORS:tensors"
+          output_stream: "MASK:mask"
+          options {
+            [mediapipe.TfLiteTensorsToSegmentationCalculatorOptions.ext] {
+              tensor_width: 512
+              tensor_height: 512
+              tensor_channels: 2
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/tflite/tflite_tensors_to_segmentation_calculator.cc``.
+    """
+
+    options = Options(_OPTIONS)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        require_no_gpu(contract)
+        contract.inputs["TENSORS"].set(TENSORS)
+        contract.inputs["PREV_MASK"].set(ImageFrame).optional()
+        contract.inputs["REFERENCE_IMAGE"].set(ImageFrame).optional()
+        contract.outputs["MASK"].set(ImageFrame)
+        options = contract.options(_OPTIONS)
+        contract.require(
+            options.tensor_width > 0 and options.tensor_height > 0,
+            "tensor_width and tensor_height are above 0",
+        )
+        contract.require(
+            options.tensor_channels == 2,
+            f"tensor_channels is 2, not {options.tensor_channels}",
+        )
+        contract.require(
+            options.output_layer_index in (0, 1), "output_layer_index is one of the 2 channels"
+        )
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs["TENSORS"].is_empty():
+            return
+        tensors = cc.inputs["TENSORS"].value
+        options = self.options
+        shape = options.tensor_height, options.tensor_width, 2
+        if len(tensors) != 1 or tensors[0].dtype != np.float32 or tensors[0].size != np.prod(shape):
+            raise ImageError(f"one float32 tensor of the shape {(1, *shape)} is needed")
+        mask = _softmax(tensors[0].reshape(shape), options.output_layer_index)
+        if cc.inputs.has_tag("PREV_MASK") and not cc.inputs["PREV_MASK"].is_empty():
+            last = cc.inputs["PREV_MASK"].value.pixels[:, :, 0]
+            if last.dtype != np.uint8:
+                raise ImageError("PREV_MASK has 8 bits per channel")
+            last = opencv().resize(np.ascontiguousarray(last), shape[1::-1])
+            ratio = np.float32(options.combine_with_previous_ratio)
+            mask += (_mixed(mask, last.astype(np.float32) / np.float32(255)) - mask) * ratio
+        values = (mask * np.float32(255)).astype(np.uint8)
+        if options.flip_vertically:
+            values = np.ascontiguousarray(values[::-1])
+        size = shape[1::-1]
+        if cc.inputs.has_tag("REFERENCE_IMAGE") and not cc.inputs["REFERENCE_IMAGE"].is_empty():
+            frame: ImageFrame = cc.inputs["REFERENCE_IMAGE"].value
+            size = frame.width, frame.height
+            check_size(size)
+        values = opencv().resize(values, size)
+        found = np.zeros((*values.shape, 4), np.uint8)
+        found[:, :, 0] = found[:, :, 3] = values
+        cc.outputs["MASK"].add(ImageFrame.owning(ImageFormat.SRGBA, found), cc.time)
+
+
+def _softmax(scores: Floats, channel: int) -> Floats:
+    """(h, w): the probability of one of two channels."""
+    with np.errstate(over="ignore"):
+        found: Floats = 1 / (1 + np.exp(scores[:, :, 1 - channel] - scores[:, :, channel]))
+    return found
+
+
+def _mixed(mask: Floats, last: Floats) -> Floats:
+    """The mask where it is near 0 or 1, the last one where it is near one half."""
+    small = np.float32(0.001)
+    entropy = mask * np.log(mask + small) + (1 - mask) * np.log(1 - mask + small)
+    certain = np.clip(1 + entropy / np.float32(np.log(2)), 0, 1)
+    certain *= 2 - certain
+    found: Floats = mask * certain + last * (1 - certain)
+    return found
+
+
+CALCULATORS: tuple[type[Calculator], ...] = (TfLiteTensorsToSegmentationCalculator,)

@@ -1,0 +1,1 @@
+"""Irises: their drawing, and their distance from the camera."""

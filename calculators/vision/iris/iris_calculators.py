@@ -1,0 +1,234 @@
+"""Calculators on the landmarks of irises."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calculators.vision.drawing.landmark_annotations import new_render_data
+from calculators.vision.landmarks.landmark_ports import take_landmarks
+from calculators.vision.landmarks.landmarks import landmarks_of
+from calculators.vision.messages import message_type
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Code,
+    GraphError,
+    Options,
+)
+
+Floats = npt.NDArray[np.float32]
+
+_DEPTH = "mediapipe.IrisToDepthCalculatorOptions"
+_RENDER = "mediapipe.IrisToRenderDataCalculatorOptions"
+#: The landmarks of both irises; of each the centre, right, top, left and bottom.
+_COUNT: Final = 10
+#: The places of centre, top, bottom, left and right.
+_EYES: Final = ((0, 2, 4, 3, 1), (5, 7, 9, 6, 8))
+_SIDES: Final = ("left", "right")
+_TAGS: Final = ("LEFT_IRIS_DEPTH_MM", "RIGHT_IRIS_DEPTH_MM")
+#: An iris is as wide in almost all people.
+_MILLIMETERS: Final = 11.8
+#: The part of a new depth in the smoothed one.
+_SHARE: Final = 0.1
+_LINE_HEIGHT: Final = 1.25
+_BOTTOM_LEFT: Final = 1
+
+
+class IrisToDepthCalculator(Calculator):
+    """Estimates how far the eyes are from the camera, by the size of their irises.
+
+    Inputs:
+        IRIS (`Landmarks`): ten, five of each iris.
+        IMAGE_SIZE (tuple): width and height.
+    Input side packets, at most one; without a focal length above 0 nothing is sent:
+        FOCAL_LENGTH (float): in pixels.
+        IMAGE_FILE_PROPERTIES (mediapipe.ImageFileProperties).
+    Outputs: LEFT_IRIS_DEPTH_MM, RIGHT_IRIS_DEPTH_MM (float, optional): smoothed over time.
+    Options (mediapipe.IrisToDepthCalculatorOptions):
+        left_iris_center_index and nine like it: the order of the landmarks.
+
+    ::
+
+        node {
+          calculator: "IrisToDepthCalculator"
+          input_stream: "IRIS:iris_landmarks"
+          input_stream: "IMAGE_SIZE:image_size"
+          input_side_packet: "FOCAL_LENGTH:focal_length"
+          output_stream: "LEFT_IRIS_DEPTH_MM:left"
+        }
+
+    Source: MediaPipe ``graphs/iris_tracking/calculators/iris_to_depth_calculator.cc``.
+    """
+
+    options = Options(_DEPTH)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        _take_irises(contract)
+        sides = contract.input_side_packets
+        contract.require(
+            not (sides.has_tag("FOCAL_LENGTH") and sides.has_tag("IMAGE_FILE_PROPERTIES")),
+            "the side packets FOCAL_LENGTH and IMAGE_FILE_PROPERTIES exclude each other",
+        )
+        sides["FOCAL_LENGTH"].set(float).optional()
+        sides["IMAGE_FILE_PROPERTIES"].set(message_type("ImageFileProperties")).optional()
+        for tag in _TAGS:
+            contract.outputs[tag].set(float).optional()
+        contract.timestamp_offset = 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        sides, options = cc.input_side_packets, self.options
+        self._focal_length = 0.0
+        if sides.has_tag("FOCAL_LENGTH"):
+            self._focal_length = sides["FOCAL_LENGTH"].value
+        elif sides.has_tag("IMAGE_FILE_PROPERTIES"):
+            self._focal_length = sides["IMAGE_FILE_PROPERTIES"].value.focal_length_pixels
+        parts = ("center", "top", "bottom", "left", "right")
+        self._places = [
+            [getattr(options, f"{side}_iris_{part}_index") for part in parts] for side in _SIDES
+        ]
+        self._depths = [-1.0, -1.0]
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs["IRIS"].is_empty() or not self._focal_length > 0:
+            return
+        size = _size(cc)
+        points = _pixels(cc, size)
+        for eye, (places, tag) in enumerate(zip(self._places, _TAGS, strict=True)):
+            iris = points[places]
+            across = float(np.hypot(*(iris[0] - np.array(size, np.float32) / 2)))
+            diameter = _diameter(iris)
+            far = math.hypot(self._focal_length, across)
+            depth = _MILLIMETERS * far / diameter if diameter else math.inf
+            last = self._depths[eye]
+            if 0 <= last < math.inf:
+                depth = last * (1 - _SHARE) + depth * _SHARE
+            self._depths[eye] = depth
+            if cc.outputs.has_tag(tag):
+                cc.outputs[tag].add(depth, cc.time)
+
+
+class IrisToRenderDataCalculator(Calculator):
+    """Makes a circle and points of each iris, and text of its distance.
+
+    Inputs:
+        IRIS (`Landmarks`): ten, five of each iris.
+        IMAGE_SIZE (tuple): width and height.
+        LEFT_IRIS_DEPTH_MM, RIGHT_IRIS_DEPTH_MM (float, optional).
+    Outputs: RENDER_DATA (mediapipe.RenderData).
+    Options (mediapipe.IrisToRenderDataCalculatorOptions):
+        oval_color, oval_thickness, landmark_color, landmark_thickness: of circles and points.
+        font_height_px, font_face, location, horizontal_offset_px, vertical_offset_px: of the text.
+
+    ::
+
+        node {
+          calculator: "IrisToRenderDataCalculator"
+          input_stream: "IRIS:iris_landmarks"
+          input_stream: "IMAGE_SIZE:image_size"
+          output_stream: "RENDER_DATA:render_data"
+          options {
+            [mediapipe.IrisToRenderDataCalculatorOptions.ext] { oval_color { g: 255 } }
+          }
+        }
+
+    Source: MediaPipe ``graphs/iris_tracking/calculators/iris_to_render_data_calculator.cc``.
+    """
+
+    options = Options(_RENDER)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        _take_irises(contract)
+        for tag in _TAGS:
+            contract.inputs[tag].set(float).optional()
+        contract.outputs["RENDER_DATA"].set(message_type("RenderData"))
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs["IRIS"].is_empty():
+            return
+        size = _size(cc)
+        pixels = _pixels(cc, size)
+        found = new_render_data()
+        for places in _EYES:
+            self._add_iris(found, pixels[list(places)], size)
+        lines = []
+        for side, tag in zip(_SIDES, _TAGS, strict=True):
+            if cc.inputs.has_tag(tag) and not cc.inputs[tag].is_empty():
+                depth: float = cc.inputs[tag].value
+                if math.isfinite(depth):
+                    # As MediaPipe writes it.
+                    lines.append(f"{side.capitalize()} : :{math.floor(depth / 10 + 0.5)} cm")
+        self._add_text(found, lines, size[1])
+        cc.outputs["RENDER_DATA"].add(found, cc.time)
+
+    def _add_iris(self, render_data: Any, iris: Floats, size: tuple[int, int]) -> None:
+        options = self.options
+        scale = np.array(size, np.float32)
+        radius = _diameter(iris) / 2 / scale
+        annotation = render_data.render_annotations.add(
+            scene_tag="OVAL", thickness=options.oval_thickness
+        )
+        annotation.color.CopyFrom(options.oval_color)
+        rectangle = annotation.oval.rectangle
+        points = iris / scale
+        rectangle.left, rectangle.top = (points[0] - radius).tolist()
+        rectangle.right, rectangle.bottom = (points[0] + radius).tolist()
+        rectangle.normalized = True
+        for x, y in points.tolist():
+            annotation = render_data.render_annotations.add(thickness=options.landmark_thickness)
+            annotation.color.CopyFrom(options.landmark_color)
+            point = annotation.point
+            point.x, point.y, point.normalized = x, y, True
+
+    def _add_text(self, render_data: Any, lines: list[str], height: int) -> None:
+        options = self.options
+        line_height = math.ceil(options.font_height_px * _LINE_HEIGHT)
+        baseline = options.vertical_offset_px
+        if options.location == _BOTTOM_LEFT:
+            baseline += height - line_height * len(lines)
+        else:
+            baseline += line_height
+        for place, line in enumerate(lines):
+            annotation = render_data.render_annotations.add(thickness=5)
+            annotation.color.r = 255
+            text = annotation.text
+            text.display_text, text.font_face = line, options.font_face
+            text.font_height, text.left = options.font_height_px, options.horizontal_offset_px
+            text.baseline = baseline + place * line_height
+
+
+def _take_irises(contract: CalculatorContract) -> None:
+    take_landmarks(contract.inputs["IRIS"])
+    contract.inputs["IMAGE_SIZE"].set(tuple)
+
+
+def _size(cc: CalculatorContext) -> tuple[int, int]:
+    if cc.inputs["IMAGE_SIZE"].is_empty():
+        raise GraphError("IRIS came without an IMAGE_SIZE", code=Code.INVALID_ARGUMENT)
+    size: tuple[int, int] = cc.inputs["IMAGE_SIZE"].value
+    return size
+
+
+def _pixels(cc: CalculatorContext, size: tuple[int, int]) -> Floats:
+    """(10, 2): the landmarks in pixels."""
+    landmarks = landmarks_of(cc.inputs["IRIS"].value)
+    if len(landmarks) != _COUNT:
+        raise GraphError(
+            f"two irises have {_COUNT} landmarks, not {len(landmarks)}", code=Code.INVALID_ARGUMENT
+        )
+    return landmarks.values[:, :2] * np.array(size, np.float32)
+
+
+def _diameter(iris: Floats) -> float:
+    """In pixels, of (5, 2): centre, top, bottom, left, right."""
+    return float(np.hypot(*(iris[1] - iris[2])) + np.hypot(*(iris[3] - iris[4]))) / 2
+
+
+CALCULATORS: tuple[type[Calculator], ...] = (IrisToDepthCalculator, IrisToRenderDataCalculator)

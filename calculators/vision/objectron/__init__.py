@@ -1,0 +1,1 @@
+"""Objects as boxes in space: MediaPipe's Objectron."""

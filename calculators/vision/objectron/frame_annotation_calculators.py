@@ -1,0 +1,214 @@
+"""Calculators on mediapipe.FrameAnnotation, the objects of a frame as boxes in space."""
+
+from __future__ import annotations
+
+import math
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from calculators.vision.landmarks.landmark_ports import take_landmarks
+from calculators.vision.landmarks.landmarks import landmarks_of
+from calculators.vision.messages import list_of, message_type
+from calculators.vision.objectron.box_in_space import POINTS, Floats, box_in_space
+from calculators.vision.rects.rect_ports import SMALLEST
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Code,
+    GraphError,
+    Options,
+)
+
+_LIFT = "mediapipe.Lift2DFrameAnnotationTo3DCalculatorOptions"
+_RECT = "mediapipe.FrameAnnotationToRectCalculatorOptions"
+
+
+class LandmarksToFrameAnnotationCalculator(Calculator):
+    """Makes an annotation of the frame, with an object per list of landmarks.
+
+    Inputs, at least one:
+        LANDMARKS (`Landmarks`): of one object.
+        MULTI_LANDMARKS (list of `Landmarks`): of several.
+    Outputs: FRAME_ANNOTATION (mediapipe.FrameAnnotation).
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "LandmarksToFrameAnnotationCalculator"
+          input_stream: "MULTI_LANDMARKS:landmarks"
+          output_stream: "FRAME_ANNOTATION:annotation"
+        }
+
+    Source: MediaPipe ``modules/objectron/calculators/landmarks_to_frame_annotation_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        inputs = contract.inputs
+        contract.require(
+            inputs.has_tag("LANDMARKS") or inputs.has_tag("MULTI_LANDMARKS"),
+            "an input stream LANDMARKS or MULTI_LANDMARKS is needed",
+        )
+        take_landmarks(inputs["LANDMARKS"]).optional()
+        inputs["MULTI_LANDMARKS"].set(list).optional()
+        contract.outputs["FRAME_ANNOTATION"].set(message_type("FrameAnnotation"))
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        found = message_type("FrameAnnotation")()
+        lists: list[Any] = []
+        for tag in cc.inputs.tags():
+            shard = cc.inputs[tag]
+            if not shard.is_empty():
+                lists += shard.value if tag == "MULTI_LANDMARKS" else [shard.value]
+        for each in lists:
+            annotation = found.annotations.add()
+            for landmark in landmarks_of(each).landmark:
+                annotation.keypoints.add().point_2d.x = landmark.x
+                annotation.keypoints[-1].point_2d.y = landmark.y
+        cc.outputs["FRAME_ANNOTATION"].add(found, cc.time)
+
+
+class Lift2DFrameAnnotationTo3DCalculator(Calculator):
+    """Adds the places in space to objects of nine points in the image.
+
+    Inputs: FRAME_ANNOTATION (mediapipe.FrameAnnotation).
+    Outputs: LIFTED_FRAME_ANNOTATION (mediapipe.FrameAnnotation): with point_3d, rotation,
+        translation, scale, and numbers that count the objects of a run from 1.
+    Options (mediapipe.Lift2DFrameAnnotationTo3DCalculatorOptions):
+        normalized_focal_x, normalized_focal_y: in halves of the image's sides.
+        normalized_principal_point_x, normalized_principal_point_y: likewise, from the middle.
+        decoder_config: without effect.
+
+    ::
+
+        node {
+          calculator: "Lift2DFrameAnnotationTo3DCalculator"
+          input_stream: "FRAME_ANNOTATION:annotation"
+          output_stream: "LIFTED_FRAME_ANNOTATION:lifted"
+        }
+
+    Source: MediaPipe
+    ``modules/objectron/calculators/lift_2d_frame_annotation_to_3d_calculator.cc``.
+    """
+
+    options = Options(_LIFT)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.inputs["FRAME_ANNOTATION"].set(message_type("FrameAnnotation"))
+        contract.outputs["LIFTED_FRAME_ANNOTATION"].set(message_type("FrameAnnotation"))
+        contract.timestamp_offset = 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        options = self.options
+        self._focal = options.normalized_focal_x, options.normalized_focal_y
+        self._center = options.normalized_principal_point_x, options.normalized_principal_point_y
+        self._ids = count(1)
+
+    def process(self, cc: CalculatorContext) -> None:
+        found = message_type("FrameAnnotation")()
+        found.CopyFrom(cc.inputs["FRAME_ANNOTATION"].value)
+        for annotation in found.annotations:
+            points = [(each.point_2d.x, each.point_2d.y) for each in annotation.keypoints]
+            if len(points) != POINTS or not np.isfinite(points).all():
+                raise GraphError(
+                    f"an object has {POINTS} points that are numbers; this one has {len(points)}: "
+                    f"{points}",
+                    code=Code.INVALID_ARGUMENT,
+                )
+            box = box_in_space(np.array(points), self._focal, self._center)
+            for keypoint, (x, y, z) in zip(annotation.keypoints, box.points.tolist(), strict=True):
+                keypoint.point_3d.x, keypoint.point_3d.y, keypoint.point_3d.z = x, y, z
+            annotation.rotation[:] = box.rotation.reshape(-1).tolist()
+            annotation.translation[:] = box.translation.tolist()
+            annotation.scale[:] = box.scale.tolist()
+            annotation.object_id = next(self._ids)
+        found.timestamp = int(cc.time)
+        cc.outputs["LIFTED_FRAME_ANNOTATION"].add(found, cc.time)
+
+
+class FrameAnnotationToRectCalculator(Calculator):
+    """Makes a rectangle around each object, turned so that the object's upright axis is vertical.
+
+    Seen from above, that is the axis to the front; the two thresholds keep it from flickering.
+
+    Inputs: FRAME_ANNOTATION (mediapipe.FrameAnnotation): lifted.
+    Outputs: NORM_RECTS (list of mediapipe.NormalizedRect).
+    Options (mediapipe.FrameAnnotationToRectCalculatorOptions):
+        off_threshold, on_threshold: degrees below which an object that was not seen from above, or
+            that was, is; default 40 and 41.
+
+    ::
+
+        node {
+          calculator: "FrameAnnotationToRectCalculator"
+          input_stream: "FRAME_ANNOTATION:lifted"
+          output_stream: "NORM_RECTS:rects"
+        }
+
+    Source: MediaPipe ``modules/objectron/calculators/frame_annotation_to_rect_calculator.cc``.
+    """
+
+    options = Options(_RECT)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.inputs["FRAME_ANNOTATION"].set(message_type("FrameAnnotation"))
+        contract.outputs["NORM_RECTS"].set(list_of("NormalizedRect"))
+        options = contract.options(_RECT)
+        contract.require(
+            options.off_threshold <= options.on_threshold,
+            "off_threshold is at most on_threshold",
+        )
+        contract.timestamp_offset = 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._is_from_above = False
+
+    def process(self, cc: CalculatorContext) -> None:
+        annotations = cc.inputs["FRAME_ANNOTATION"].value.annotations
+        cc.outputs["NORM_RECTS"].add([self._rect(each) for each in annotations], cc.time)
+
+    def _rect(self, annotation: Any) -> Any:
+        points = [(each.point_2d.x, each.point_2d.y) for each in annotation.keypoints]
+        if not points or len(annotation.rotation) != 9 or len(annotation.translation) != 3:
+            raise GraphError(
+                "an object needs keypoints, a rotation of 9 and a translation of 3 numbers",
+                code=Code.INVALID_ARGUMENT,
+            )
+        low = np.min(points, axis=0)
+        # As MediaPipe: the search for the largest begins above 0.
+        high = np.maximum(np.max(points, axis=0), SMALLEST)
+        rotation = np.array(annotation.rotation).reshape(3, 3)
+        translation = np.array(annotation.translation)
+        options = self.options
+        limit = options.on_threshold if self._is_from_above else options.off_threshold
+        angle = math.degrees(math.acos(max(-1.0, min(1.0, rotation[2, 1]))))
+        self._is_from_above = angle < limit
+        axis = rotation[:, 2] if self._is_from_above else rotation[:, 1]
+        return message_type("NormalizedRect")(
+            x_center=(low[0] + high[0]) / 2,
+            y_center=(low[1] + high[1]) / 2,
+            width=high[0] - low[0],
+            height=high[1] - low[1],
+            rotation=_angle(axis, translation),
+        )
+
+
+def _angle(axis: Floats, translation: Floats) -> float:
+    """The turn that makes an axis of a box vertical in the image, in radians."""
+    above, below = translation + axis, translation - axis
+    dx, dy = below[2] * below[:2] - above[2] * above[:2]
+    return math.pi / 2 - math.atan2(dy, dx)
+
+
+CALCULATORS: tuple[type[Calculator], ...] = (
+    FrameAnnotationToRectCalculator,
+    LandmarksToFrameAnnotationCalculator,
+    Lift2DFrameAnnotationTo3DCalculator,
+)

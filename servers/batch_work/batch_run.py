@@ -1,0 +1,223 @@
+"""`BatchRun`: one batch, from the check of its input to its results."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from servers.batch_work.answer_writer import AnswerWriter, Progress, when_there_is_room
+from servers.batches.clock import unix_seconds
+from servers.batches.objects import Answer, Batch, Status, new_id
+from servers.batches.request_lines import (
+    BatchRequest,
+    Findings,
+    InputLine,
+    LineError,
+    LineReader,
+    answer_line,
+    check_lines,
+    error_body,
+    request_of,
+)
+from servers.batches.result_files import write_results
+from servers.batches.store import BatchStore
+
+_log: Final = logging.getLogger(__name__)
+
+#: Lines that are read at a time: a thread is left for each read.
+_MOST_LINES: Final = 64
+_MOST_BYTES: Final = 1 << 20
+
+#: Answers the request of a line of a batch: number of the batch, number of the line, request.
+Ask = Callable[[int, int, BatchRequest], Awaitable[Answer]]
+
+
+class Workplace(Struct, frozen=True):
+    """What the runs of all batches share.
+
+    Attributes:
+        slots: requests in flight. Runs wait in a queue, so each batch has its turn.
+        rooms: requests in flight, and answers that are not committed.
+    """
+
+    store: BatchStore
+    writer: AnswerWriter
+    ask: Ask
+    slots: asyncio.Semaphore
+    rooms: asyncio.Semaphore
+    max_requests: int
+    max_line_bytes: int
+
+
+class BatchRun:
+    """Works off one batch. `stop` ends its requests early."""
+
+    def __init__(self, place: Workplace, batch: Batch) -> None:
+        self._place = place
+        self._store = place.store
+        self._batch = batch
+        self._work: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    async def run(self) -> None:
+        """Take the batch from the state in which it is to its end.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        if self._batch.status is Status.VALIDATING:
+            await self._validate()
+        batch = await self._refreshed()
+        if batch.status is Status.IN_PROGRESS and not self._is_stopped:
+            self._work = asyncio.create_task(self._answer_lines(batch))
+            try:
+                await asyncio.wait({self._work})
+            finally:
+                self._work.cancel()
+            if not self._work.cancelled():
+                self._work.result()
+        await self._place.writer.flush()
+        if not (await self._refreshed()).is_finished:
+            await self._finalize()
+
+    def stop(self) -> None:
+        """End the requests in flight, and begin no others: the batch is cancelled or expires."""
+        if self._work is not None and not self._is_stopped:
+            self._work.cancel()
+        self._is_stopped = True
+
+    async def _refreshed(self) -> Batch:
+        return await asyncio.to_thread(self._store.numbered, self._batch.number)
+
+    # The check ------------------------------------------------------------------------------------
+
+    async def _validate(self) -> None:
+        batch, now = self._batch, unix_seconds
+        findings = await self._check()
+        if self._is_stopped:
+            return
+        if findings.errors:
+            first = findings.errors[0]
+            _log.info("%s failed: %s", batch.id, first.code)
+            await when_there_is_room(self._store.fail, batch.number, findings.errors, now())
+            return
+        begun = await when_there_is_room(
+            self._store.begin, batch.number, findings.total, findings.model, now()
+        )
+        if begun:
+            _log.info("%s begins: %d requests", batch.id, findings.total)
+
+    async def _check(self) -> Findings:
+        def work() -> Findings:
+            with closing(self._reader(1, 0)) as reader:
+                return check_lines(
+                    reader,
+                    self._batch.endpoint,
+                    self._place.max_requests,
+                    lambda: not self._is_stopped,
+                )
+
+        return await when_there_is_room(work)
+
+    def _reader(self, line: int, offset: int) -> LineReader:
+        return LineReader(
+            self._store.path_of(self._batch.input_file_id),
+            most_bytes=self._place.max_line_bytes,
+            number=line,
+            offset=offset,
+        )
+
+    # The requests ---------------------------------------------------------------------------------
+
+    async def _answer_lines(self, batch: Batch) -> None:
+        """Answer every line that has no answer."""
+        answered = await asyncio.to_thread(
+            self._store.answered_lines, batch.number, batch.next_line
+        )
+        progress = Progress(batch.number, batch.next_line, batch.next_offset)
+        reader = await asyncio.to_thread(self._reader, batch.next_line, batch.next_offset)
+        slots, rooms = self._place.slots, self._place.rooms
+        with closing(reader):
+            async with asyncio.TaskGroup() as tasks:
+                while lines := await asyncio.to_thread(_some_lines, reader):
+                    for line in lines:
+                        progress.begin(line.number, line.end)
+                        if line.number in answered:
+                            answered.discard(line.number)
+                            progress.end(line.number)
+                            continue
+                        await rooms.acquire()
+                        try:
+                            await slots.acquire()
+                        except BaseException:
+                            rooms.release()
+                            raise
+                        tasks.create_task(self._answer(line, progress))
+
+    async def _answer(self, line: InputLine, progress: Progress) -> None:
+        place = self._place
+        try:
+            try:
+                answer = await self._answer_of(line)
+            finally:
+                place.slots.release()
+            await place.writer.add(answer, progress)
+        finally:
+            place.rooms.release()
+
+    async def _answer_of(self, line: InputLine) -> Answer:
+        number = self._batch.number
+        try:
+            request = request_of(line, self._batch.endpoint)
+        except LineError as error:
+            request_id = new_id("")
+            body = msgspec.json.encode(error_body(str(error), error.param, error.code))
+            text = answer_line(request_id, error.custom_id, status=400, body=body)
+            return Answer(batch=number, line=line.number, is_error=True, text=text)
+        return await self._place.ask(number, line.number, request)
+
+    # The end --------------------------------------------------------------------------------------
+
+    async def _finalize(self) -> None:
+        number = self._batch.number
+        await when_there_is_room(self._store.begin_finalizing, number, unix_seconds())
+        batch = await self._refreshed()
+        if batch.status is Status.CANCELLING:
+            status = Status.CANCELLED
+        elif batch.in_progress_at is None or batch.completed + batch.failed < batch.total:
+            status = Status.EXPIRED
+        else:
+            status = Status.COMPLETED
+        results = await when_there_is_room(
+            write_results,
+            self._store,
+            batch,
+            status,
+            unix_seconds(),
+            most_line_bytes=self._place.max_line_bytes,
+        )
+        await when_there_is_room(self._store.finish, number, status, results, unix_seconds())
+        _log.info(
+            "%s is %s: %d requests, %d completed, %d failed, %d input tokens, %d output "
+            "tokens",
+            batch.id, status, batch.total, batch.completed, batch.failed,
+            batch.usage.input_tokens, batch.usage.output_tokens,
+        )  # fmt: skip
+        await when_there_is_room(self._store.drop_answers)
+
+
+def _some_lines(reader: LineReader) -> list[InputLine]:
+    lines: list[InputLine] = []
+    size = 0
+    for line in reader:
+        lines.append(line)
+        size += len(line.text or b"")
+        if len(lines) >= _MOST_LINES or size >= _MOST_BYTES:
+            break
+    return lines

@@ -1,0 +1,176 @@
+"""`LineClient`: sends the requests of lines to an HTTP front of this process.
+
+They are requests like any other, with the same checks, limits and errors. They need no port and no
+key: each connection is a pair of sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import aiohttp
+import msgspec
+import yarl
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp.tracing import Trace
+from msgspec import Struct
+
+from servers.batches.objects import Answer, TokenUsage, new_id
+from servers.batches.request_lines import (
+    BatchRequest,
+    answer_line,
+    error_body,
+    one_line,
+)
+
+#: Gives a connected socket to the front.
+Connect = Callable[[socket.socket], Awaitable[None]]
+
+_ORIGIN: Final = "http://localhost"
+_JSON: Final = "application/json"
+#: Answers of a server that is overloaded, loads a model, or starts an engine again.
+_PASSING: Final = frozenset({429, 503})
+#: How often a request is tried, and seconds between two tries, at first and at most.
+_TRIES: Final = 8
+_FIRST_DELAY: Final = 0.25
+_LAST_DELAY: Final = 30.0
+
+
+class LineClient:
+    """Sends requests to the front that ``connect`` gives sockets to."""
+
+    def __init__(self, connect: Connect, most_at_a_time: int) -> None:
+        # Without time limits: a batch has its window.
+        self._session = aiohttp.ClientSession(
+            connector=_PairConnector(connect, most_at_a_time),
+            timeout=aiohttp.ClientTimeout(total=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def ask(self, batch: int, line: int, request: BatchRequest) -> Answer:
+        """Return the answer to one request. What may pass is tried again for half a minute."""
+        request_id = new_id("")
+        delay = _FIRST_DELAY
+        for _ in range(_TRIES - 1):
+            status, media_type, body = await self._send(request, request_id)
+            if status not in _PASSING:
+                break
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LAST_DELAY)
+        else:
+            status, media_type, body = await self._send(request, request_id)
+        return _answer(batch, line, request, request_id, status, media_type, body)
+
+    async def _send(self, request: BatchRequest, request_id: str) -> tuple[int, str, bytes]:
+        try:
+            url = yarl.URL(_ORIGIN + request.url, encoded=True)
+        except ValueError:
+            return 400, _JSON, _error("`url` is no path", "url")
+        headers = {"Content-Type": _JSON, "X-Request-Id": request_id}
+        try:
+            async with self._session.post(
+                url, data=request.body, headers=headers, allow_redirects=False
+            ) as response:
+                return response.status, response.content_type, await response.read()
+        except aiohttp.ClientError:
+            return 503, _JSON, _error("the request was cut off", None)
+
+
+def _answer(
+    batch: int,
+    line: int,
+    request: BatchRequest,
+    request_id: str,
+    status: int,
+    media_type: str,
+    body: bytes,
+) -> Answer:
+    found = one_line(body) if media_type == _JSON else None
+    if found is None:
+        error = (
+            "unsupported_answer",
+            f"The answer is {media_type or 'empty'}, and only JSON can be in a batch.",
+        )
+        text = answer_line(request_id, request.custom_id, error=error)
+        return Answer(batch=batch, line=line, is_error=True, text=text)
+    text = answer_line(request_id, request.custom_id, status=status, body=found)
+    is_error = status >= 400
+    usage = TokenUsage() if is_error else _usage_of(found)
+    return Answer(batch=batch, line=line, is_error=is_error, text=text, usage=usage)
+
+
+def _error(message: str, param: str | None) -> bytes:
+    return msgspec.json.encode(error_body(message, param, None))
+
+
+class _Details(Struct):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct):
+    """The ``usage`` of an answer, by the names of all of OpenAI's endpoints."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+    input_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
+
+
+class _Answered(Struct):
+    usage: _Usage | None = None
+
+
+_answered_decoder: Final = msgspec.json.Decoder(_Answered)
+
+
+def _usage_of(body: bytes) -> TokenUsage:
+    """Return the tokens that an answer reports; none if it reports nothing."""
+    try:
+        usage = _answered_decoder.decode(body).usage
+    except msgspec.DecodeError:
+        return TokenUsage()
+    if usage is None:
+        return TokenUsage()
+    into = usage.prompt_tokens_details or usage.input_tokens_details or _Details()
+    out = usage.completion_tokens_details or usage.output_tokens_details or _Details()
+    return TokenUsage(
+        usage.prompt_tokens or usage.input_tokens,
+        usage.completion_tokens or usage.output_tokens,
+        into.cached_tokens or 0,
+        out.reasoning_tokens or 0,
+    )
+
+
+class _PairConnector(aiohttp.BaseConnector):
+    """Makes connections to a front of this process, as aiohttp's own connector for Unix sockets
+    does for a path."""
+
+    def __init__(self, connect: Connect, limit: int) -> None:
+        super().__init__(limit=limit, keepalive_timeout=60)
+        self._connect_front = connect
+
+    async def _create_connection(
+        self,
+        req: ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - as the method that it overrides
+    ) -> ResponseHandler:
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        await self._connect_front(theirs)
+        _, protocol = await self._loop.create_connection(self._factory, sock=ours)
+        return protocol

@@ -1,0 +1,137 @@
+"""The output file and the error file of a batch, written from its answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from servers.batches.errors import storage_errors
+from servers.batches.objects import OUTPUT_PURPOSE, Batch, Status, StoredFile, new_id
+from servers.batches.request_lines import LineError, LineReader, answer_line, request_of
+from servers.batches.store import BatchStore
+
+#: The error of a request that did not run, by the status that its batch ends in.
+_NOT_RUN: Final = {
+    Status.EXPIRED: (
+        "batch_expired",
+        "This request could not be executed before the completion window expired.",
+    ),
+    Status.CANCELLED: (
+        "batch_cancelled",
+        "This request was not executed: the batch was cancelled.",
+    ),
+}
+
+
+def write_results(
+    store: BatchStore, batch: Batch, status: Status, now: int, *, most_line_bytes: int
+) -> list[StoredFile]:
+    """Write the results of a batch that ends in ``status``, and return the files that have any.
+
+    Their contents are in place and synchronized; `BatchStore.finish` makes them known.
+
+    Raises:
+        StoreError: as `BatchStore`.
+    """
+    output, errors = _Result(store, "output"), _Result(store, "error")
+    with ExitStack() as opened:
+        for each in (output, errors):
+            opened.callback(each.discard)
+        answered: set[int] = set()
+        for answer in store.answers(batch.number):
+            (errors if answer.is_error else output).write(answer.text)
+            if answer.line >= batch.next_line:
+                answered.add(answer.line)
+        for line, text in _unanswered(store, batch, status, most_line_bytes):
+            if line not in answered:
+                errors.write(text)
+        expires_at = None if batch.output_seconds is None else now + batch.output_seconds
+        return [each.finish(batch, now, expires_at) for each in (output, errors) if each.size]
+
+
+def _unanswered(
+    store: BatchStore, batch: Batch, status: Status, most_line_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield number and error of each line that may have no answer.
+
+    A batch that never began has no results.
+    """
+    if status not in _NOT_RUN or batch.in_progress_at is None:
+        return
+    reader = LineReader(
+        store.path_of(batch.input_file_id),
+        most_bytes=most_line_bytes,
+        number=batch.next_line,
+        offset=batch.next_offset,
+    )
+    with closing(reader):
+        for line in reader:
+            custom_id: str | None
+            try:
+                custom_id = request_of(line, "").custom_id
+            except LineError as error:
+                custom_id = error.custom_id
+            text = answer_line(new_id(""), custom_id, error=_NOT_RUN[status])
+            yield line.number, text
+
+
+class _Result:
+    """One file of results, made with its first line."""
+
+    def __init__(self, store: BatchStore, kind: str) -> None:
+        self._store = store
+        self._kind = kind
+        self._id = new_id("file-")
+        self._path: Path | None = None
+        self._file: BinaryIO | None = None
+        self.size = 0
+
+    def write(self, line: bytes) -> None:
+        with storage_errors():
+            if self._file is None:
+                self._path = self._store.uploads / self._id
+                self._file = self._path.open("xb")
+            self.size += self._file.write(line)
+            self.size += self._file.write(b"\n")
+
+    def finish(self, batch: Batch, now: int, expires_at: int | None) -> StoredFile:
+        assert self._file is not None
+        assert self._path is not None
+        keep_file(self._file, self._path, self._store.path_of(self._id))
+        self._file = self._path = None
+        return StoredFile(
+            id=self._id,
+            owner=batch.owner,
+            filename=f"{batch.id}_{self._kind}.jsonl",
+            purpose=OUTPUT_PURPOSE,
+            size=self.size,
+            created_at=now,
+            expires_at=expires_at,
+        )
+
+    def discard(self) -> None:
+        """Remove what was written unless it is finished."""
+        if self._file is not None and self._path is not None:
+            self._file.close()
+            self._path.unlink(missing_ok=True)
+
+
+def keep_file(file: BinaryIO, path: Path, place: Path) -> None:
+    """Move a written file into its place, so that a crash or a power failure finds all or nothing.
+
+    Raises:
+        StoreError: as `BatchStore`.
+    """
+    with storage_errors():
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+        path.replace(place)
+        folder = os.open(place.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,573 @@
+"""`BatchStore`: files and batches in a directory that survives the end of any process.
+
+::
+
+    DIR/store.sqlite    files, batches, answers
+    DIR/files/ID        the contents of files
+    DIR/uploads/        files that are being written; emptied at the start
+    DIR/*.lock          who serves the directory, and who answers its batches
+
+An answer and the fact that it exists are one row, so a request is answered once: an answer that is
+committed is never computed again, and one that was not committed before a crash is computed again.
+Contents are written and synchronized before their rows. Decision "Batches in SQLite" has the
+reasons.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from servers.batches.errors import NotNowError, NotStoredError, storage_errors
+from servers.batches.objects import (
+    CANCELLABLE,
+    UNFINISHED,
+    Answer,
+    Batch,
+    BatchError,
+    Status,
+    StoredFile,
+    TokenUsage,
+    Watermark,
+)
+
+_SCHEMA: Final = """
+create table if not exists files (
+    number integer primary key autoincrement,
+    id text not null unique,
+    owner text not null,
+    filename text not null,
+    purpose text not null,
+    size integer not null,
+    created_at integer not null,
+    expires_at integer
+);
+create table if not exists batches (
+    number integer primary key autoincrement,
+    id text not null unique,
+    owner text not null,
+    endpoint text not null,
+    input_file_id text not null,
+    metadata text,
+    output_seconds integer,
+    status text not null,
+    created_at integer not null,
+    expires_at integer,
+    in_progress_at integer,
+    finalizing_at integer,
+    completed_at integer,
+    failed_at integer,
+    expired_at integer,
+    cancelling_at integer,
+    cancelled_at integer,
+    output_file_id text,
+    error_file_id text,
+    errors text not null,
+    model text,
+    total integer not null default 0,
+    completed integer not null default 0,
+    failed integer not null default 0,
+    input_tokens integer not null default 0,
+    output_tokens integer not null default 0,
+    cached_tokens integer not null default 0,
+    reasoning_tokens integer not null default 0,
+    next_line integer not null default 1,
+    next_offset integer not null default 0
+);
+create table if not exists answers (
+    batch integer not null,
+    line integer not null,
+    is_error integer not null,
+    text blob not null,
+    primary key (batch, line)
+);
+create index if not exists unfinished on batches (number) where status in (
+    'validating', 'in_progress', 'finalizing', 'cancelling'
+);
+pragma user_version = 1;
+"""
+_VERSION: Final = 1
+#: Seconds that a statement waits while another process writes.
+_BUSY_SECONDS: Final = 60.0
+_FILE_COLUMNS: Final = "id, owner, filename, purpose, size, created_at, expires_at"
+_UNFINISHED: Final = ", ".join(f"'{each}'" for each in UNFINISHED)
+_CANCELLABLE: Final = ", ".join(f"'{each}'" for each in CANCELLABLE)
+#: The times that states have.
+_TIMES: Final = {
+    Status.IN_PROGRESS: "in_progress_at",
+    Status.FINALIZING: "finalizing_at",
+    Status.COMPLETED: "completed_at",
+    Status.FAILED: "failed_at",
+    Status.EXPIRED: "expired_at",
+    Status.CANCELLED: "cancelled_at",
+}
+_ROWS_AT_A_TIME: Final = 256
+
+
+class StoreCounts(msgspec.Struct, frozen=True):
+    """Sums over all batches, for metrics. ``batches``: their number by status."""
+
+    batches: dict[str, int] = {}
+    completed: int = 0
+    failed: int = 0
+    waiting: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    files: int = 0
+    file_bytes: int = 0
+
+
+class BatchStore:
+    """The store in a directory. Methods block, and may be called from any thread.
+
+    Each method is one transaction. Several processes may use one directory.
+
+    Raises:
+        StoreError: the constructor and every method; `StorageFullError` if the disk is full.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._files = directory / "files"
+        self.uploads = directory / "uploads"
+        self._lock = threading.Lock()
+        with storage_errors():
+            for folder in (directory, self._files, self.uploads):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                directory / "store.sqlite",
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._connection.row_factory = sqlite3.Row
+            self._prepare()
+
+    def _prepare(self) -> None:
+        run = self._connection.execute
+        run("pragma auto_vacuum = incremental")  # before anything is written
+        run("pragma journal_mode = wal")
+        # A commit is on the disk: NORMAL would lose the last ones when the power fails.
+        run("pragma synchronous = full")
+        (version,) = run("pragma user_version").fetchone()
+        if version > _VERSION:
+            raise sqlite3.DatabaseError("the store was written by a later version")
+        if version < _VERSION:
+            self._connection.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with storage_errors(), self._lock:
+            self._connection.execute("begin immediate")
+            try:
+                yield self._connection
+                self._connection.execute("commit")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("rollback")
+                raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with storage_errors(), self._lock:
+            yield self._connection
+
+    @property
+    def version(self) -> int:
+        """A number that changes when another process has committed something."""
+        with self._reading() as connection:
+            (version,) = connection.execute("pragma data_version").fetchone()
+        return int(version)
+
+    # Files ----------------------------------------------------------------------------------------
+
+    def path_of(self, file_id: str) -> Path:
+        """Return the path of a file's content. ``file_id``: one that the store gave."""
+        return self._files / file_id
+
+    def add_file(self, file: StoredFile) -> None:
+        """Add a file, whose content is in place."""
+        with self._transaction() as connection:
+            _insert_file(connection, file)
+
+    def file(self, file_id: str, owner: str, now: int) -> StoredFile:
+        """Return a client's file.
+
+        Raises:
+            NotStoredError: there is none, or it has expired.
+        """
+        with self._reading() as connection:
+            return _find_file(connection, file_id, owner, now)
+
+    def files(
+        self, owner: str, now: int, *, purpose: str | None, after: str, limit: int, ascending: bool
+    ) -> tuple[list[StoredFile], bool]:
+        """Return a page of a client's files, and True if there are more after it.
+
+        Raises:
+            NotStoredError: there is no file ``after``.
+        """
+        where = "owner = ? and (expires_at is null or expires_at > ?)"
+        values: list[Any] = [owner, now]
+        if purpose is not None:
+            where += " and purpose = ?"
+            values.append(purpose)
+        with self._reading() as connection:
+            rows, has_more = _page(
+                connection, "files", _FILE_COLUMNS, where, values, after, limit, ascending=ascending
+            )
+        return [msgspec.convert(dict(row), StoredFile) for row in rows], has_more
+
+    def delete_file(self, file_id: str, owner: str, now: int) -> None:
+        """Delete a client's file.
+
+        Raises:
+            NotStoredError: there is none.
+            NotNowError: a batch that is not finished reads it.
+        """
+        with self._transaction() as connection:
+            _find_file(connection, file_id, owner, now)
+            reader = connection.execute(
+                f"select id from batches where input_file_id = ? and status in ({_UNFINISHED})",
+                (file_id,),
+            ).fetchone()
+            if reader is not None:
+                raise NotNowError(
+                    f"the file is the input of {reader['id']}, which is not finished: cancel the "
+                    "batch first"
+                )
+            connection.execute("delete from files where id = ?", (file_id,))
+        with storage_errors():
+            self.path_of(file_id).unlink(missing_ok=True)
+
+    def remove_expired(self, now: int) -> int:
+        """Remove files whose time is over, except inputs of unfinished batches. Return how many."""
+        with self._transaction() as connection:
+            rows = connection.execute(
+                "delete from files where expires_at <= ? and id not in (select input_file_id from"
+                f" batches where status in ({_UNFINISHED})) returning id",
+                (now,),
+            ).fetchall()
+        with storage_errors():
+            for row in rows:
+                self.path_of(row["id"]).unlink(missing_ok=True)
+        return len(rows)
+
+    def tidy(self, before: float = math.inf) -> None:
+        """Remove what a killed process left: parts of files, and contents without a row.
+
+        Only for the process that owns the directory, while no worker writes results.
+
+        ``before``: what was written later stays, Unix time; other servers may be writing it.
+        """
+        with self._reading() as connection:
+            known = {row["id"] for row in connection.execute("select id from files")}
+        with storage_errors():
+            for path in (*self.uploads.iterdir(), *self._files.iterdir()):
+                if path.name not in known and path.stat().st_mtime < before:
+                    path.unlink(missing_ok=True)
+
+    # Batches --------------------------------------------------------------------------------------
+
+    def add_batch(self, batch: Batch) -> Batch:
+        """Add a batch whose input file exists, and return it with its number.
+
+        Raises:
+            NotStoredError: its owner has no such file.
+        """
+        with self._transaction() as connection:
+            _find_file(connection, batch.input_file_id, batch.owner, batch.created_at)
+            row = _row_of(batch)
+            del row["number"]
+            names, marks = ", ".join(row), ", ".join("?" * len(row))
+            cursor = connection.execute(
+                f"insert into batches ({names}) values ({marks})", tuple(row.values())
+            )
+            return msgspec.structs.replace(batch, number=cursor.lastrowid)
+
+    def batch(self, batch_id: str, owner: str) -> Batch:
+        """Return a client's batch.
+
+        Raises:
+            NotStoredError: there is none.
+        """
+        with self._reading() as connection:
+            return _find_batch(connection, batch_id, owner)
+
+    def numbered(self, number: int) -> Batch:
+        """Return the batch with a number."""
+        with self._reading() as connection:
+            row = connection.execute("select * from batches where number = ?", (number,)).fetchone()
+        return _batch_of(row)
+
+    def batches(self, owner: str, *, after: str, limit: int) -> tuple[list[Batch], bool]:
+        """Return a page of a client's batches, the newest first, and True if there are more.
+
+        Raises:
+            NotStoredError: there is no batch ``after``.
+        """
+        with self._reading() as connection:
+            rows, has_more = _page(
+                connection, "batches", "*", "owner = ?", [owner], after, limit, ascending=False
+            )
+        return [_batch_of(row) for row in rows], has_more
+
+    def unfinished(self) -> list[Batch]:
+        """Return all unfinished batches, the oldest first."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"select * from batches where status in ({_UNFINISHED}) order by number"
+            ).fetchall()
+        return [_batch_of(row) for row in rows]
+
+    def has_unfinished(self) -> bool:
+        with self._reading() as connection:
+            found = connection.execute(
+                f"select 1 from batches where status in ({_UNFINISHED}) limit 1"
+            ).fetchone()
+        return found is not None
+
+    def cancel(self, batch_id: str, owner: str, now: int) -> Batch:
+        """Begin to cancel a client's batch. Does nothing to one that is being cancelled.
+
+        Raises:
+            NotStoredError: there is none.
+            NotNowError: it is finished, or about to be.
+        """
+        with self._transaction() as connection:
+            batch = _find_batch(connection, batch_id, owner)
+            if batch.status in (Status.CANCELLING, Status.CANCELLED):
+                return batch
+            if batch.status not in CANCELLABLE:
+                raise NotNowError(f"a batch that is {batch.status} cannot be cancelled")
+            connection.execute(
+                "update batches set status = ?, cancelling_at = ? where number = ?",
+                (Status.CANCELLING, now, batch.number),
+            )
+            return _find_batch(connection, batch_id, owner)
+
+    def begin(self, number: int, total: int, model: str | None, now: int) -> bool:
+        """Put a checked batch in progress. Return False if it was cancelled meanwhile."""
+        with self._transaction() as connection:
+            cursor = connection.execute(
+                "update batches set status = ?, in_progress_at = ?, total = ?, model = ?"
+                " where number = ? and status = ?",
+                (Status.IN_PROGRESS, now, total, model, number, Status.VALIDATING),
+            )
+        return cursor.rowcount == 1
+
+    def fail(self, number: int, errors: Sequence[BatchError], now: int) -> None:
+        """End a batch that cannot begin."""
+        with self._transaction() as connection:
+            connection.execute(
+                "update batches set status = ?, failed_at = ?, errors = ? where number = ?",
+                (Status.FAILED, now, msgspec.json.encode(list(errors)).decode(), number),
+            )
+
+    def begin_finalizing(self, number: int, now: int) -> None:
+        """Note that no request of a batch runs any more. One that is cancelled stays so."""
+        with self._transaction() as connection:
+            connection.execute(
+                "update batches set status = ?, finalizing_at = ? where number = ? and status = ?",
+                (Status.FINALIZING, now, number, Status.IN_PROGRESS),
+            )
+
+    def finish(self, number: int, status: Status, results: Sequence[StoredFile], now: int) -> None:
+        """End a batch whose results are in place.
+
+        ``results``: the output file and the error file; the latter's name ends so.
+        """
+        with self._transaction() as connection:
+            for file in results:
+                _insert_file(connection, file)
+                column = "error" if file.filename.endswith("_error.jsonl") else "output"
+                connection.execute(
+                    f"update batches set {column}_file_id = ? where number = ?", (file.id, number)
+                )
+            connection.execute(
+                f"update batches set status = ?, {_TIMES[status]} = ? where number = ?",
+                (status, now, number),
+            )
+
+    # Answers --------------------------------------------------------------------------------------
+
+    def add_answers(self, answers: Iterable[Answer], marks: Iterable[Watermark]) -> int:
+        """Commit answers; one that exists stays as it is. Return the number of new ones."""
+        added = 0
+        with self._transaction() as connection:
+            for each in answers:
+                cursor = connection.execute(
+                    "insert into answers (batch, line, is_error, text) values (?, ?, ?, ?)"
+                    " on conflict do nothing",
+                    (each.batch, each.line, each.is_error, each.text),
+                )
+                if cursor.rowcount != 1:
+                    continue
+                added += 1
+                column = "failed" if each.is_error else "completed"
+                usage = each.usage
+                connection.execute(
+                    f"update batches set {column} = {column} + 1,"
+                    " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,"
+                    " cached_tokens = cached_tokens + ?, reasoning_tokens = reasoning_tokens + ?"
+                    " where number = ?",
+                    (
+                        usage.input_tokens,
+                        usage.output_tokens,
+                        usage.cached_tokens,
+                        usage.reasoning_tokens,
+                        each.batch,
+                    ),
+                )
+            for mark in marks:
+                connection.execute(
+                    "update batches set next_line = ?, next_offset = ? where number = ?",
+                    (mark.line, mark.offset, mark.batch),
+                )
+        return added
+
+    def answered_lines(self, number: int, line: int) -> set[int]:
+        """Return the lines from ``line`` on that have an answer."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                "select line from answers where batch = ? and line >= ?", (number, line)
+            ).fetchall()
+        return {row["line"] for row in rows}
+
+    def answers(self, number: int) -> Iterator[Answer]:
+        """Yield the answers of a batch in the order of its lines, a few in memory at a time."""
+        line = 0
+        while True:
+            with self._reading() as connection:
+                rows = connection.execute(
+                    "select batch, line, is_error, text from answers"
+                    " where batch = ? and line > ? order by line limit ?",
+                    (number, line, _ROWS_AT_A_TIME),
+                ).fetchall()
+            for row in rows:
+                yield Answer(
+                    batch=row["batch"],
+                    line=row["line"],
+                    is_error=bool(row["is_error"]),
+                    text=row["text"],
+                )
+            if len(rows) < _ROWS_AT_A_TIME:
+                return
+            line = rows[-1]["line"]
+
+    def drop_answers(self) -> None:
+        """Remove the answers of finished batches, whose results are in their files."""
+        removed = _ROWS_AT_A_TIME
+        while removed == _ROWS_AT_A_TIME:
+            with self._transaction() as connection:
+                removed = connection.execute(
+                    "delete from answers where rowid in (select answers.rowid from answers"
+                    " join batches on batches.number = answers.batch"
+                    f" where batches.status not in ({_UNFINISHED}) limit ?)",
+                    (_ROWS_AT_A_TIME,),
+                ).rowcount
+        with self._reading() as connection:
+            connection.execute("pragma incremental_vacuum").fetchall()
+
+    def counts(self) -> StoreCounts:
+        """Return the sums for metrics."""
+        with self._reading() as connection:
+            by_status = connection.execute(
+                "select status, count(*) as batches from batches group by status"
+            ).fetchall()
+            sums = connection.execute(
+                "select coalesce(sum(completed), 0) as completed, coalesce(sum(failed), 0) as"
+                " failed, coalesce(sum(input_tokens), 0) as input_tokens,"
+                " coalesce(sum(output_tokens), 0) as output_tokens, coalesce(sum(case when status"
+                f" in ({_CANCELLABLE}) then total - completed - failed else 0 end), 0) as waiting"
+                " from batches"
+            ).fetchone()
+            kept = connection.execute(
+                "select count(*) as files, coalesce(sum(size), 0) as file_bytes from files"
+            ).fetchone()
+        batches = {row["status"]: row["batches"] for row in by_status}
+        return StoreCounts(batches, **dict(sums), **dict(kept))
+
+
+def _insert_file(connection: sqlite3.Connection, file: StoredFile) -> None:
+    connection.execute(
+        f"insert into files ({_FILE_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",
+        msgspec.structs.astuple(file),
+    )
+
+
+def _find_file(connection: sqlite3.Connection, file_id: str, owner: str, now: int) -> StoredFile:
+    row = connection.execute(
+        f"select {_FILE_COLUMNS} from files where id = ? and owner = ?"
+        " and (expires_at is null or expires_at > ?)",
+        (file_id, owner, now),
+    ).fetchone()
+    if row is None:
+        raise NotStoredError("there is no such file")
+    return msgspec.convert(dict(row), StoredFile)
+
+
+def _find_batch(connection: sqlite3.Connection, batch_id: str, owner: str) -> Batch:
+    row = connection.execute(
+        "select * from batches where id = ? and owner = ?", (batch_id, owner)
+    ).fetchone()
+    if row is None:
+        raise NotStoredError("there is no such batch")
+    return _batch_of(row)
+
+
+def _page(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: str,
+    where: str,
+    values: list[Any],
+    after: str,
+    limit: int,
+    *,
+    ascending: bool,
+) -> tuple[list[sqlite3.Row], bool]:
+    if after:
+        start = connection.execute(
+            f"select number from {table} where id = ? and owner = ?", (after, values[0])
+        ).fetchone()
+        if start is None:
+            raise NotStoredError("there is no object with the id of `after`")
+        where += f" and number {'>' if ascending else '<'} ?"
+        values = [*values, start["number"]]
+    order = "asc" if ascending else "desc"
+    rows = connection.execute(
+        f"select {columns} from {table} where {where} order by number {order} limit ?",
+        (*values, limit + 1),
+    ).fetchall()
+    return rows[:limit], len(rows) > limit
+
+
+def _batch_of(row: sqlite3.Row) -> Batch:
+    values = dict(row)
+    usage = TokenUsage(*(values.pop(name) for name in TokenUsage.__struct_fields__))
+    if values["metadata"] is not None:
+        values["metadata"] = msgspec.json.decode(values["metadata"])
+    values["errors"] = msgspec.json.decode(values["errors"])
+    return msgspec.convert({**values, "usage": usage}, Batch)
+
+
+def _row_of(batch: Batch) -> dict[str, Any]:
+    values = {name: getattr(batch, name) for name in Batch.__struct_fields__}
+    values.update(msgspec.structs.asdict(values.pop("usage")))
+    if batch.metadata is not None:
+        values["metadata"] = msgspec.json.encode(batch.metadata).decode()
+    values["errors"] = msgspec.json.encode(batch.errors).decode()
+    values["status"] = batch.status.value
+    return values

@@ -1,0 +1,114 @@
+"""The worker of batches: ``python -m servers.cli.batch_worker serve WORD ...``.
+
+A server starts it with the words of its own command line. It runs at the lowest priority, with
+engines of its own, so that it has the processor only when no request of a client wants it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from calculators.child_process.parent_connection import die_with_parent
+from calculators.file_threads import DaemonThreads
+from servers.batch_work.inner_server import inner_client
+from servers.batch_work.worker import BatchWorker
+from servers.batches.objects import Batch
+from servers.batches.settings import BatchSettings
+from servers.batches.store import BatchStore
+from servers.batches.store_lock import StoreLock
+from servers.cli.arguments import make_parser
+from servers.cli.batch_settings import inner_server, settings_in
+from servers.cli.messages import CommandFailed, print_error
+from servers.cli.serve_options import serve_options
+from servers.cli.telemetry import set_up_log
+from servers.server.lifecycle import ServerSettings, loop_factory
+
+_log: Final = logging.getLogger(__name__)
+
+#: Seconds between two lines about the progress of batches.
+_LOG_SECONDS: Final = 60.0
+#: The lowest priority. Engines inherit it.
+_NICE: Final = 19
+#: Seconds without a batch after which the process ends, and the memory of its models is free.
+_IDLE_SECONDS: Final = 30.0
+
+
+def main(words: Sequence[str]) -> int:
+    """Work off the batches in the directory of a server; return the exit code."""
+    _end_with_server()
+    os.nice(_NICE)
+    args = make_parser().parse_args(words)
+    try:
+        options = serve_options(args)
+        set_up_log(options.server, verbose=args.verbose)
+        if not args.verbose:
+            # A batch may have a million requests: its progress is logged instead.
+            logging.getLogger("graphrt.request").setLevel(logging.WARNING)
+        assert options.batches.batch_dir is not None
+        settings = settings_in(Path(options.batches.batch_dir).absolute(), options)
+        server = inner_server(options, args)
+    except CommandFailed as failure:
+        print_error(f"batches: {failure}", failure.hint)
+        return failure.status
+    # The worker of a server that was killed may need a moment to end.
+    with (
+        StoreLock(settings.directory / "worker.lock", waits=True),
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        runner.get_loop().set_default_executor(DaemonThreads())
+        runner.run(_work(server, settings))
+    return 0
+
+
+async def _work(server: ServerSettings, settings: BatchSettings) -> None:
+    store = await asyncio.to_thread(BatchStore, settings.directory)
+    try:
+        # The results of a batch may be known, and its answers not yet removed.
+        await asyncio.to_thread(store.drop_answers)
+        async with inner_client(server, settings.width) as client:
+            await BatchWorker(store, settings, client.ask).run(_IDLE_SECONDS, _Progress().show)
+    finally:
+        store.close()
+
+
+class _Progress:
+    """Logs now and then how far the batches are."""
+
+    def __init__(self) -> None:
+        self._logged_at = time.monotonic()
+
+    def show(self, batches: list[Batch]) -> None:
+        if time.monotonic() - self._logged_at < _LOG_SECONDS:
+            return
+        self._logged_at = time.monotonic()
+        for batch in batches:
+            _log.info(
+                "%s is %s: %d of %d requests have an answer",
+                batch.id, batch.status, batch.completed + batch.failed, batch.total,
+            )  # fmt: skip
+
+
+def _end_with_server() -> None:
+    die_with_parent(os.getppid())
+    threading.Thread(target=_wait_for_end, name="graphrt-parent", daemon=True).start()
+
+
+def _wait_for_end() -> None:
+    """End the process when the server closes its standard input, or is gone.
+
+    Committed answers stay; the others are computed again by the next worker.
+    """
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

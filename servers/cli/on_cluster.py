@@ -1,0 +1,65 @@
+"""``graphrt serve --on``: servables whose replicas run on a cluster, fronts in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from servers.cli.messages import CommandFailed
+from servers.cli.serve_options import ServeOptions
+from servers.server.lifecycle import ServerSettings
+
+_log: Final = logging.getLogger(__name__)
+
+
+def check_cluster(options: ServeOptions) -> None:
+    """Check that the options go together with ``--on``.
+
+    Raises:
+        CommandFailed: they do not.
+    """
+    server = options.server
+    if server.on is None:
+        return
+    if options.batches.batch_dir:
+        raise CommandFailed(
+            "--batch_dir is for one machine, and --on for a cluster: use one of them",
+            hint="graphrt batch FILE.jsonl sends a file's requests to a server",
+            status=2,
+        )
+
+
+@contextmanager
+def on_cluster(settings: ServerSettings, cluster: str | None) -> Iterator[ServerSettings]:
+    """Yield the settings of a server whose servables run on ``cluster``; None: in its process.
+
+    Raises:
+        CommandFailed: the cluster cannot be used.
+    """
+    if cluster is None:
+        yield settings
+        return
+    # Late: with it come modules that servers of one machine do not need.
+    from servers.replicas.cluster import EXTRA, ClusterError, RayCluster, RayMissingError
+    from servers.replicas.placement import Placement
+
+    try:
+        ray = RayCluster()
+    except RayMissingError as error:
+        raise CommandFailed(f"--on {cluster}: {error}", hint=EXTRA) from error
+    except ClusterError as error:
+        raise CommandFailed(
+            f"--on {cluster}: {error}",
+            hint="name its address in RAY_ADDRESS; if it has a token, set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN",
+        ) from error
+    try:
+        _log.info("replicas run on the Ray cluster %s", ray.address)
+        yield replace(settings, elsewhere=Placement(ray, settings, Path(os.getcwd())))
+    finally:
+        ray.close()

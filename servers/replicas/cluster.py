@@ -1,0 +1,323 @@
+"""`RayCluster`: the cluster that replicas run on, and its applications."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import logging
+import os
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from graph_runtime import Code, GraphError
+from servers.config.scale import Scale
+from servers.replicas.replica import REASON_MARKS, ReplicaWork, ServableReplica
+from servers.replicas.routing_table import drop_table, table_of
+
+_log: Final = logging.getLogger(__name__)
+
+#: The minor version whose private names are known here, and the extra that brings it.
+RAY_VERSION: Final = "2.60"
+EXTRA: Final = "pip install 'graphrt[ray]'"
+#: The largest request and answer between front and replica; Ray's own limit is 4 MB.
+MAX_MESSAGE_BYTES: Final = 512 << 20
+#: Settings of Ray Serve, which it reads from the environment when it is imported.
+_ENVIRONMENT: Final = {
+    "RAY_SERVE_REPLICA_GRPC_MAX_MESSAGE_LENGTH": str(MAX_MESSAGE_BYTES),
+    # The servable runs in the replica's own loop: a thread would cost a switch per packet, and
+    # child processes would die with the thread instead of with the process.
+    "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
+}
+#: Requests besides those that the front counts: parts of them, and those of other fronts.
+_ROOM_FOR_PARTS: Final = 64
+_POLL_SECONDS: Final = 0.5
+#: How long a replica that is not needed any more may go on with its requests. A front that stops
+#: has ended its own before.
+_END_SECONDS: Final = 3600.0
+#: Seconds after which a front says that a replica waits for room on the cluster.
+_PATIENCE_SECONDS: Final = 15.0
+#: How often a servable that cannot be loaded is tried: the first try may have met a bad moment.
+_TRIES: Final = 2
+#: The address for a cluster that is started here.
+_OWN: Final = "local"
+_NAMESPACE: Final = b"graphrt"
+_DEPLOYMENT: Final = "servable"
+_UNUSUAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class ClusterError(GraphError):
+    """The cluster cannot be used, or cannot run a servable; the text says why."""
+
+    code = Code.FAILED_PRECONDITION
+
+
+class RayMissingError(ClusterError):
+    """Ray is not installed, or has another version."""
+
+
+def import_ray() -> Any:
+    """Return the module ``ray``.
+
+    Raises:
+        RayMissingError: it is not installed, or has another version.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a server tells nobody what it does
+    try:
+        ray = importlib.import_module("ray")
+        importlib.import_module("ray.serve")
+    except ImportError as error:
+        raise RayMissingError(f"Ray Serve cannot be imported: {error}") from error
+    if not ray.__version__.startswith(f"{RAY_VERSION}."):
+        raise RayMissingError(
+            f"Ray {ray.__version__} is installed, and graphrt works with {RAY_VERSION} only"
+        )
+    return ray
+
+
+class RayCluster:
+    """A connection to a Ray cluster. Methods without ``async`` block: for threads."""
+
+    def __init__(self) -> None:
+        """Connect to the cluster of ``RAY_ADDRESS`` or of this machine; start one if there is none.
+
+        Raises:
+            ClusterError: Ray is missing, or the cluster cannot be reached.
+        """
+        self._ray = import_ray()
+        self._serve = importlib.import_module("ray.serve")
+        #: Ray makes one deployment at a time.
+        self._deploying = threading.Lock()
+        #: The servables of this front that hold a name: two, while one replaces the other.
+        self._claims: Counter[str] = Counter()
+        quiet = {"log_to_driver": False, "logging_level": logging.WARNING, "namespace": "graphrt"}
+        logging.getLogger("ray.serve").setLevel(logging.WARNING)
+        try:
+            self._connect(quiet)
+            self._serve.start(proxy_location="Disabled")
+        except Exception as error:
+            raise ClusterError(f"the Ray cluster cannot be used: {_first_line(error)}") from error
+
+    def _connect(self, options: Mapping[str, Any]) -> None:
+        if self._ray.is_initialized():
+            return
+        address = os.environ.get("RAY_ADDRESS") or "auto"
+        if address != _OWN:
+            try:
+                self._ray.init(address=address, **options)
+            except ConnectionError:
+                if address != "auto":
+                    raise
+            else:
+                return
+        _log.info("starting a Ray cluster, which ends with this process")
+        self._ray.init(address=_OWN, include_dashboard=False, **options)
+
+    @property
+    def address(self) -> str:
+        """The address of the cluster's head, for the log."""
+        return str(self._ray.get_runtime_context().gcs_address)
+
+    def close(self) -> None:
+        """Disconnect. A cluster that was started here ends."""
+        self._ray.shutdown()
+
+    # Names ----------------------------------------------------------------------------------------
+
+    def claim(self, name: str) -> None:
+        """Take a name for this front, until `release` or the end of its process.
+
+        Raises:
+            ClusterError: another front has it.
+        """
+        kv = importlib.import_module("ray.experimental.internal_kv")
+        me = {"job": self._job, "pid": os.getpid(), "host": os.uname().nodename}
+        key, value = f"name:{name}", json.dumps(me)
+        while kv._internal_kv_put(key, value, overwrite=False, namespace=_NAMESPACE):
+            held = json.loads(kv._internal_kv_get(key, namespace=_NAMESPACE) or b"{}")
+            if held.get("job") == self._job:
+                break
+            if held and self._is_running(held["job"]):
+                raise ClusterError(
+                    f'the name "{name}" is taken on this Ray cluster by another graphrt, process '
+                    f"{held['pid']} on {held['host']}; choose another name, or stop that one"
+                )
+            kv._internal_kv_del(key, namespace=_NAMESPACE)  # its front died
+        self._claims[name] += 1
+
+    def release(self, name: str) -> None:
+        """Give a name back, once for each `claim`."""
+        self._claims[name] -= 1
+        if self._claims[name] > 0:
+            return
+        kv = importlib.import_module("ray.experimental.internal_kv")
+        held = json.loads(kv._internal_kv_get(f"name:{name}", namespace=_NAMESPACE) or b"{}")
+        if held.get("job") == self._job:
+            kv._internal_kv_del(f"name:{name}", namespace=_NAMESPACE)
+
+    @property
+    def _job(self) -> str:
+        return str(self._ray.get_runtime_context().get_job_id())
+
+    def _is_running(self, job: str) -> bool:
+        jobs = importlib.import_module("ray._private.state").jobs()
+        return any(each["JobID"] == job and not each.get("IsDead") for each in jobs)
+
+    # Applications ---------------------------------------------------------------------------------
+
+    def check_room(self, scale: Scale) -> None:
+        """Check that some node has what a replica needs, whether it is in use or not.
+
+        Raises:
+            ClusterError: no node has it.
+        """
+        nodes = [each["Resources"] for each in self._ray.nodes() if each["Alive"]]
+        demands = scale.demands
+        for name, amount in demands.items():
+            most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if most < amount:
+                raise ClusterError(
+                    f"a replica needs {amount:g} of the resource {name}, and no node of the Ray "
+                    f"cluster has that: the most is {most:g}"
+                )
+        if not any(all(node.get(n, 0.0) >= a for n, a in demands.items()) for node in nodes):
+            needed = ", ".join(f"{amount:g} {name}" for name, amount in demands.items())
+            raise ClusterError(f"no node of the Ray cluster has all that a replica needs: {needed}")
+
+    def application_of(self, name: str, fingerprint: str) -> str:
+        """Return the application's name for a servable in one version."""
+        return f"graphrt-{_UNUSUAL.sub('_', name)[:80]}-{fingerprint[:12]}"
+
+    def deploy(self, application: str, work: ReplicaWork, scale: Scale, replicas: int) -> None:
+        """Begin to run an application, or to change its scale. `wait_until_running` waits.
+
+        ``replicas``: the number to start with.
+        """
+        with self._deploying:
+            self._deploy(application, work, scale, replicas)
+
+    def _deploy(self, application: str, work: ReplicaWork, scale: Scale, replicas: int) -> None:
+        serve = self._serve
+        options = {
+            "num_cpus": scale.num_cpus,
+            "num_gpus": scale.num_gpus,
+            "memory": scale.memory or None,
+            "resources": dict(scale.resources),
+            "runtime_env": {"env_vars": _ENVIRONMENT},
+        }
+        numbers: dict[str, Any] = {"num_replicas": scale.max_replicas}
+        if scale.min_replicas != scale.max_replicas:
+            numbers = {
+                "autoscaling_config": {
+                    "min_replicas": scale.min_replicas,
+                    "initial_replicas": min(max(replicas, 1), scale.max_replicas),
+                    "max_replicas": scale.max_replicas,
+                    "target_ongoing_requests": scale.target_ongoing_requests,
+                    "upscale_delay_s": scale.upscale_delay_s,
+                    "downscale_delay_s": scale.downscale_delay_s,
+                    "metrics_interval_s": 1.0,
+                    "look_back_period_s": 2.0,
+                }
+            }
+        deployment = serve.deployment(
+            ServableReplica,
+            name=_DEPLOYMENT,
+            ray_actor_options=options,
+            max_ongoing_requests=2 * scale.max_ongoing_requests + _ROOM_FOR_PARTS,
+            max_queued_requests=-1,  # the front counts them, and knows the texts
+            graceful_shutdown_timeout_s=_END_SECONDS,
+            graceful_shutdown_wait_loop_s=0.2,
+            max_constructor_retry_count=_TRIES,
+            request_router_config={
+                "request_router_class": "servers.replicas.request_router:TableRouter"
+            },
+            **numbers,
+        )
+        target = serve.RunTarget(target=deployment.bind(work), name=application, route_prefix=None)
+        serve.run_many(
+            [target],
+            wait_for_ingress_deployment_creation=False,
+            wait_for_applications_running=False,
+        )
+
+    async def wait_until_running(self, application: str, note: Callable[[str], object]) -> None:
+        """Wait until the first replicas answer. ``note`` gets a text when that takes long.
+
+        Raises:
+            ClusterError: the servable cannot be loaded.
+        """
+        began = time.monotonic()
+        while True:
+            found = await asyncio.to_thread(self._status, application)
+            if found is not None:
+                status, message = found
+                if status == "RUNNING":
+                    return
+                if status in ("DEPLOY_FAILED", "UNHEALTHY"):
+                    raise ClusterError(_reason(message))
+                if time.monotonic() - began > _PATIENCE_SECONDS and "resources" in message:
+                    note("a replica waits for room: what it needs of the Ray cluster is in use")
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def is_running(self, application: str) -> bool:
+        """Return whether an application runs already, such as after the death of a front."""
+        found = self._status(application)
+        return found is not None and found[0] == "RUNNING"
+
+    def _status(self, application: str) -> tuple[str, str] | None:
+        found = self._serve.status().applications.get(application)
+        if found is None:
+            return None
+        messages = [found.message, *(each.message for each in found.deployments.values())]
+        return str(found.status.value), "\n".join(messages)
+
+    def replicas(self, application: str) -> int:
+        """Return the number of replicas that an application has now."""
+        found = self._serve.status().applications.get(application)
+        if found is None:
+            return 0
+        states = [each.replica_states for each in found.deployments.values()]
+        return sum(count for each in states for name, count in each.items() if name == "RUNNING")
+
+    def delete(self, application: str) -> None:
+        """End an application after the requests that its replicas have."""
+        with suppress(Exception):  # it may be gone, and so may be the cluster
+            self._serve.delete(application, _blocking=False)
+        drop_table(application)
+
+    def handle(self, application: str, scale: Scale) -> Any:
+        """Return the handle of an application. Must be called on the loop that will use it."""
+        table_of(application).limit = scale.max_ongoing_requests
+        handle = self._serve.get_deployment_handle(_DEPLOYMENT, application)
+        if not handle.is_initialized:
+            handle._init(_run_router_in_separate_loop=False)
+        # Calls go over gRPC: an actor call would cost eight times as much for each packet, and
+        # would run on when the front has died.
+        return handle.options(
+            _by_reference=False, request_serialization="pickle", response_serialization="pickle"
+        )
+
+    def is_loss(self, error: BaseException) -> bool:
+        """True if an error of a call says that its replica is gone."""
+        return isinstance(error, self._ray.exceptions.RayActorError)
+
+
+def _reason(message: str) -> str:
+    """Return the reason in Ray's text about a replica that could not be started."""
+    begin, end = REASON_MARKS
+    _, found, rest = message.rpartition(begin)
+    if found and end in rest:
+        return rest.partition(end)[0]
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return f"its replica could not be started: {lines[-1] if lines else 'Ray gives no reason'}"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,337 @@
+"""`ReplicatedServable`: a graph or plain model whose replicas run on a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from calculators.file_threads import in_file_thread
+from calculators.inference.place import quoted
+from graph_runtime import GraphError, NotFoundError
+from graph_runtime.errors import reason_of
+from servers import version
+from servers.config import GraphEntry, ModelEntry
+from servers.config.scale import Scale
+from servers.contract.data_plane import IndexEntry, ModelMetadata
+from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
+from servers.page.live_graph import ShownGraph
+from servers.replicas.cluster import ClusterError, RayCluster
+from servers.replicas.remote_servable import RemoteServable
+from servers.replicas.replica import ReplicaWork
+from servers.replicas.routing_table import table_of
+from servers.replicas.wire import Description
+from servers.serving.graph_definition import GraphDefinition
+from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
+from servers.serving.loading import Loading
+from servers.serving.models.model_definition import ModelDefinition
+from servers.serving.servable import HttpRole, Servable
+from servers.serving.servable_status import index_entry, unavailable_error, version_status
+from servers.serving.use_count import UseCount
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ReplicatedServable:
+    """A `servers.serving.servable.Servable`. Belongs to one event loop.
+
+    Each version of its files is an application of its own, so that the replicas of the old one
+    answer until those of the new one do.
+
+    Attributes:
+        local: the graph or model of this machine's files, which is never loaded here.
+        state: the state.
+        reason: why loading failed, for clients; "" otherwise.
+    """
+
+    def __init__(
+        self,
+        local: GraphDefinition | ModelDefinition,
+        cluster: RayCluster,
+        work_of: Callable[[GraphEntry | ModelEntry], ReplicaWork],
+        request_limit: int,
+    ) -> None:
+        """``work_of``: returns what a replica loads."""
+        self.local = local
+        self.state = ServableState.START
+        self.reason = ""
+        self._cluster = cluster
+        self._work_of = work_of
+        self._users = UseCount(local.name, request_limit)
+        self._fingerprint = ""
+        self._application = ""
+        self._replicas: RemoteServable | None = None
+        self._described: Description | None = None
+        self._created = 0
+        self._loading: Loading | None = None
+        #: The replicas of the servable that this one replaces.
+        self._before = ""
+        self._scale = local.entry.scale
+        self._rescaling: asyncio.Task[None] | None = None
+        self._has_claim = False
+
+    @property
+    def entry(self) -> GraphEntry | ModelEntry:
+        return self.local.entry
+
+    @property
+    def name(self) -> str:
+        return self.local.name
+
+    @property
+    def adapters(self) -> Sequence[str]:
+        return self.local.adapters
+
+    @property
+    def http_role(self) -> HttpRole | None:
+        return self.local.http_role if self._described is None else self._described.role
+
+    @property
+    def created(self) -> int:
+        return self._created
+
+    @property
+    def unavailable_reason(self) -> str:
+        """Always "": a request waits for a replica."""
+        return ""
+
+    def idle_seconds(self) -> float:
+        """Return the seconds since the last request ended; 0 during a request."""
+        return self._users.idle_seconds()
+
+    # Life -----------------------------------------------------------------------------------------
+
+    def inherit(self, old: Servable) -> None:
+        """Begin with as many replicas as ``old`` has."""
+        if isinstance(old, ReplicatedServable):
+            self._before = old._application
+
+    async def prepare(self) -> None:
+        """Read the names of adapters, before loading or deferring."""
+        await self.local.prepare()
+
+    async def looked(self) -> None:
+        """Wait for `prepare` if it is running."""
+        await self.local.looked()
+
+    async def load(self) -> None:
+        """Start the replicas, unless there are some. A failure is logged and kept as `reason`."""
+        if self.state is ServableState.AVAILABLE:
+            return
+        self._move(ServableEvent.LOAD)
+        self.reason = ""
+        self._loading = loading = Loading(self.name)
+        _log.info("%s: starting replicas", self.name)
+        try:
+            await self._start(loading)
+        except Exception as error:
+            self.reason = reason_of(error) if isinstance(error, GraphError) else "internal error"
+            self._move(ServableEvent.LOAD_FAILED)
+            known = isinstance(error, GraphError)
+            _log.error(
+                "%s: could not be loaded: %s",
+                self.name,
+                self.reason,
+                exc_info=None if known else error,
+            )
+            await self._end()
+            return
+        except asyncio.CancelledError:
+            self.reason = "its loading was interrupted"
+            self._move(ServableEvent.LOAD_FAILED)
+            await self._end()
+            raise
+        finally:
+            self._loading = None
+        self._created = int(time.time())
+        self._move(ServableEvent.LOADED)
+        _log.info("%s: its replicas answer after %.1f s", self.name, loading.seconds)
+
+    async def _start(self, loading: Loading) -> None:
+        loading.progress.begin("reading the files", 0.0)
+        cluster, scale = self._cluster, self._scale
+        self._fingerprint = await self._look()
+        await self.local.prepare()
+        await asyncio.to_thread(cluster.claim, self.name)
+        self._has_claim = True
+        await self.local.check_names()
+        loading.progress.begin("starting replicas", 0.1)
+        await asyncio.to_thread(cluster.check_room, scale)
+        work = self._work_of(self.entry)
+        digest = hashlib.sha256(repr((version(), work, self._fingerprint)).encode()).hexdigest()
+        application = cluster.application_of(self.name, digest)
+        replicas = scale.first_replicas
+        if self._before:
+            replicas = max(replicas, await asyncio.to_thread(cluster.replicas, self._before))
+        self._application = application
+        if not await asyncio.to_thread(cluster.is_running, application):
+            await asyncio.to_thread(cluster.deploy, application, work, scale, replicas)
+        noted: list[str] = []
+
+        def note(text: str) -> None:
+            if text not in noted:
+                noted.append(text)
+                loading.progress.begin(text, 0.2)
+                _log.warning("%s: %s", self.name, text)
+
+        await cluster.wait_until_running(application, note)
+        loading.progress.begin("asking a replica", 0.9)
+        self._replicas = self._remote()
+        described: Description = await self._replicas.describe()
+        if described.version != version():
+            raise ClusterError(
+                f"the nodes of the Ray cluster have graphrt {described.version}, and this front is "
+                f"{version()}; install the same"
+            )
+        self._described = described
+
+    def _remote(self) -> RemoteServable:
+        application, scale = self._application, self._scale
+        return RemoteServable(
+            self.name,
+            self._cluster,
+            self._cluster.handle(application, scale),
+            table_of(application),
+            self._users,
+            scale.max_queued_requests,
+        )
+
+    def rescale(self, scale: Scale) -> None:
+        """Take another number of replicas; those that run go on."""
+        if scale == self._scale:
+            return
+        self._scale = scale
+        if self.state is ServableState.AVAILABLE:
+            self._rescaling = asyncio.create_task(self._rescale(), name=f"rescale {self.name}")
+
+    async def _rescale(self) -> None:
+        cluster, scale, application = self._cluster, self._scale, self._application
+        try:
+            await asyncio.to_thread(cluster.check_room, scale)
+            work = self._work_of(self.entry)
+            await asyncio.to_thread(cluster.deploy, application, work, scale, scale.first_replicas)
+        except ClusterError as error:
+            _log.error("%s: its scale stays as it is: %s", self.name, error)
+            return
+        if self._replicas is not None and application == self._application:
+            self._replicas = self._remote()
+            _log.info(
+                "%s: from %d to %d replicas", self.name, scale.min_replicas, scale.max_replicas
+            )
+
+    def defer(self) -> None:
+        """Let the next request start the replicas."""
+        self.reason = ""
+        self._created = self._created or int(time.time())
+        self._move(ServableEvent.DEFER)
+
+    def is_outdated(self) -> bool:
+        """True if files have changed since the last attempt to load. Reads files: for a thread."""
+        if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
+            return False
+        return self.local.fingerprint() != self._fingerprint
+
+    async def _look(self) -> str:
+        return await in_file_thread(f'the files of "{self.name}"', self.local.fingerprint)
+
+    async def retire(self) -> None:
+        """Refuse new requests, wait for requests in flight, end the replicas."""
+        if self.state in (ServableState.UNLOADING, ServableState.END):
+            return
+        self._move(ServableEvent.RETIRE)
+        if self._rescaling is not None:
+            await asyncio.wait({self._rescaling})
+        await self._users.close()
+        await self._end()
+        self._move(ServableEvent.UNLOADED)
+
+    async def _end(self) -> None:
+        application, self._application = self._application, ""
+        self._replicas = self._described = None
+        if application:
+            await asyncio.to_thread(self._cluster.delete, application)
+        if self._has_claim:
+            self._has_claim = False
+            await asyncio.to_thread(self._cluster.release, self.name)
+
+    def _move(self, event: ServableEvent) -> None:
+        self.state = SERVABLE_TRANSITIONS[self.state, event]
+
+    async def replica_metrics(self) -> Sequence[tuple[str, str]]:
+        """Return the name and the metrics of each replica; none if they do not answer in time."""
+        return () if self._replicas is None else await self._replicas.metrics()
+
+    # Status ---------------------------------------------------------------------------------------
+
+    def loading(self) -> Sequence[Loading]:
+        """Return how far loading is; empty if nothing is being loaded."""
+        return () if self._loading is None else (self._loading,)
+
+    def status(self, note: str = "") -> dict[str, object]:
+        """Return its part of ``GET /v1/config``."""
+        return {
+            "model_version_status": [
+                version_status(each, self.state, self.reason, "", note, self._loading)
+                for each in self._versions() or (VERSION,)
+            ]
+        }
+
+    def index(self) -> Sequence[IndexEntry]:
+        """Return its lines of the repository's index."""
+        if self._described is not None:
+            return self._described.index
+        number = VERSION if isinstance(self.entry, GraphEntry) else ""
+        return [index_entry(self.name, number, self.state, self.reason)]
+
+    def is_ready(self, version: str) -> bool:
+        """See `servers.contract.data_plane.DataPlane.is_model_ready`."""
+        if self.state is ServableState.ON_DEMAND:
+            return isinstance(self.entry, ModelEntry) or version in VERSIONS
+        if self._described is None:
+            return False
+        self._check_version(version)
+        return True
+
+    def metadata(self, version: str) -> ModelMetadata:
+        """See `servers.contract.data_plane.DataPlane.metadata`."""
+        self.loaded(version)
+        assert self._described is not None, "it is loaded"
+        number = "" if version == "0" else version
+        return self._described.metadata[number]
+
+    def read_shown(self) -> ShownGraph:
+        """Read the files of the graph for its drawing; see `GraphDefinition.read_shown`."""
+        if isinstance(self.local, ModelDefinition):
+            raise NotFoundError(f'There is no graph "{self.name}"')
+        return self.local.read_shown()
+
+    # Answering ------------------------------------------------------------------------------------
+
+    def loaded(self, version: str) -> RemoteServable:
+        """Return the replicas.
+
+        Raises:
+            UnavailableError: they are not running.
+            NotFoundError: there is no such version.
+        """
+        if self._replicas is None or self.state is not ServableState.AVAILABLE:
+            raise unavailable_error(f'The model "{self.name}"', self.state, self.reason)
+        if not version:
+            return self._replicas
+        self._check_version(version)
+        return self._replicas.of_version(version)
+
+    def _versions(self) -> Sequence[str]:
+        return [] if self._described is None else [e.version for e in self._described.index]
+
+    def _check_version(self, version: str) -> None:
+        if version in ("", "0") or version in self._versions():
+            return
+        there = ", ".join(self._versions())
+        has = f"version {there}" if isinstance(self.entry, GraphEntry) else there
+        raise NotFoundError(
+            f'The model "{self.name}" has no version {quoted(version)}; it has {has}'
+        )

@@ -1,0 +1,262 @@
+"""`Crew`: the supervisor of a server's workers.
+
+It starts and stops the workers, and everything that is of all of them goes through it: child
+processes that they share, states, metrics, and the commands of operators.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calculators.child_process.child_pool import ChildPool
+from calculators.child_process.shared_messages import KillShared, Release, Want
+from servers.operations.metrics.merged_text import MergedText
+from servers.operations.service_manager import READY, STOPPING, notify
+from servers.server.workers.member import Member, MemberState, WorkerGone
+from servers.server.workers.messages import Action, Ask, Begin, Failure, Look, Outcome, Peers
+
+_log: Final = logging.getLogger(__name__)
+
+#: Seconds that a worker has for the text of its metrics; its last one stands in for it then.
+METRICS_SECONDS: Final = 5.0
+#: Seconds beyond the drain in which a worker ends by itself.
+_END_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class CrewSettings:
+    """The settings of the supervisor.
+
+    Attributes:
+        words: the words of the command line, for each worker.
+        workers: the number of workers.
+        http_port, grpc_port: the reserved ports; 0: the server does not listen so.
+        poll_seconds: interval at which all workers look for changed files; 0: never.
+        drain_seconds: how long requests in flight may continue after a signal to stop.
+    """
+
+    words: Sequence[str]
+    workers: int
+    http_port: int
+    grpc_port: int
+    poll_seconds: float
+    drain_seconds: float
+
+
+class Crew:
+    """The workers of one server, on the running event loop."""
+
+    def __init__(self, settings: CrewSettings, on_loaded: Callable[[str], None]) -> None:
+        """``on_loaded`` is called once, with the report of a start, when all workers serve."""
+        self._settings = settings
+        self._on_loaded = on_loaded
+        self._pool = ChildPool()
+        self._members = [
+            Member(number, self._begin, self._take, self._changed)
+            for number in range(1, settings.workers + 1)
+        ]
+        self._unloaded: set[str] = set()
+        self._past = MergedText()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stop = asyncio.Event()
+        self._signals = 0
+        self._is_up = False
+        #: True when no worker is left, or the start has failed.
+        self._has_failed = False
+
+    async def run(self) -> int:
+        """Serve until a signal to stop, and return the exit code.
+
+        A second signal cuts off requests in flight, a third ends everything.
+        """
+        loop = asyncio.get_running_loop()
+        previous = {
+            number: signal.signal(number, lambda n, _: self._on_signal(loop, n))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            previous[signal.SIGHUP] = signal.signal(
+                signal.SIGHUP, lambda _n, _f: loop.call_soon_threadsafe(self._hang_up)
+            )
+        looking = asyncio.create_task(self._look_for_changes())
+        try:
+            for member in self._members:
+                member.start()
+            await self._stop.wait()
+            notify(STOPPING)
+            looking.cancel()
+            await self._stop_members()
+            await self._pool.close()
+        finally:
+            looking.cancel()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        _log.info("stopped")
+        return 1 if self._has_failed else 0
+
+    # Signals --------------------------------------------------------------------------------------
+
+    def _on_signal(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
+        loop.call_soon_threadsafe(self._signalled, number)
+
+    def _signalled(self, number: int) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            self._stop.set()
+            return
+        for member in self._members:
+            if self._signals == 2:
+                member.stop()
+            else:
+                member.kill()
+
+    def _hang_up(self) -> None:
+        _log.info("SIGHUP: reading the configuration again")
+        self._spawn(self._reload_for_signal(), "reload for SIGHUP")
+
+    async def _reload_for_signal(self) -> None:
+        outcome = await self._perform(Action.RELOAD, "", None)
+        if outcome.failure is not None:
+            _log.error("%s", outcome.failure.message)
+        elif not outcome.has_changed:
+            _log.info("nothing has changed")
+
+    async def _stop_members(self) -> None:
+        _log.info("stopping %d workers", len(self._members))
+        for member in self._members:
+            member.stop()
+        ends = [asyncio.create_task(each.has_ended.wait()) for each in self._members]
+        seconds = self._settings.drain_seconds + _END_SECONDS
+        _, late = await asyncio.wait(ends, timeout=seconds)
+        if late:
+            self._has_failed = True
+            _log.error("%d workers have not ended after %g s: killing them", len(late), seconds)
+            for member in self._members:
+                member.kill()
+            await asyncio.wait(late)
+
+    # Members --------------------------------------------------------------------------------------
+
+    def _begin(self, number: int, replaces: bool) -> Begin:
+        settings = self._settings
+        return Begin(
+            list(settings.words),
+            number,
+            settings.workers,
+            settings.http_port,
+            settings.grpc_port,
+            replaces and self._is_up,
+            sorted(self._unloaded),
+        )
+
+    def _changed(self, member: Member) -> None:
+        if member.state in (MemberState.BACKING_OFF, MemberState.ENDED):
+            self._pool.forget(member.number)
+            self._past.add(member.metrics, is_past=True)
+            member.metrics = ""
+        if member.state is MemberState.ENDED and not self._stop.is_set():
+            is_last = all(each.state is MemberState.ENDED for each in self._members)
+            if is_last or not self._is_up:
+                self._has_failed = True
+                self._stop.set()
+        for each in self._members:
+            others = [other.status for other in self._members if other is not each]
+            each.send(Peers([status for status in others if status is not None]))
+        if not self._is_up and all(each.state is MemberState.SERVING for each in self._members):
+            self._is_up = True
+            notify(READY)
+            self._on_loaded(self._members[0].report)
+
+    def _take(self, member: Member, message: Any) -> None:
+        match message:
+            case Want() | Release() | KillShared():
+                self._pool.take(member.number, message, member.send)
+            case Ask():
+                self._spawn(self._answer(member, message), f"{message.action} of all workers")
+            case _:
+                raise AssertionError(message)
+
+    def _spawn(self, work: Any, name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look_for_changes(self) -> None:
+        while self._settings.poll_seconds:
+            await asyncio.sleep(self._settings.poll_seconds)
+            for member in self._members:
+                member.send(Look())
+
+    # Of all workers -------------------------------------------------------------------------------
+
+    async def _answer(self, member: Member, ask: Ask) -> None:
+        if ask.action is Action.METRICS:
+            outcome = Outcome(ask.number, text=await self._metrics())
+        else:
+            done = await self._perform(ask.action, ask.model, member)
+            outcome = Outcome(ask.number, done.has_changed, done.failure)
+        member.send(outcome)
+
+    async def _perform(self, action: Action, model: str, asker: Member | None) -> Outcome:
+        """Let all workers do an action; the failure is the asker's own, or the first one."""
+        if action is Action.UNLOAD:
+            self._unloaded.add(model)
+        elif action is Action.LOAD:
+            self._unloaded.discard(model)
+        members = sorted(self._running(), key=lambda each: each is not asker)
+        outcomes = await self._outcomes(members, action, model)
+        # So that the next request to any worker gets an answer about the new state.
+        await self._outcomes(members, Action.SETTLE, "")
+        failures = [each.failure for each in outcomes if each.failure is not None]
+        failure: Failure | None = failures[0] if failures else None
+        if action is Action.UNLOAD and failure is not None:
+            self._unloaded.discard(model)
+        return Outcome(0, any(each.has_changed for each in outcomes), failure)
+
+    async def _outcomes(
+        self, members: Sequence[Member], action: Action, model: str
+    ) -> list[Outcome]:
+        work = (each.perform(action, model) for each in members)
+        found = await asyncio.gather(*work, return_exceptions=True)
+        for each in found:
+            if isinstance(each, BaseException) and not isinstance(each, WorkerGone):
+                raise each
+        return [each for each in found if isinstance(each, Outcome)]
+
+    async def _metrics(self) -> str:
+        """Return the metrics of all workers as one text, the counts of ended ones included."""
+        members = self._running()
+        await asyncio.gather(*(self._read_metrics(each) for each in members))
+        merged = MergedText()
+        for each in members:
+            merged.add(each.metrics)
+        merged.add(self._past.plain(), is_past=True)
+        return merged.plain()
+
+    async def _read_metrics(self, member: Member) -> None:
+        try:
+            async with asyncio.timeout(METRICS_SECONDS):
+                member.metrics = (await member.perform(Action.METRICS)).text
+        except (TimeoutError, WorkerGone):
+            _log.warning("worker %d does not answer: its last metrics are shown", member.number)
+
+    def _running(self) -> list[Member]:
+        return [each for each in self._members if each.status is not None]
+
+
+def run_crew(settings: CrewSettings, on_loaded: Callable[[str], None]) -> int:
+    """Supervise workers until a signal to stop, and return the exit code. In the main thread.
+
+    Raises:
+        OSError: there is no folder for the sockets of shared processes.
+    """
+
+    async def run() -> int:
+        return await Crew(settings, on_loaded).run()
+
+    return asyncio.run(run())

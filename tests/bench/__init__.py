@@ -1,0 +1,1 @@
+"""Benchmarks whose figures follow from code: models and simulations."""

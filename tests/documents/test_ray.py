@@ -1,0 +1,48 @@
+"""docs/ray.md: its command, on a Ray cluster of this machine; skipped without Ray."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from servers.config import read_config
+from servers.config.scale import Scale
+from tests.checkout import ROOT
+from tests.markdown import block, commands
+from tests.servers.cli.serving import Serving
+
+PAGE = "docs/ray.md"
+
+
+def test_the_config_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(block(PAGE, "json", "min_replicas"))
+    scale = read_config(tmp_path / "config.json").graphs[0].scale
+    assert (scale.min_replicas, scale.max_replicas, scale.num_cpus) == (1, 4, 4)
+
+
+def test_every_key_of_scale_has_a_line() -> None:
+    rows = [line for line in (ROOT / PAGE).read_text().splitlines() if line.startswith("| `")]
+    described = " ".join(row.split(" | ")[0] for row in rows)
+    for name in Scale.__dataclass_fields__:
+        assert f"`{name}`" in described
+
+
+def test_the_command_serves_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (make ray)")
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    (command,) = commands(PAGE, "--on ray")
+    _, _, *words = command.split()
+    config = json.loads(block(PAGE, "json", "min_replicas"))
+    # A machine of the tests has fewer cores than one of the page.
+    config["mediapipe_config_list"][0]["scale"]["num_cpus"] = 0.1
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    shutil.copytree(ROOT / "examples/models/demo", tmp_path / "models/demo")
+    with Serving(tmp_path, *words, calculators=()) as server:
+        server.wait_until_serving()
+        asked = {"model": "demo", "messages": [{"role": "user", "content": "Hello"}]}
+        with server.request("POST", "/v3/chat/completions", asked) as response:
+            assert response.status == 200
+            assert json.loads(response.read())["choices"]

@@ -1,0 +1,1 @@
+"""`graphrt serve --on ray` with a Ray cluster on this machine; without Ray, they are skipped."""

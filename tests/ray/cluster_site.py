@@ -1,0 +1,206 @@
+"""A directory with graphs for a cluster, and the replicas that run of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.checkout import ROOT
+
+CALCULATORS = '''\
+import asyncio
+import json
+import os
+from pathlib import Path
+
+from calculators.requests.http_payload import HttpPayload
+from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+
+
+class Probe(Calculator):
+    """Does what `do` of the request says."""
+
+    request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
+    again = In[bool]("LOOPBACK")
+    response = Out[str]("HTTP_RESPONSE_PAYLOAD")
+    loopback = Out[bool]("LOOPBACK")
+    timestamp_offset = None
+    version = ""
+
+    async def process(self, cc: CalculatorContext) -> None:
+        is_first = not cc.is_empty(self.request)
+        if is_first:
+            self.payload = cc.get(self.request)
+            self.asked = self.payload.parsed_json
+            self.sent = 0
+        match self.asked["do"]:
+            case "where":
+                answer = {"pid": os.getpid(), "version": self.version}
+                cc.emit(self.response, json.dumps(answer), at=0)
+            case "tick":
+                await self.tick(cc, is_first)
+            case "pour":
+                await self.pour(cc)
+
+    async def tick(self, cc: CalculatorContext, is_first: bool) -> None:
+        """Send the process; then, when the file `go` is there, the last event."""
+        if is_first:
+            if self.asked.get("silent_in") != os.getpid():
+                cc.emit(self.response, f"data: {os.getpid()}\\n\\n", at=0)
+            cc.emit(self.loopback, True, at=0)
+            return
+        try:
+            while not Path(self.asked["go"]).exists():
+                await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            if "cancelled" in self.asked:
+                Path(self.asked["cancelled"]).touch()
+            raise
+        cc.emit(self.response, "data: [DONE]\\n\\n", at=1)
+
+    async def pour(self, cc: CalculatorContext) -> None:
+        """Send events of 64 KiB while the client reads; write down how many it takes."""
+        if not self.payload.client.is_writable:
+            Path(self.asked["held"]).write_text(str(self.sent))
+            await self.payload.client.writable()
+        if self.sent == self.asked["events"]:
+            cc.emit(self.response, "data: [DONE]\\n\\n", at=self.sent)
+            return
+        cc.emit(self.response, f"data: {'x' * 65536}\\n\\n", at=self.sent)
+        cc.emit(self.loopback, True, at=self.sent)
+        self.sent += 1
+        await asyncio.sleep(0)
+
+
+@calculator
+class First(Probe):
+    """The first version."""
+
+    version = "first"
+
+
+@calculator
+class Second(Probe):
+    """The second version."""
+
+    version = "second"
+'''
+
+_GRAPH = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  calculator: "NAME"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  input_stream: "LOOPBACK:loopback"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+  output_stream: "LOOPBACK:loopback"
+  input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
+  input_stream_handler {
+    input_stream_handler: "SyncSetInputStreamHandler"
+    options {
+      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
+    }
+  }
+}
+"""
+
+#: What a replica of these graphs reserves: many fit on a small machine.
+SMALL = {"num_cpus": 0.05}
+
+
+class Site:
+    """A directory with graphs and a config.json."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "calcs.py").write_text(CALCULATORS)
+        self._graphs: list[dict[str, Any]] = []
+        self._write()
+
+    def add(self, name: str, calculator: str, **scale: Any) -> None:
+        """Add a graph of one node; ``scale``: see config.json."""
+        self.write_graph(name, calculator)
+        self._graphs.append({"name": name, "scale": {**SMALL, **scale}})
+        self._write()
+
+    def rescale(self, name: str, **scale: Any) -> None:
+        """Change the scale of a graph."""
+        for each in self._graphs:
+            if each["name"] == name:
+                each["scale"] = {**SMALL, **scale}
+        self._write()
+
+    def add_demo(self, **scale: Any) -> None:
+        """Add the example language model."""
+        path = str(ROOT / "examples/models/demo")
+        self._graphs.append({"name": "demo", "base_path": path, "scale": {**SMALL, **scale}})
+        self._write()
+
+    def write_graph(self, name: str, calculator: str) -> None:
+        """Write the graph of a name; a running server loads it again."""
+        (self.folder / name).mkdir(exist_ok=True)
+        fresh = self.folder / name / "graph.new"
+        fresh.write_text(_GRAPH.replace("NAME", calculator))
+        fresh.rename(self.folder / name / "graph.pbtxt")
+
+    def _write(self) -> None:
+        config = {"model_config_list": [], "mediapipe_config_list": self._graphs}
+        (self.folder / "config.json").write_text(json.dumps(config))
+
+
+def replicas_of(name: str, below: int) -> list[int]:
+    """Return the processes of a graph's replicas in the cluster that process ``below`` started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_text()
+        except OSError:
+            continue
+        title = re.match(rf"ray::ServeReplica:graphrt-{name}-", words)
+        if title is not None and below in _ancestors(int(entry.name)):
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        try:
+            pid = int(re.findall(r"\) \S (\d+)", Path(f"/proc/{pid}/stat").read_text())[0])
+        except OSError:
+            return
+        yield pid
+
+
+def in_threads(count: int, work: Callable[[], Any]) -> list[Any]:
+    """Call a function in threads of its own; the results, exceptions among them."""
+    results: list[Any] = [None] * count
+
+    def call(place: int) -> None:
+        try:
+            results[place] = work()
+        except Exception as error:
+            results[place] = error
+
+    threads = [threading.Thread(target=call, args=(place,)) for place in range(count)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return results
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

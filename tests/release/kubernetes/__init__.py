@@ -1,0 +1,1 @@
+"""The files for Kubernetes, checked without a cluster."""

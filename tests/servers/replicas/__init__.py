@@ -1,0 +1,1 @@
+"""Servables whose replicas run on a cluster."""
