@@ -1,6 +1,6 @@
 """The node types of families that are imported when a graph names one of them.
 
-A test compares them with what the families register.
+Made by `python -m calculators.write_family_names`; do not edit.
 """
 
 from __future__ import annotations
@@ -10,11 +10,7 @@ from typing import Final
 
 #: Calculators and subgraphs, by the family's package.
 NAMES: Final[Mapping[str, frozenset[str]]] = {
-    "calculators.answer_cache": frozenset(
-        {
-            "AnswerCacheCalculator",
-        }
-    ),
+    "calculators.answer_cache": frozenset({"AnswerCacheCalculator"}),
     "calculators.ensemble": frozenset(
         {
             "CommonAnswerCalculator",
@@ -45,11 +41,7 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "ToImageCalculator",
         }
     ),
-    "calculators.moderation": frozenset(
-        {
-            "ModerationCalculator",
-        }
-    ),
+    "calculators.moderation": frozenset({"ModerationCalculator"}),
     "calculators.openvino": frozenset(
         {
             "OpenVINOInferenceCalculator",
@@ -62,16 +54,8 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "PythonExecutorCalculator",
         }
     ),
-    "calculators.redaction": frozenset(
-        {
-            "RedactCalculator",
-        }
-    ),
-    "calculators.retrieval": frozenset(
-        {
-            "RetrievalCalculator",
-        }
-    ),
+    "calculators.redaction": frozenset({"RedactCalculator"}),
+    "calculators.retrieval": frozenset({"RetrievalCalculator"}),
     "calculators.routing": frozenset(
         {
             "FallbackCalculator",
@@ -90,7 +74,9 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "AlignmentPointsRectsCalculator",
             "AssociationDetectionCalculator",
             "AssociationNormRectCalculator",
+            "BoxLandmarkSubgraph",
             "ClassificationListVectorHasMinSizeCalculator",
+            "ColorConvertCalculator",
             "DetectionProjectionCalculator",
             "DetectionVectorHasMinSizeCalculator",
             "DetectionsToRectsCalculator",
@@ -115,6 +101,8 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "FaceLandmarksToRenderDataCalculator",
             "FaceLandmarksToRoi",
             "FaceTracking",
+            "FilterDetectionCalculator",
+            "FrameAnnotationToRectCalculator",
             "HandDetectionsFromPoseToRectsCalculator",
             "HandLandmarkCpu",
             "HandLandmarkLandmarksToRoi",
@@ -131,7 +119,9 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "HandVisibilityFromHandLandmarksFromPose",
             "HandWristForPose",
             "HolisticLandmarkCpu",
+            "HolisticTrackingToRenderData",
             "ImageCroppingCalculator",
+            "ImageFilePropertiesCalculator",
             "InferenceCalculator",
             "InferenceCalculatorCpu",
             "InferenceCalculatorXnnpack",
@@ -139,6 +129,8 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "IrisLandmarkCpu",
             "IrisLandmarkLandmarksToRoi",
             "IrisLandmarkLeftAndRightCpu",
+            "IrisToDepthCalculator",
+            "IrisToRenderDataCalculator",
             "LabelsToRenderDataCalculator",
             "LandmarkLetterboxRemovalCalculator",
             "LandmarkProjectionCalculator",
@@ -146,10 +138,14 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "LandmarksRefinementCalculator",
             "LandmarksSmoothingCalculator",
             "LandmarksToDetectionCalculator",
+            "LandmarksToFrameAnnotationCalculator",
             "LandmarksToRenderDataCalculator",
+            "LandmarksToTensorsCalculator",
+            "Lift2DFrameAnnotationTo3DCalculator",
             "LocalFileContentsCalculator",
             "NormalizedLandmarkListVectorHasMinSizeCalculator",
             "NormalizedRectVectorHasMinSizeCalculator",
+            "ObjectDetectionOidV4Subgraph",
             "OpenCvVideoDecoderCalculator",
             "OpenCvVideoEncoderCalculator",
             "PalmDetectionCpu",
@@ -175,6 +171,7 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "SelfieSegmentationCpu",
             "SelfieSegmentationCpuImage",
             "SelfieSegmentationModelLoader",
+            "SetAlphaCalculator",
             "SetLandmarkVisibilityCalculator",
             "TensorsToFaceLandmarks",
             "TensorsToFaceLandmarksWithAttention",
@@ -186,7 +183,9 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "TfLiteCustomOpResolverCalculator",
             "TfLiteInferenceCalculator",
             "TfLiteModelCalculator",
+            "TfLiteTensorsToDetectionsCalculator",
             "TfLiteTensorsToLandmarksCalculator",
+            "TfLiteTensorsToSegmentationCalculator",
             "ThresholdingCalculator",
             "UpdateFaceLandmarksCalculator",
             "VisibilityCopyCalculator",

@@ -30,7 +30,9 @@ def names_of(register: Any) -> set[str]:
 
 @pytest.mark.parametrize("family", NAMES)
 def test_the_names_of_a_family_are_those_that_it_registers(family: str) -> None:
-    assert names_of(import_module(family).register) == NAMES[family]
+    assert names_of(import_module(family).register) == NAMES[family], (
+        "`python -m calculators.write_family_names > calculators/family_names.py` writes it again"
+    )
 
 
 @pytest.mark.parametrize("task", installed_tasks(), ids=lambda task: task.name)
