@@ -57,13 +57,13 @@ def table(checkout: Path) -> Iterator[str]:
             try:
                 validate_graph(parse_graph_text(file.read_text()), registry=registry)
             except GraphError as error:
-                refused.append((str(file.relative_to(root)), _reason(str(error))))
+                refused.append((str(file.relative_to(checkout)), _reason(str(error))))
             else:
                 taken[folder] += 1
     yield "| graphs in | CPU graphs | valid |"
     yield "|---|---|---|"
     for folder in _FOLDERS:
-        yield f"| `{folder}` | {total[folder]} | {taken[folder]} |"
+        yield f"| `mediapipe/{folder}` | {total[folder]} | {taken[folder]} |"
     share = 100 * taken.total() / max(total.total(), 1)
     yield f"| all | {total.total()} | {taken.total()} ({share:.0f} %) |"
     yield ""
