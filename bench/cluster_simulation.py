@@ -54,7 +54,7 @@ WARM: Final = 60.0
 #: Seconds to the first token after which a reader is unhappy.
 LATE: Final = 2.0
 #: Microseconds of the fronts per request and per token (bench/replicas.md).
-PER_REQUEST, PER_TOKEN = 4124.0, 21.4
+PER_REQUEST, PER_TOKEN = 3445.0, 25.0
 
 
 @dataclass(frozen=True, slots=True)
