@@ -14,7 +14,11 @@ from typing import Any, Final
 
 from calculators.child_process.early_start import end_untaken, start_early
 from calculators.tasks import Task, task_of_model, task_of_node
+from graph_runtime.errors import GraphError
+from graph_runtime.regular_file import read_regular_file
 
+#: A larger configuration or graph is not worth a look.
+_MOST_BYTES: Final = 8 << 20
 _GRAPH_FILE: Final = "graph.pbtxt"
 _CALCULATOR: Final = re.compile(r'\bcalculator\s*:\s*"([^"]+)"')
 
@@ -45,7 +49,7 @@ def first_task(sources: list[str]) -> Task | None:
                 task = _task_of(each)
                 if task is not None:
                     return task
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (OSError, GraphError, ValueError, TypeError, RecursionError):
         pass
     return None
 
@@ -55,7 +59,7 @@ def _loaded_at_start(path: Path) -> Iterator[Path]:
     if path.suffix != ".json":
         yield path
         return
-    config = json.loads(path.read_text(encoding="utf-8"))
+    config = json.loads(read_regular_file(path, _MOST_BYTES))
     entries = config.get("mediapipe_config_list", []) if isinstance(config, dict) else []
     for entry in entries:
         if isinstance(entry, dict) and entry.get("load") != "on_demand":
@@ -70,6 +74,6 @@ def _graph_of(directory: Path, entry: dict[str, Any]) -> Path:
 def _task_of(path: Path) -> Task | None:
     graph = path / _GRAPH_FILE if path.is_dir() else path
     if graph.suffix == ".pbtxt" and graph.is_file():
-        names = _CALCULATOR.findall(graph.read_text(encoding="utf-8"))
+        names = _CALCULATOR.findall(read_regular_file(graph, _MOST_BYTES).decode())
         return next(filter(None, map(task_of_node, names)), None)
     return task_of_model(path) if path.exists() else None
