@@ -118,7 +118,8 @@ def test_texts_arrive_piece_by_piece(seen: Seen, client: str, text: str) -> None
     for id in "ab":
         texts, finals, _ = pieces(told, id)
         assert "".join(texts) == text
-        assert 2 < len(texts) <= MAX_TOKENS + 1
+        # Pieces that wait for the client are joined, so a busy machine has fewer.
+        assert 1 < len(texts) <= MAX_TOKENS + 1
         assert finals == [False] * (len(finals) - 1) + [True]
 
 

@@ -214,6 +214,8 @@ def can_remount(folder: Path) -> bool:
 
 def test_the_server_needs_no_rights_and_writes_only_to_its_volumes() -> None:
     home = Path("/var/lib")
+    if ROOT.is_relative_to("/tmp"):
+        pytest.skip("the checkout is in /tmp, which is empty in a pod")
     if not can_remount(home):
         pytest.skip("this machine does not allow mounts of one's own")
     words = [

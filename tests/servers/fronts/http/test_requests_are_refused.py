@@ -67,7 +67,7 @@ def test_an_unknown_path_is_not_found_with_any_method(
     async def scenario() -> None:
         headers = {"Content-Type": content_type} if content_type else {}
         async with serving(FakeDataPlane()) as front:
-            reply = await ask(front, request_bytes(method, "/v3/batches", body, headers))
+            reply = await ask(front, request_bytes(method, "/v3/nothing", body, headers))
         assert reply.status == 404
         assert "/v3/chat/completions, /v3/completions" in reply.error["message"]
 
