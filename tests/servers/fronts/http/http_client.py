@@ -103,7 +103,7 @@ class HttpClient:
                 body += piece
         elif has_body and "content-length" in headers:
             body = await self.reader.readexactly(int(headers["content-length"]))
-        elif has_body and status != 204:
+        elif has_body and status not in (204, 304):
             body = await self.reader.read()
         return Reply(status, headers, body)
 
