@@ -9,5 +9,5 @@ from tests.reliability.batch_kills import BatchKills
 
 def test_batches_survive_kills(tmp_path: Path) -> None:
     kills = BatchKills(tmp_path, seed=1)
-    kills.run(3)
+    kills.run(2)
     assert kills.problems == []
