@@ -9,13 +9,14 @@ import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
 from calculators.child_process.child_output import ChildOutput, is_wanted
 from calculators.child_process.early_start import child_environment, start_module, take_early
-from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
+from calculators.child_process.frame_protocol import FrameProtocol
+from calculators.child_process.framing import Frame, FramingError
 from calculators.child_process.messages import Stop
 from calculators.child_process.parent_connection import LISTENER
 
@@ -30,7 +31,7 @@ _FAULTS: Final = frozenset({
 })  # fmt: skip
 
 
-class ChildProcess(asyncio.BufferedProtocol):
+class ChildProcess(FrameProtocol):
     """A running child: frames to it and from it, and its end as one call.
 
     ``on_frame`` gets the bytes of each message; ``on_end`` gets, once, the reason of its end in
@@ -47,15 +48,12 @@ class ChildProcess(asyncio.BufferedProtocol):
     ) -> None:
         """``name`` is printed before the child's output in the log; ``has_log``: it writes to the
         log itself, so its standard error is this process's."""
+        super().__init__()
         self._name = name
         self._has_log = has_log
         self._output: ChildOutput | None = None
         self._on_frame = on_frame
         self._on_end = on_end
-        self._buffer = FrameBuffer()
-        #: Frames of this turn of the event loop, in buffers.
-        self._unsent: list[Piece] = []
-        self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         #: The process id, after `start`.
         self.pid = 0
@@ -141,23 +139,6 @@ class ChildProcess(asyncio.BufferedProtocol):
             return False
         return status >= 0 or -status in _FAULTS
 
-    def send(self, *pieces: Piece) -> None:
-        """Send one frame, made of the pieces in order. The pieces must not change afterwards.
-
-        All frames of one turn of the event loop are written at its end, by one call of the system.
-        Does nothing if the child is gone: `on_end` reports that.
-        """
-        if self._transport is None or self._transport.is_closing():
-            return
-        if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._write)
-        self._unsent += framed(*pieces)
-
-    def _write(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(unsent)
-
     def stop(self) -> None:
         """Ask the child to end; see `wait`."""
         self.send(msgspec.msgpack.encode(Stop()))
@@ -175,14 +156,7 @@ class ChildProcess(asyncio.BufferedProtocol):
         """Return when the process is gone."""
         await self._is_over.wait()
 
-    # asyncio.BufferedProtocol ---------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer.room()
+    # FrameProtocol --------------------------------------------------------------------------------
 
     def buffer_updated(self, nbytes: int) -> None:
         try:

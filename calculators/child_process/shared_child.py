@@ -10,10 +10,11 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from calculators.child_process.child_process import ChildProcess
-from calculators.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
+from calculators.child_process.frame_protocol import FrameProtocol
+from calculators.child_process.framing import Frame, FramingError, Piece
 from calculators.child_process.shared_messages import (
     FromWorker,
     KillShared,
@@ -111,7 +112,7 @@ def make_child(
     return ChildProcess(on_frame, on_end, name)
 
 
-class SharedChild(asyncio.BufferedProtocol):
+class SharedChild(FrameProtocol):
     """One life of a child that other workers use too; the same interface as `ChildProcess`.
 
     The first message goes to the pool, which starts the child with it or finds one that was started
@@ -125,6 +126,7 @@ class SharedChild(asyncio.BufferedProtocol):
         on_end: Callable[[str], None],
         name: str,
     ) -> None:
+        super().__init__()
         self._sharing = sharing
         self._on_frame = on_frame
         self._on_end = on_end
@@ -133,9 +135,6 @@ class SharedChild(asyncio.BufferedProtocol):
         self._module = ""
         self._environment: dict[str, str] = {}
         self._pid = 0
-        self._buffer = FrameBuffer()
-        self._unsent: list[Piece] = []
-        self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = asyncio.Event()
@@ -162,16 +161,7 @@ class SharedChild(asyncio.BufferedProtocol):
             load = b"".join(pieces)
             self._sharing.send(Want(self._use, self._module, load, self._environment, self._name))
             return
-        if self._transport is None or self._transport.is_closing():
-            return
-        if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._write)
-        self._unsent += framed(*pieces)
-
-    def _write(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(unsent)
+        super().send(*pieces)
 
     def stop(self) -> None:
         """Stop using the child. It goes on for others."""
@@ -232,16 +222,12 @@ class SharedChild(asyncio.BufferedProtocol):
             self._transport.abort()
         self._on_end(reason)
 
-    # asyncio.BufferedProtocol ---------------------------------------------------------------------
+    # FrameProtocol --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-        if self._is_over.is_set():
+        super().connection_made(transport)
+        if self._is_over.is_set() and self._transport is not None:
             self._transport.abort()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
 import signal
@@ -16,6 +15,7 @@ import msgspec
 
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame
+from servers.server.workers.asked import Asked
 from servers.server.workers.messages import (
     Action,
     Begin,
@@ -84,8 +84,7 @@ class Member:
         self._on_change = on_change
         self._encode = msgspec.msgpack.Encoder().encode
         self._child: ChildProcess | None = None
-        self._asked: dict[int, asyncio.Future[Outcome]] = {}
-        self._numbers = itertools.count()
+        self._asked = Asked()
         self._lives = 0
         self._failures = 0
         self._serving_since: float | None = None
@@ -116,14 +115,7 @@ class Member:
         Raises:
             WorkerGone: it has ended meanwhile.
         """
-        number = next(self._numbers)
-        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
-        try:
-            self.send(Perform(number, action, model))
-            return await answer
-        finally:
-            del self._asked[number]
+        return await self._asked.ask(lambda number: self.send(Perform(number, action, model)))
 
     def stop(self) -> None:
         """Signal the worker to finish its requests, or to hurry if it has been told already."""
@@ -177,17 +169,13 @@ class Member:
             case State():
                 self.status = message
                 self._on_change(self)
-            case Outcome(number=number):
-                answer = self._asked.get(number)
-                if answer is not None and not answer.done():
-                    answer.set_result(message)
+            case Outcome():
+                self._asked.answer(message)
             case _:
                 self._on_message(self, message)
 
     def _ended(self, reason: str) -> None:
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_exception(WorkerGone(reason))
+        self._asked.fail(WorkerGone(reason))
         since, self._serving_since = self._serving_since, None
         self.status = None
         pid = 0 if self._child is None else self._child.pid

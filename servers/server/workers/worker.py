@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.framing import Frame, FrameBuffer, framed
+from calculators.child_process.frame_protocol import FrameProtocol
+from calculators.child_process.framing import Frame, FrameBuffer
 from calculators.child_process.shared_child import Sharing, share_by
 from calculators.child_process.shared_messages import SharedGone, SharedPhase, SharedUp
 from servers.contract.data_plane import DataPlane
 from servers.operations.metrics.exposition import MetricsText
 from servers.operations.metrics.merged_text import MergedText
+from servers.server.workers.asked import Asked
 from servers.server.workers.messages import (
     Action,
     Ask,
@@ -40,7 +41,7 @@ _LOOK_SECONDS: Final = 0.1
 _REST: Final = 50.0
 
 
-class Worker(asyncio.BufferedProtocol):
+class Worker(FrameProtocol):
     """One worker of several: what it shares with the others, by way of the supervisor.
 
     Attributes:
@@ -49,14 +50,12 @@ class Worker(asyncio.BufferedProtocol):
 
     def __init__(self, connection: socket.socket, begin: Begin) -> None:
         """``connection`` is the one by which ``begin`` came."""
+        super().__init__()
         self.begin = begin
         self._socket = connection
         self._encode = msgspec.msgpack.Encoder().encode
-        self._buffer = FrameBuffer()
-        self._transport: asyncio.Transport | None = None
         self._sharing = Sharing(self._send, begin.workers)
-        self._numbers = itertools.count()
-        self._asked: dict[int, asyncio.Future[Outcome]] = {}
+        self._asked = Asked()
         self._tasks: set[asyncio.Task[None]] = set()
         self._look = asyncio.Event()
         self._plane: SharedDataPlane | None = None
@@ -115,14 +114,7 @@ class Worker(asyncio.BufferedProtocol):
             self._send(state)
 
     async def _ask(self, action: Action, model: str) -> Outcome:
-        number = next(self._numbers)
-        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
-        try:
-            self._send(Ask(number, action, model))
-            return await answer
-        finally:
-            del self._asked[number]
+        return await self._asked.ask(lambda number: self._send(Ask(number, action, model)))
 
     async def _perform(self, order: Perform) -> None:
         assert self._plane is not None
@@ -140,8 +132,7 @@ class Worker(asyncio.BufferedProtocol):
     # Messages -------------------------------------------------------------------------------------
 
     def _send(self, message: msgspec.Struct) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(framed(self._encode(message)))
+        self.send(self._encode(message))
 
     def _take(self, frame: Frame) -> None:
         message: Any = to_worker_decoder.decode(frame)
@@ -157,21 +148,12 @@ class Worker(asyncio.BufferedProtocol):
                 task = asyncio.create_task(self._perform(message), name=f"{message.action} for all")
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            case Outcome(number=number):
-                answer = self._asked.get(number)
-                if answer is not None and not answer.done():
-                    answer.set_result(message)
+            case Outcome():
+                self._asked.answer(message)
             case _:
                 raise AssertionError(message)
 
-    # asyncio.BufferedProtocol ---------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer.room()
+    # FrameProtocol --------------------------------------------------------------------------------
 
     def buffer_updated(self, nbytes: int) -> None:
         for frame in self._buffer.received(nbytes):
