@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from calculators.image.box_decoding import BoxDecoding
-from calculators.image.detector_options import allowed_classes, check_detector_options
-from calculators.image.detector_output import DetectorOutput, TensorOrder
-from calculators.image.packet_types import TENSORS, list_of
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from calculators.image.fixed_order_detector import FixedOrderDetector
+from graph_runtime import Options
 
 _OPTIONS = "mediapipe.OpenVINOTensorsToDetectionsCalculatorOptions"
 
 
-class OpenVINOTensorsToDetectionsCalculator(Calculator):
+class OpenVINOTensorsToDetectionsCalculator(FixedOrderDetector):
     """Makes detections of the tensors of a model of the SSD kind.
 
     It is an older TensorsToDetectionsCalculator: ``ignore_classes`` count for raw boxes only, and
@@ -61,29 +58,5 @@ class OpenVINOTensorsToDetectionsCalculator(Calculator):
     """
 
     options = Options(_OPTIONS)
-
-    @classmethod
-    def contract(cls, contract: CalculatorContract) -> None:
-        contract.inputs["TENSORS"].set(TENSORS)
-        contract.outputs["DETECTIONS"].set(list_of("Detection"))
-        contract.input_side_packets["ANCHORS"].set(list_of("Anchor")).optional()
-        check_detector_options(contract, contract.options(_OPTIONS))
-        contract.timestamp_offset = 0
-
-    def open(self, cc: CalculatorContext) -> None:
-        options, sides = self.options, cc.input_side_packets
-        self._output = DetectorOutput(
-            options=options,
-            decoding=BoxDecoding.of(options, "XYWH" if options.reverse_output_order else "YXHW"),
-            allowed=allowed_classes(options.num_classes, options.ignore_classes),
-            order=TensorOrder(),
-            corners=(0, 1, 2, 3),
-            classes_per_box=1,
-            max_results=-1,
-            is_filtered=False,
-            anchors=sides["ANCHORS"].value if sides.has_tag("ANCHORS") else None,
-        )
-
-    def process(self, cc: CalculatorContext) -> None:
-        found = self._output.detections(cc.inputs["TENSORS"].value)
-        cc.outputs["DETECTIONS"].add(found, cc.time)
+    options_type = _OPTIONS
+    is_filtered = False

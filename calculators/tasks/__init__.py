@@ -6,7 +6,7 @@ paths, for the options of ``graphrt serve --task``, and for their OpenAPI docume
 by name.
 """
 
-from calculators.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
+from calculators.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint, without_prefix
 from calculators.tasks.installed import (
     ENTRY_POINT_GROUP,
     KNOWN_ELSEWHERE,
@@ -46,4 +46,5 @@ __all__ = [
     "task_of_node",
     "task_of_source",
     "tasks_at",
+    "without_prefix",
 ]

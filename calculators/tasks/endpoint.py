@@ -9,6 +9,15 @@ from typing import Any, Final
 
 #: Prefixes of the endpoints of tasks. Clients of OpenVINO Model Server use /v3, OpenAI's use /v1.
 PREFIXES: Final = ("/v3", "/v3/v1", "/v1")
+_LONGEST_FIRST: Final = sorted((f"{prefix}/" for prefix in PREFIXES), key=len, reverse=True)
+
+
+def without_prefix(path: str) -> str:
+    """Return a path without the longest of `PREFIXES` and its slash; whole if it has none."""
+    for prefix in _LONGEST_FIRST:
+        if path.startswith(prefix):
+            return path[len(prefix) :]
+    return path
 
 
 class ErrorForm(Enum):

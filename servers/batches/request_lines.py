@@ -13,11 +13,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from calculators.tasks import without_prefix
 from servers.batches.errors import storage_errors
 from servers.batches.objects import BatchError
 
-#: Prefixes under which one endpoint is served; a line may name another one than its batch.
-_PREFIXES: Final = ("/v3/v1/", "/v3/", "/v1/")
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t\r\n"
 LONGEST_ID: Final = 512
@@ -175,7 +174,8 @@ def request_of(line: InputLine, endpoint: str) -> BatchRequest:
     if not isinstance(url, str) or not url.startswith("/"):
         text = f"{place} needs a `url`, the path of an endpoint such as /v1/chat/completions"
         raise LineError(text, custom_id, "url", "invalid_url")
-    if endpoint and name_of(url) != name_of(endpoint):
+    # A line may name another prefix than its batch.
+    if endpoint and without_prefix(url) != without_prefix(endpoint):
         text = f"{place}: `url` is not the endpoint of the batch, {endpoint}"
         raise LineError(text, custom_id, "url", "invalid_url")
     if found.body is UNSET:
@@ -191,14 +191,6 @@ def request_of(line: InputLine, endpoint: str) -> BatchRequest:
         raise LineError(text, custom_id, "body.stream")
     model = members.model if isinstance(members.model, str) else ""
     return BatchRequest(custom_id, url, body, model)
-
-
-def name_of(path: str) -> str:
-    """Return the path of an endpoint without the prefix under which it is served."""
-    for prefix in _PREFIXES:
-        if path.startswith(prefix):
-            return path[len(prefix) :]
-    return path
 
 
 def error_body(message: str, param: str | None, code: str | None) -> dict[str, Any]:

@@ -7,20 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from calculators.settings.declaration import values_of
 from servers.batches.desk import worker_command
 from servers.batches.settings import BatchSettings
-from servers.cli.author_modules import author_file, is_author_file
-from servers.cli.graph_registry import make_registry
 from servers.cli.messages import CommandFailed
 from servers.cli.serve_options import ServeOptions
 from servers.cli.served import check_choice, served
+from servers.cli.server_settings import server_settings
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.fronts.http import HttpSettings
-from servers.operations.request_log import RequestJournal
 from servers.page.settings import PageSettings
 from servers.server.lifecycle import ServerSettings
-from servers.serving.loaded_graph import GraphSettings
 
 
 def batch_settings(
@@ -79,21 +75,13 @@ def inner_server(options: ServeOptions, args: argparse.Namespace) -> ServerSetti
     size = options.server.max_body_size
     if size is not None:
         http = replace(http, max_body_bytes=size, max_tensor_body_bytes=size)
-    return ServerSettings(
-        **values_of(options.lifecycle),
+    return replace(
+        server_settings(args, options, found),
         graphs=tuple(map(_graph_on_demand, found.graphs)),
         models=tuple(map(_model_on_demand, found.models)),
         http=http,
-        registry=make_registry(args, has_files=False),
-        python_path=found.python_path,
-        calculators=tuple(map(author_file, filter(is_author_file, args.calculators))),
-        calculator_modules=tuple(each for each in args.calculators if not is_author_file(each)),
         reread=lambda: _config_on_demand(reread()),
-        graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=MetricsConfig(enable=False),
-        journal=RequestJournal(
-            keeps_texts=options.server.log_prompts, unknown_members=options.http.unknown_members
-        ),
     )
 
 

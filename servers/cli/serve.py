@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from calculators.child_process.early_start import end_untaken
-from calculators.settings.declaration import values_of
 from calculators.tasks import (
     default_task,
     find_task,
@@ -24,9 +23,7 @@ from calculators.tasks import (
 from graph_runtime import REGISTRY
 from servers.batches.errors import StoreError
 from servers.cli.access import access_of, warn_of_access
-from servers.cli.author_modules import author_file, is_author_file
 from servers.cli.batch_settings import batch_settings
-from servers.cli.graph_registry import make_registry
 from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
 from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
@@ -35,19 +32,18 @@ from servers.cli.on_cluster import check_cluster, on_cluster
 from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
+from servers.cli.server_settings import server_settings
 from servers.cli.supervise import check_workers, supervise
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
 from servers.operations.package_names import clashes
-from servers.operations.request_log import RequestJournal
 from servers.options.other_flags import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.options.server_options import ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
-from servers.server.lifecycle import Server, ServerSettings, serve
+from servers.server.lifecycle import Server, serve
 from servers.server.workers.worker import Worker
 from servers.serving.author_code import ImportFailure
-from servers.serving.loaded_graph import GraphSettings
 from servers.serving.servable import Servable
 from servers.serving.shared_modules import SharedModulesError
 
@@ -88,32 +84,18 @@ def execute(args: argparse.Namespace) -> int:
     if is_supervisor:
         return supervise(args.words, options, access)
     traces = traces_of(server)
-    files = filter(is_author_file, args.calculators)
     http, grpc = http_settings(options, access), grpc_settings(options, access)
     if worker is not None:
         if http is not None:
             http = replace(http, port=worker.begin.http_port, shares_port=True)
         if grpc is not None:
             grpc = replace(grpc, port=worker.begin.grpc_port, shares_port=True)
-    settings = ServerSettings(
-        **values_of(options.lifecycle),
-        graphs=found.graphs,
-        models=found.models,
+    settings = replace(
+        server_settings(args, options, found, traces),
         http=http,
         grpc=grpc,
-        registry=make_registry(args, has_files=False),
-        python_path=found.python_path,
-        calculators=tuple(map(author_file, files)),
-        calculator_modules=tuple(each for each in args.calculators if not is_author_file(each)),
-        reread=found.reread,
-        graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),
         metrics=metrics_of(server, found.metrics),
         batches=batch_settings(options, args.words, is_shared=worker is not None),
-        journal=RequestJournal(
-            traces,
-            keeps_texts=server.log_prompts,
-            unknown_members=options.http.unknown_members,
-        ),
     )
     try:
         with on_cluster(settings, server.on) as placed:

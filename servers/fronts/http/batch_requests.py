@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from aiohttp import web
 
@@ -23,6 +22,7 @@ from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.file_answer import send_file
 from servers.fronts.http.file_upload import discard, receive_upload
 from servers.fronts.http.form_body import FORM, has_form
+from servers.fronts.http.plain_exchange import json_answer, query_of
 from servers.fronts.http.routes import RUNS, Endpoint, Route, find_route
 from servers.fronts.http.settings import HttpSettings
 
@@ -128,7 +128,7 @@ class BatchRequests:
     async def _list_files(
         self, desk: BatchDesk, exchange: Exchange, owner: str
     ) -> web.StreamResponse:
-        query = _query(exchange.request)
+        query = query_of(exchange.request)
         order = query.get("order", "desc")
         if order not in ("asc", "desc"):
             raise HttpError(400, "order must be asc or desc", param="order")
@@ -146,7 +146,7 @@ class BatchRequests:
     async def _list_batches(
         self, desk: BatchDesk, exchange: Exchange, owner: str
     ) -> web.StreamResponse:
-        query = _query(exchange.request)
+        query = query_of(exchange.request)
         limit = _limit(query, Endpoint.BATCHES)
         batches, has_more = await desk.ask(
             desk.store.batches, owner, after=query.get("after", ""), limit=limit
@@ -231,16 +231,6 @@ def _limit(query: dict[str, str], endpoint: Endpoint) -> int:
     return int(text)
 
 
-def _query(request: web.BaseRequest) -> dict[str, str]:
-    """Return the last value of each name in the query."""
-    text = request.raw_path.partition("?")[2]
-    try:
-        found = parse_qs(text, keep_blank_values=True, max_num_fields=16)
-    except ValueError:
-        raise HttpError(400, "the query has more than 16 fields") from None
-    return {name: values[-1] for name, values in found.items()}
-
-
 def _list(exchange: Exchange, data: list[dict[str, Any]], *, has_more: bool) -> web.Response:
     return _json(
         exchange,
@@ -255,8 +245,4 @@ def _list(exchange: Exchange, data: list[dict[str, Any]], *, has_more: bool) -> 
 
 
 def _json(exchange: Exchange, value: object) -> web.Response:
-    return web.Response(
-        body=json.dumps(value).encode(),
-        content_type="application/json",
-        headers={**exchange.headers, "Cache-Control": "no-store"},
-    )
+    return json_answer(exchange, json.dumps(value).encode())

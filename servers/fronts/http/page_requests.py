@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TypeVar
-from urllib.parse import parse_qs
 
 import msgspec
 from aiohttp import web
@@ -16,6 +15,7 @@ from servers.fronts.http.errors import HttpError
 from servers.fronts.http.event_answer import answer_in_events
 from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.plain_exchange import json_answer, query_of
 from servers.fronts.http.routes import Endpoint, Route, nothing_at
 from servers.fronts.http.settings import HttpSettings
 from servers.page.events import FollowRequest
@@ -48,7 +48,7 @@ class PageRequests:
         if views is None:
             raise HttpError(404, nothing_at(exchange.request.path))
         self._guard.check_page(exchange.request.headers)
-        query = _query(exchange.request)
+        query = query_of(exchange.request)
         match route.endpoint:
             case Endpoint.LIVE_EVENTS:
                 return await self._live(exchange, views, query)
@@ -117,20 +117,5 @@ class PageRequests:
         return _json(exchange, trace)
 
 
-def _query(request: web.BaseRequest) -> dict[str, str]:
-    """Return the last value of each name in the query."""
-    text = request.raw_path.partition("?")[2]
-    try:
-        found = parse_qs(text, keep_blank_values=True, max_num_fields=16)
-    except ValueError:
-        raise HttpError(400, "the query has more than 16 fields") from None
-    return {name: values[-1] for name, values in found.items()}
-
-
 def _json(exchange: Exchange, value: object, status: int = 200) -> web.Response:
-    return web.Response(
-        status=status,
-        body=msgspec.json.encode(value),
-        content_type="application/json",
-        headers={**exchange.headers, "Cache-Control": "no-store"},
-    )
+    return json_answer(exchange, msgspec.json.encode(value), status)

@@ -15,6 +15,7 @@ from calculators.tasks import (
     TaskEndpoint,
     endpoint_at,
     installed_tasks,
+    without_prefix,
 )
 from servers.access.access import DOCS_ROUTES
 
@@ -150,7 +151,6 @@ FIXED = {
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
 }
-_OPENAI_PREFIXES = ("/v3/v1/", "/v3/", "/v1/")
 _PAGE_PREFIX = "/page/"
 _VIEW_PREFIX = "/v1/graphs/"
 _REQUEST_PREFIX = "/v1/requests/"
@@ -311,8 +311,7 @@ def _repository_route(rest: str) -> Route | None:
 
 def _batch_route(path: str) -> Route | None:
     """Parse ``files[/{id}[/content]]`` and ``batches[/{id}[/cancel]]`` below the prefixes."""
-    prefix = next(filter(path.startswith, _OPENAI_PREFIXES))
-    match path[len(prefix) :].split("/"):
+    match without_prefix(path).split("/"):
         case ["files"]:
             return Route(Endpoint.FILES, (*_GET, *POST))
         case ["files", str(item)] if item:
