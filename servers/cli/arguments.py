@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from servers.cli.parser import Parser, VersionAction
+from servers.cli.model_commands import add_model_commands
+from servers.cli.parser import Parser, VersionAction, add_command
 from servers.cli.project_kinds import KINDS, kinds_text
 
 
@@ -29,13 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_init(commands)
     _add_serve(commands)
     _add_batch(commands)
-    _add_pull(commands)
-    _add_index(commands)
-    _add_configure(commands)
-    _add_tune(commands)
-    _add_list(commands)
-    _add_rm(commands)
-    _add_config_changes(commands)
+    add_model_commands(commands)
     _add_chat(commands)
     _add_bench(commands)
     _add_doctor(commands)
@@ -44,22 +39,6 @@ def make_parser() -> argparse.ArgumentParser:
     _add_completion(commands)
     parser.commands = commands.choices
     return parser
-
-
-def _add(
-    commands: argparse._SubParsersAction[Parser], name: str, summary: str, details: str
-) -> Parser:
-    command = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    # Hidden: people type it here too.
-    command.add_argument("--version", action=VersionAction, nargs=0, help=argparse.SUPPRESS)
-    command.set_defaults(module=f"servers.cli.{name.replace('-', '_')}")
-    return command
 
 
 def _add_sources(command: Parser, *, subgraphs: bool = True) -> None:
@@ -86,7 +65,7 @@ def _add_sources(command: Parser, *, subgraphs: bool = True) -> None:
 
 
 def _add_validate(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "validate",
         "check graphs and configs, and report every error",
@@ -101,7 +80,7 @@ def _add_validate(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "describe",
         "print or draw a graph",
@@ -142,7 +121,7 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_calculators(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "calculators",
         "list the registered calculators, or show one",
@@ -172,7 +151,7 @@ ndarray<float32>, Timestamp, any message type. What cannot be JSON is printed in
 
 
 def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "run",
         "run a graph: feed packets in, print what comes out",
@@ -241,7 +220,7 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "init",
         "make a project: graph, calculator, test, config, README",
@@ -256,7 +235,7 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "serve",
         "serve graphs over HTTP",
@@ -277,7 +256,7 @@ def _add_serve_later(command: Parser) -> None:
 
 
 def _add_batch(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "batch",
         "answer a file of requests, without a server",
@@ -304,167 +283,8 @@ def _add_batch_later(command: Parser) -> None:
     _add_sources(command)
 
 
-def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
-        commands,
-        "pull",
-        "download a model of a hub, with the graph that serves it",
-        "SOURCE is org/name[@revision][:file.gguf] of Hugging Face, or of the hub at HF_ENDPOINT;\n"
-        "HF_TOKEN is the key. An interrupted download goes on where it was. A model of\n"
-        "safetensors is exported to OpenVINO's form, with weights of eight bits unless\n"
-        "--weight_format says otherwise. If SOURCE is mediapipe, the models of MediaPipe's\n"
-        "solutions are copied out of its wheel: the one in the working directory, the installed\n"
-        "one, or the one that pip downloads; SOURCE may also be the path of a wheel.",
-    )
-    command.subject = "SOURCE"
-    command.add_later = _add_pull_later
-
-
-def _add_pull_later(command: Parser) -> None:
-    from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
-    from servers.options.model_options import task_choice, task_options
-    from servers.options.repository_options import source_options
-
-    command.add_argument("source", metavar="SOURCE", nargs="?", help="the model's name")
-    add_options(command, (*source_options(), task_choice(), *task_options()))
-    add_refused(command)
-    add_flags_of_serve(command)
-
-
-def _add_index(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
-        commands,
-        "index",
-        "make an index of documents, for graphs that retrieve passages",
-        "Divides texts into passages of 200 to 400 tokens, and keeps them in one file with their\n"
-        "vectors, paths and lines. Of a directory the files .md, .markdown, .rst and .txt are\n"
-        "taken. Run again, it embeds only files that have changed; after an interruption it goes\n"
-        "on. The index is replaced when the new one is whole.",
-    )
-    command.subject = "FILE ... --model DIR"
-    command.add_later = _add_index_later
-
-
-def _add_index_later(command: Parser) -> None:
-    from servers.cli.serve_arguments import add_options
-    from servers.options.index_options import index_options
-
-    command.add_argument("files", metavar="FILE", nargs="+", help="text files, or directories")
-    add_options(command, index_options())
-
-
-def _add_configure(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
-        commands,
-        "configure",
-        "write the graph.pbtxt that serves a model of this machine",
-        "The graph is written into the model's directory, with the options that are given.\n"
-        "Also as `graphrt --configure --model_path DIR --task TASK`.",
-    )
-    command.subject = "DIR"
-    command.add_later = _add_configure_later
-
-
-def _add_configure_later(command: Parser) -> None:
-    from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
-    from servers.options.model_options import task_choice, task_options
-
-    command.add_argument("source", metavar="DIR", nargs="?", help="the model's directory or file")
-    command.add_argument("--model_path", metavar="DIR", help="the same")
-    add_options(command, (task_choice(), *task_options()))
-    add_refused(command)
-    add_flags_of_serve(command)
-
-
-def _add_tune(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
-        commands,
-        "tune",
-        "find a language model's fastest settings on this machine, and write them",
-        "Measures the model under a load with its default settings and with others, in turns, and\n"
-        "writes the fastest into graph.pbtxt, with the figures. Settings that change answers are\n"
-        "shown, and not chosen unless --may_change_answers. Nothing else should run meanwhile.",
-    )
-    command.subject = "MODEL"
-    command.add_later = _add_tune_later
-
-
-def _add_tune_later(command: Parser) -> None:
-    from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
-    from servers.options.model_options import task_options
-    from servers.options.tune_options import tune_options
-
-    command.add_argument("source", metavar="MODEL", help="the model's directory, or a GGUF file")
-    add_options(command, (*tune_options(), *task_options()))
-    add_refused(command)
-    add_flags_of_serve(command)
-
-
-def _add_repository(command: Parser) -> None:
-    from servers.cli.serve_arguments import add_flags_of_serve, add_options
-    from servers.options.repository_options import repository_options
-
-    add_options(command, repository_options())
-    add_flags_of_serve(command)
-
-
-def _add_list(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
-        commands,
-        "list",
-        "list the models that were pulled, or are in a directory",
-        "Names, sizes, and where models of a hub came from.",
-    )
-    command.add_argument("--names", action="store_true", help="names only, one per line")
-    command.add_later = _add_repository
-
-
-def _add_rm(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
-        commands, "rm", "remove models that were pulled", "Names are those of `graphrt list`."
-    )
-    command.add_argument("names", metavar="NAME", nargs="+")
-    command.add_later = _add_repository
-
-
-def _add_config_changes(commands: argparse._SubParsersAction[Parser]) -> None:
-    """OpenVINO Model Server's ``--add_to_config`` and ``--remove_from_config``."""
-    for name, summary in (
-        ("add-to-config", "list a model in a config.json"),
-        ("remove-from-config", "take a model out of a config.json"),
-    ):
-        command = _add(
-            commands,
-            name,
-            summary,
-            "The rest of the file stays as it is written, and a server that watches it sees the\n"
-            f"change at once. Also as `graphrt --{name.replace('-', '_')} ...`.",
-        )
-        command.add_argument("--model_name", metavar="NAME", required=True)
-        command.add_argument("--config_path", metavar="FILE", help="the config.json")
-        if name == "add-to-config":
-            command.add_argument("--model_path", metavar="DIR", help="the model's directory")
-            command.add_later = _add_settings_of_entry
-        else:
-            command.add_later = _add_flags_of_serve
-
-
-def _add_settings_of_entry(command: Parser) -> None:
-    from servers.cli.serve_arguments import add_options
-    from servers.options.model_options import entry_options
-
-    add_options(command, entry_options())
-    _add_repository(command)
-
-
-def _add_flags_of_serve(command: Parser) -> None:
-    from servers.cli.serve_arguments import add_flags_of_serve
-
-    add_flags_of_serve(command)
-
-
 def _add_chat(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "chat",
         "talk with a model in the terminal",
@@ -484,7 +304,7 @@ def _add_chat(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_bench(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "bench",
         "measure a server of the OpenAI API",
@@ -502,7 +322,7 @@ def _add_bench_later(command: Parser) -> None:
 
 
 def _add_render_prompt(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "render-prompt",
         "print the prompt that a chat request becomes",
@@ -518,7 +338,7 @@ def _add_render_prompt(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_parse_output(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "parse-output",
         "print what a model's text means: content, reasoning, tool calls",
@@ -559,7 +379,7 @@ def _add_parse_output_later(command: Parser) -> None:
 
 
 def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "doctor",
         "print what a report of a bug needs, and what is wrong with this machine",
@@ -575,7 +395,7 @@ def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_config_schema(commands: argparse._SubParsersAction[Parser]) -> None:
-    _add(
+    add_command(
         commands,
         "config-schema",
         "print the JSON Schema of config.json",
@@ -585,7 +405,7 @@ def _add_config_schema(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_language_server(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "language-server",
         "serve editors of graph files, by the Language Server Protocol",
@@ -597,7 +417,7 @@ def _add_language_server(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_completion(commands: argparse._SubParsersAction[Parser]) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "completion",
         "print a script that completes commands and flags in a shell",

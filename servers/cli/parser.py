@@ -116,3 +116,20 @@ class VersionAction(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         print(NAME, version())
         parser.exit()
+
+
+def add_command(
+    commands: argparse._SubParsersAction[Parser], name: str, summary: str, details: str
+) -> Parser:
+    """Add a command, whose module has its name. ``details`` follow the summary in its help."""
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    # Hidden: people type it here too.
+    command.add_argument("--version", action=VersionAction, nargs=0, help=argparse.SUPPRESS)
+    command.set_defaults(module=f"servers.cli.{name.replace('-', '_')}")
+    return command

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.checkout import ROOT
+from tests.servers.cli.serving import looped
 
 CALCULATORS = '''\
 import asyncio
@@ -93,25 +94,6 @@ class Second(Probe):
     version = "second"
 '''
 
-_GRAPH = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-node {
-  calculator: "NAME"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  input_stream: "LOOPBACK:loopback"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-  output_stream: "LOOPBACK:loopback"
-  input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
-  input_stream_handler {
-    input_stream_handler: "SyncSetInputStreamHandler"
-    options {
-      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
-    }
-  }
-}
-"""
-
 #: What a replica of these graphs reserves: many fit on a small machine.
 SMALL = {"num_cpus": 0.05}
 
@@ -163,7 +145,7 @@ class Site:
         """Write the graph of a name; a running server loads it again."""
         (self.folder / name).mkdir(exist_ok=True)
         fresh = self.folder / name / "graph.new"
-        fresh.write_text(_GRAPH.replace("NAME", calculator))
+        fresh.write_text(looped(calculator))
         fresh.rename(self.folder / name / "graph.pbtxt")
 
     def _write(self) -> None:

@@ -75,11 +75,12 @@ node {
 }
 """
 
-STREAM = """\
+#: A node that the word names, with a back edge.
+_LOOP = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
 output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 node {
-  calculator: "Stream"
+  calculator: "NAME"
   input_stream: "HTTP_REQUEST_PAYLOAD:input"
   input_stream: "LOOPBACK:loopback"
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
@@ -93,6 +94,14 @@ node {
   }
 }
 """
+
+
+def looped(calculator: str) -> str:
+    """Return the text of a graph of one node of requests that calls itself by a back edge."""
+    return _LOOP.replace("NAME", calculator)
+
+
+STREAM = looped("Stream")
 
 
 def make_site(folder: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.installed_package import install
+from tests.servers.cli.serving import looped
 
 TASKS = """\
 from calculators.requests.schema import record, ref, string
@@ -158,24 +159,7 @@ class Hear(Calculator):
         cc.emit(self.response, HttpAnswer(upload.content[::-1], "text/plain; charset=utf-8"))
 """
 
-SAY_GRAPH = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-node {
-  calculator: "Say"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  input_stream: "LOOPBACK:loopback"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-  output_stream: "LOOPBACK:loopback"
-  input_stream_info { tag_index: "LOOPBACK:0" back_edge: true }
-  input_stream_handler {
-    input_stream_handler: "SyncSetInputStreamHandler"
-    options {
-      [mediapipe.SyncSetInputStreamHandlerOptions.ext] { sync_set { tag_index: "LOOPBACK:0" } }
-    }
-  }
-}
-"""
+SAY_GRAPH = looped("Say")
 HEAR_GRAPH = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
 output_stream: "HTTP_RESPONSE_PAYLOAD:output"
@@ -185,7 +169,7 @@ node {
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 }
 """
-TALK_GRAPH = SAY_GRAPH.replace('"Say"', '"Talk"')
+TALK_GRAPH = looped("Talk")
 ENTRY_POINTS = """\
 [graphrt.tasks]
 say = stranger_tasks:SAY
