@@ -2,9 +2,10 @@
 
     python -m bench.infer_clients grpc|rest ADDRESS MODEL CLIENTS SECONDS ELEMENTS
 
-Prints one line of JSON: requests per second, and median and 99th percentile of the milliseconds
-from a request to its answer. Each client has its own connection. Requests are made once and
-answers are not parsed: the clients cost as little as their libraries allow.
+Prints one line of JSON: requests per second, median and 99th percentile of the milliseconds from a
+request to its answer, and the cores that the clients used. Each client has its own connection.
+Requests are made once and answers are not parsed: the clients cost as little as their libraries
+allow.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Final, cast
 
 import grpc
@@ -143,6 +144,7 @@ async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, f
         if size < least:
             raise RuntimeError(f"an answer of {size} bytes, {least} are expected")
     times: list[float] = []
+    used = process_time()
     started = perf_counter()
     end = started + seconds
 
@@ -156,12 +158,14 @@ async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, f
 
     await asyncio.gather(*map(work, clients))
     elapsed = perf_counter() - started
+    used = process_time() - used
     times.sort()
     return {
         "rate": len(times) / elapsed,
         "requests": len(times),
         "p50": times[len(times) // 2] * 1e3,
         "p99": times[len(times) * 99 // 100] * 1e3,
+        "cores": used / elapsed,
     }
 
 
