@@ -167,7 +167,7 @@ class _Run:
                 except OSError as error:
                     raise CommandFailed(
                         f"{place}: {error.strerror}",
-                        hint="every answer is kept; the same command goes on from here",
+                        hint="every answer is kept, and the same command goes on from here",
                     ) from error
 
     def _summary(self, begun: Batch, batch: Batch) -> str:
