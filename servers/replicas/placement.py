@@ -54,8 +54,9 @@ class Placement:
             if isinstance(each, ReplicatedServable)
         ]
         text = await own("")
-        found = [metrics for task in asked for metrics in await task]
-        return await asyncio.to_thread(merged, text.body.decode(), found, accept)
+        # Graphs may share the replicas of a node.
+        found = dict([metrics for task in asked for metrics in await task])
+        return await asyncio.to_thread(merged, text.body.decode(), found.items(), accept)
 
     def _work_of(self, repository: ModelRepository, entry: GraphEntry | ModelEntry) -> ReplicaWork:
         models: tuple[ModelEntry, ...] = ()
