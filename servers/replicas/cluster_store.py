@@ -96,8 +96,12 @@ class Fronts:
         found.pop(self._job, None)
         if not found:
             return {}
-        jobs = importlib.import_module("ray._private.state").jobs()
-        alive = {each["JobID"] for each in jobs if not each.get("IsDead")}
+        alive = _living_jobs()
         for job in found.keys() - alive:
             self._store.delete(prefix + job)
         return {job: value for job, value in found.items() if job in alive}
+
+
+def _living_jobs() -> set[str]:
+    jobs = importlib.import_module("ray._private.state").jobs()
+    return {each["JobID"] for each in jobs if not each.get("IsDead")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 
 from calculators.child_process.supervisor import LoadError
-from calculators.llm.engine.engine import Generation, Part
+from calculators.llm.engine.engine import Engine, EngineDown, Generation, Part
 from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.messages import Metrics, Ready, Tokens
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.process_engine import RETRY_AFTER, ProcessEngine
 from calculators.places import Asked, Place, Question, WorkOrder
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress, NodeMetrics, ResourceError
@@ -52,8 +52,9 @@ class PlacedEngine:
         """``name``: the model's, for messages; ``paths``: everything that loading reads."""
         self._order = WorkOrder(_MAKER, (settings,), name, paths)
         self._place = place
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._begun: set[Generation] = set()
+        self._what = f'engine of "{name}"'
+        self._is_closed = False
+        self._open: set[_Request] = set()
         self.cache_full = 0
 
     async def start(self, progress: LoadProgress | None = None) -> Ready:
@@ -80,8 +81,8 @@ class PlacedEngine:
 
     @property
     def unavailable_reason(self) -> str:
-        """Always "": a request waits for a process, or fails."""
-        return ""
+        """The reason after `close`; else "", as a request waits for a process, or fails."""
+        return f"the {self._what} is shut down" if self._is_closed else ""
 
     @property
     def metrics(self) -> Metrics:
@@ -90,29 +91,25 @@ class PlacedEngine:
 
     @property
     def unfinished(self) -> int:
-        return len(self._tasks)
+        return sum(request.parts for request in self._open)
 
     @property
     def running(self) -> int:
-        return len(self._begun)
+        return sum(request.parts for request in self._open if request.has_begun)
 
     def submit(self, parts: Sequence[Part]) -> Generation:
+        if self._is_closed:
+            raise EngineDown(self.unavailable_reason, retry_after=RETRY_AFTER)
         asked = self._place.ask(
             _encode(_Asked(list(parts))), beginning=_beginning(parts), tokens=_tokens(parts)
         )
-        choices = sum(part.settings.num_return_sequences for part in parts)
-        request = _Request(asked, choices)
-        task = asyncio.create_task(self._feed(request), name="request to an engine")
-        request.task = task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        request = _Request(asked, parts, self._open.discard)
+        self._open.add(request)
+        request.task = asyncio.create_task(self._feed(request), name="request to an engine")
         return request.generation
 
     async def _feed(self, request: _Request) -> None:
-        generation = request.generation
-
         def take(packed: bytes) -> None:
-            self._begun.add(generation)
             for choice, tokens in _gained_decoder.decode(packed):
                 self.cache_full += tokens.finish_reason == "cache"
                 request.take(choice, tokens)
@@ -120,43 +117,60 @@ class PlacedEngine:
         try:
             await request.asked.answer(take)
         except RequestError as error:
-            generation.fail(error)
+            request.generation.fail(error)
         except Exception:
             _log.exception("a request to an engine failed")
-            generation.fail(RequestError("internal error", code=Code.INTERNAL))
-        finally:
-            self._begun.discard(generation)
+            request.generation.fail(RequestError("internal error", code=Code.INTERNAL))
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._is_closed = True
+        for request in list(self._open):
+            request.generation.fail(EngineDown(self.unavailable_reason, retry_after=RETRY_AFTER))
         await self._place.close()
 
 
 class _Request:
-    """A request to the place, and its generation here."""
+    """A request to the place, and its generation here.
 
-    def __init__(self, asked: Asked, choices: int) -> None:
+    Attributes:
+        parts: the number of its prompts.
+        has_begun: tokens have come.
+    """
+
+    def __init__(
+        self, asked: Asked, parts: Sequence[Part], end: Callable[[_Request], object]
+    ) -> None:
+        """``end``: called when every choice has ended or is stopped, once or more often."""
         self.asked = asked
+        self.parts = len(parts)
+        self.has_begun = False
         self.task: asyncio.Task[None] | None = None
-        self.generation = Generation(choices, self._cancel)
+        self._end = end
+        choices = sum(part.settings.num_return_sequences for part in parts)
         self._running = set(range(choices))
+        self.generation = Generation(choices, self._cancel)
 
     def take(self, choice: int, tokens: Tokens) -> None:
+        self.has_begun = True
         if choice not in self._running:
             return  # it was stopped meanwhile
         if tokens.finish_reason is not None:
             self._running.discard(choice)
+            if not self._running:
+                self._end(self)
         self.generation.feed(choice, tokens)
 
     def _cancel(self, choice: int | None) -> None:
-        if choice is not None:
-            self._running.discard(choice)
-        if choice is None or not self._running:
-            if self.task is not None:
-                self.task.cancel()
+        if choice is None:
+            self._running.clear()
         else:
+            self._running.discard(choice)
+        if self._running and choice is not None:
             self.asked.note(_encode(choice))
+            return
+        self._end(self)
+        if self.task is not None:
+            self.task.cancel()
 
 
 def _beginning(parts: Sequence[Part]) -> str:
@@ -175,14 +189,15 @@ def _tokens(parts: Sequence[Part]) -> float:
 class EngineWork:
     """A `calculators.places.Work`: an engine in a child process of this one."""
 
-    def __init__(self, settings: EngineSettings, name: str, metrics: NodeMetrics) -> None:
-        self._engine = ProcessEngine(settings, name=name)
-        self._end_metrics = watch_engine(metrics, self._engine)
+    def __init__(self, engine: Engine, load: Callable[[LoadProgress], Awaitable[Ready]]) -> None:
+        """``load``: loads the model into ``engine``."""
+        self._engine = engine
+        self._load = load
 
     async def start(self, progress: LoadProgress) -> bytes:
         """See `Work.start`."""
         try:
-            return _encode(await self._engine.start(progress))
+            return _encode(await self._load(progress))
         except LoadError as error:
             raise ResourceError(str(error)) from None
 
@@ -198,10 +213,11 @@ class EngineWork:
 
     async def close(self) -> None:
         """End the process."""
-        self._end_metrics()
         await self._engine.close()
 
 
 def make_work(settings: EngineSettings, *, name: str, metrics: NodeMetrics) -> EngineWork:
-    """Make the work of an order of `PlacedEngine`."""
-    return EngineWork(settings, name, metrics)
+    """Make the work of an order of `PlacedEngine`; its metrics last as long as the process."""
+    engine = ProcessEngine(settings, name=name)
+    watch_engine(metrics, engine)
+    return EngineWork(engine, engine.start)
