@@ -113,6 +113,8 @@ class RayCluster:
         self._deploying = threading.Lock()
         #: The servables of this front that hold a name: two, while one replaces the other.
         self._claims: Counter[str] = Counter()
+        #: Those that use an application, by its name.
+        self._uses: Counter[str] = Counter()
         if not is_inside:
             self._start()
         self.store = ClusterStore()
@@ -182,10 +184,14 @@ class RayCluster:
 
     def use(self, application: str) -> None:
         """Note that this front uses an application, until `leave`."""
+        self._uses[application] += 1
         self._fronts.use(application)
 
     def leave(self, application: str) -> bool:
-        """End the use of an application. True if no other front uses it."""
+        """End a use of an application. True if nobody uses it any more, here or elsewhere."""
+        self._uses[application] -= 1
+        if self._uses[application] > 0:
+            return False
         drop_table(application)
         return self._fronts.leave(application)
 

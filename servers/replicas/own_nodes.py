@@ -213,7 +213,8 @@ class OwnDeployments:
     def _met(self, node: str, work: NodeWork, scale: Scale) -> str:
         key = f"place:{self._application}:{node}"
         known = self._store.get(key)
-        if known is not None:  # another front, or one before this one, has started it
+        # Another front, or one before this one, may have started it.
+        if known is not None and self._cluster.is_there(known.decode()):
             return known.decode()
         order = work.order
         identity = model_identity(order, paths=order.paths) or self._application

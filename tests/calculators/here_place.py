@@ -44,6 +44,7 @@ class HerePlace:
 class _Question(Question):
     def __init__(self, body: bytes) -> None:
         self.body = body
+        self.emit = lambda part: None
         self.on_note = lambda note: None
 
 

@@ -431,8 +431,7 @@ def test_fronts_of_one_config_share_its_replicas(
         assert found <= set(replicas_of("probe", serving.pid))
         # Each of them sees the change, and one deploys it.
         site.add("late", "First")
-        for each in (serving, second):
-            wait_until(lambda each=each: ask(each, "late")[0] == 200)
+        wait_until(lambda: ask(serving, "late")[0] == ask(second, "late")[0] == 200)
         assert len(replicas_of("late", serving.pid)) == 1
         second.send_signal()
         assert second.end()[0] == 0
