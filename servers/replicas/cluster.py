@@ -38,12 +38,12 @@ _ENVIRONMENT: Final = {
 #: Requests besides those that the front counts: parts of them, and those of other fronts.
 _ROOM_FOR_PARTS: Final = 64
 _POLL_SECONDS: Final = 0.5
-#: How long a replica that is not needed any more may go on with its requests. A front that stops
+#: Seconds that a replica nobody needs may go on with its requests. A front that stops
 #: has ended its own before.
 _END_SECONDS: Final = 3600.0
 #: Seconds after which a front says that a replica waits for room on the cluster.
 _PATIENCE_SECONDS: Final = 15.0
-#: How often a servable that cannot be loaded is tried: the first try may have met a bad moment.
+#: Tries of a servable that cannot be loaded: the first try may have met a bad moment.
 _TRIES: Final = 2
 #: The address for a cluster that is started here.
 _OWN: Final = "local"
@@ -84,7 +84,7 @@ def import_ray() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an application runs: a class, and the argument that each replica makes it with."""
+    """The class that an application runs, and the argument that each replica makes it with."""
 
     replica: type
     work: object
@@ -94,7 +94,7 @@ class RayCluster:
     """A connection to a Ray cluster. Methods without ``async`` block: for threads.
 
     Attributes:
-        store: what all processes of the cluster share.
+        store: the facts that all processes of the cluster share.
     """
 
     def __init__(self, config: str = "", *, is_inside: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Nodes with replicas of their own: what a graph's replica asks for, and what its front starts.
+"""Nodes with replicas of their own: requests of a graph's replica, applications of its front.
 
 The replica that loads a graph knows the model of a node; the front decides about applications. So
 the replica leaves a `NodeWork` in the cluster's table, the front answers with an application that
@@ -44,7 +44,7 @@ class PlacedNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeWork:
-    """What the replicas of a node load.
+    """The work of a node as its replicas load it.
 
     Attributes:
         search_path: see `servers.replicas.replica.ReplicaWork`.
@@ -70,12 +70,12 @@ class OwnPlaces:
 
     @property
     def places(self) -> Places:
-        """What the resources of nodes are made with."""
+        """The places of nodes, for those who make their resources."""
         return Places(self._of_node)
 
     @property
     def unknown(self) -> str:
-        """Why not every node that config.json names has got a place; "" if every one has."""
+        """The reason why a node that config.json names has no place; "" if every one has."""
         unknown = sorted(self._nodes.keys() - self._asked)
         if not unknown:
             return ""

@@ -47,7 +47,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplicaWork:
-    """What a replica loads.
+    """A servable as a replica loads it.
 
     Attributes:
         entry: the servable.
