@@ -11,7 +11,10 @@ import asyncio
 import shutil
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +29,7 @@ from servers.batches.store import BatchStore
 from servers.batches.store_lock import StoreLock
 from servers.cli.batch_settings import inner_server, settings_in
 from servers.cli.messages import CommandFailed
+from servers.cli.on_cluster import on_cluster
 from servers.cli.serve_options import serve_options
 from servers.cli.telemetry import set_up_log
 from servers.server.lifecycle import ServerSettings, loop_factory
@@ -60,7 +64,7 @@ def execute(args: argparse.Namespace) -> int:
     settings = replace(settings, max_file_bytes=sys.maxsize, max_requests=sys.maxsize)
     server = inner_server(options, args)
     try:
-        batch = _Run(source, output, errors, settings).run(server)
+        batch = _Run(source, output, errors, settings).run(partial(on_cluster, server, options))
     except StoreError as error:
         raise CommandFailed(f"{state}: {error}") from error
     return 1 if batch.failed else 0
@@ -76,8 +80,10 @@ class _Run:
         self._settings = settings
         self._reports = _Reports()
 
-    def run(self, server: ServerSettings) -> Batch:
+    def run(self, server: Callable[[], AbstractContextManager[ServerSettings]]) -> Batch:
         """Answer what has no answer yet, and put the results in place.
+
+        ``server``: makes the settings of the server that answers.
 
         Raises:
             CommandFailed: the file has changed since an earlier run, or is no batch.
@@ -139,10 +145,12 @@ class _Run:
             )
         )
 
-    def _answer(self, server: ServerSettings, store: BatchStore) -> None:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    def _answer(
+        self, server: Callable[[], AbstractContextManager[ServerSettings]], store: BatchStore
+    ) -> None:
+        with server() as settings, asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.get_loop().set_default_executor(DaemonThreads())
-            runner.run(self._work(server, store))
+            runner.run(self._work(settings, store))
 
     async def _work(self, server: ServerSettings, store: BatchStore) -> None:
         async with inner_client(server, self._settings.width) as client:
