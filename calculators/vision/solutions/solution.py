@@ -20,6 +20,7 @@ from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.image_to_tensor_calculator import LONGEST_SIDE
 from calculators.image.scaling import check_size
+from calculators.vision.solutions.known_switches import resolve_known_switches
 from calculators.vision.solutions.node_options import expanded_with
 from calculators.vision.solutions.results_calculator import SolutionResultsCalculator
 from graph_runtime import (
@@ -77,6 +78,7 @@ class Solution(ABC, Generic[Result]):
         assert found is not None, "the family registers it"
         made = found.make(SubgraphContext(None))
         config = expanded_with(made, registry, options)
+        resolve_known_switches(config, side_packets)
         config.node.add(
             calculator=SolutionResultsCalculator.__name__,
             input_stream=["TICK:image", *outputs.values()],
