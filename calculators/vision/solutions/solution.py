@@ -33,7 +33,7 @@ from graph_runtime import (
     SubgraphContext,
     validate_graph,
 )
-from protos.pool import message_class
+from protos.pool import find_extension
 
 Result = TypeVar("Result")
 Image = npt.NDArray[np.uint8]
@@ -298,8 +298,8 @@ def _checked(image: Image) -> Image:
 def _compute_in_threads(config: Any) -> None:
     """Let the models of a graph compute in a pool of threads."""
     pool = config.executor.add(name=_POOL, type="ThreadPoolExecutor")
-    options = message_class("mediapipe.ThreadPoolExecutorOptions")
-    pool.options.Extensions[options.ext].num_threads = _THREADS
+    options = find_extension("mediapipe.ThreadPoolExecutorOptions.ext")
+    pool.options.Extensions[options].num_threads = _THREADS
     for node in config.node:
         if node.calculator.startswith("InferenceCalculator"):
             node.executor = _POOL
