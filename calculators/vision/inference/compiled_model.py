@@ -17,6 +17,7 @@ import numpy.typing as npt
 from calculators.openvino.infer_requests import InferRequests
 from calculators.openvino.openvino_reason import openvino_reason
 from calculators.vision.inference.custom_operations import CONVERSIONS
+from calculators.vision.inference.fast_operations import use_fast_operations
 from calculators.vision.inference.tflite_file import custom_options, is_tflite
 from graph_runtime import Code, GraphError
 
@@ -246,7 +247,9 @@ def _read(content: bytes) -> Any:
     with NamedTemporaryFile(suffix=".tflite") as file:
         file.write(content)
         file.flush()
-        return _core().read_model(file.name)
+        network = _core().read_model(file.name)
+    use_fast_operations(network)
+    return network
 
 
 @cache
