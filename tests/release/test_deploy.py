@@ -57,7 +57,9 @@ def test_the_image_is_made_of_all_that_the_wheel_is() -> None:
 
 
 def test_the_modules_that_are_compiled_exist() -> None:
-    named = re.findall(r'"(graph_runtime/[\w/]+\.py)"', (ROOT / "hatch_build.py").read_text("utf-8"))
+    named = re.findall(
+        r'"(graph_runtime/[\w/]+\.py)"', (ROOT / "hatch_build.py").read_text("utf-8")
+    )
     assert len(named) > 10
     assert [name for name in named if not (ROOT / name).is_file()] == []
 
