@@ -1,6 +1,8 @@
 """Clients of a KServe server, in a process of their own. Each sends its next request when answered.
 
-    python -m bench.infer_clients grpc|rest ADDRESS MODEL CLIENTS SECONDS ELEMENTS
+    python -m bench.infer_clients grpc|rest ADDRESS MODEL CLIENTS SECONDS ELEMENTS [LEAST]
+
+An answer has LEAST bytes or more; by default those of the request's tensor.
 
 Prints one line of JSON: requests per second, median and 99th percentile of the milliseconds from a
 request to its answer, and the cores that the clients used. Each client has its own connection.
@@ -170,7 +172,13 @@ async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, f
 
 
 async def main(
-    protocol: str, address: str, model: str, count: int, seconds: float, elements: int
+    protocol: str,
+    address: str,
+    model: str,
+    count: int,
+    seconds: float,
+    elements: int,
+    least: int,
 ) -> None:
     async with AsyncExitStack() as stack:
         if protocol == "grpc":
@@ -179,11 +187,13 @@ async def main(
         else:
             request = rest_request(model, elements, address)
             clients = [await rest_client(address, request, stack) for _ in range(count)]
-        print(json.dumps(await run(clients, seconds, 4 * elements)), flush=True)
+        print(json.dumps(await run(clients, seconds, least)), flush=True)
 
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    if len(given) != 6:
+    if len(given) not in (6, 7):
         sys.exit((__doc__ or "").strip())
-    uvloop.run(main(given[0], given[1], given[2], int(given[3]), float(given[4]), int(given[5])))
+    protocol, address, model, count, seconds, elements = given[:6]
+    least = int(given[6]) if len(given) == 7 else 4 * int(elements)
+    uvloop.run(main(protocol, address, model, int(count), float(seconds), int(elements), least))
