@@ -29,7 +29,7 @@ Process = Generator[simpy.Event, Any, None]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What one replica can do.
+    """Speed of one replica.
 
     Attributes:
         peak: output tokens per second with many requests at a time.
@@ -189,7 +189,7 @@ class Fleet:
 
     @property
     def replica_seconds(self) -> float:
-        """What replicas cost, those included that are starting or draining."""
+        """Seconds of all replicas, starting and draining ones included."""
         return self._seconds + self._alive * (self._env.now - self._since)
 
     def _count(self, change: int) -> None:

@@ -46,7 +46,7 @@ SEED: Final = 7
 ENGINE: Final = Engine(peak=450.0)
 #: New conversations per second and replica: without caches the replicas are busy, and keep up.
 RATE: Final = 0.11
-#: Those of the autoscaler's table: three quarters of what replicas can with caches.
+#: New conversations in the autoscaler's table: three quarters of what replicas can with caches.
 BUSY_RATE: Final = 0.25
 STEADY: Final = ((math.inf, 1.0),)
 #: Seconds at the begin that do not count.
@@ -59,7 +59,7 @@ PER_REQUEST, PER_TOKEN = 3445.0, 25.0
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What clients and operators see.
+    """Results as clients and operators see them.
 
     Attributes:
         requests: how many have ended.

@@ -12,11 +12,8 @@ and the time to the first bytes of sound is taken, and to the last.
 from __future__ import annotations
 
 import argparse
-import ast
 import http.client
-import io
 import json
-import shutil
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -25,57 +22,20 @@ from statistics import median
 from time import perf_counter
 from typing import Final
 
-import numpy as np
-import soundfile
-
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
 from bench.written_report import WrittenReport
 from calculators.text_to_speech.sentences import SentenceSplitter
-from tests.calculators.text_to_speech.tone_model import make_model
+from tests.examples.voice_graph import HEARD, MODELS, put_graph, recording, system_message
 
-_EXAMPLE: Final = Path("examples/graphs/voice_assistant")
-_MODELS: Final = Path("examples/models").resolve()
-#: The question that the listener hears in every recording.
-_HEARD: Final = "one two three four five six seven eight nine ten"
 _PATIENCE: Final = 600
-
-
-def make_graph(folder: Path) -> Path:
-    """Copy the example into a folder with its models; return the copy."""
-    copy = folder / "assistant"
-    shutil.copytree(_EXAMPLE, copy, ignore=shutil.ignore_patterns("models", "__pycache__"))
-    graph = (copy / "graph.pbtxt").read_text(encoding="utf-8")
-    graph = graph.replace("../../models/demo", str(_MODELS / "demo"))
-    (copy / "graph.pbtxt").write_text(graph, encoding="utf-8")
-    (copy / "models").mkdir()
-    (copy / "models" / "listener").symlink_to(_MODELS / "counter")
-    make_model(copy / "models" / "speaker")
-    return copy
-
-
-def recording() -> bytes:
-    """Return a WAV file of a second."""
-    tone = 0.3 * np.sin(np.arange(16000) / 16000 * 2 * np.pi * 300)
-    file = io.BytesIO()
-    soundfile.write(file, tone, 16000, format="WAV")
-    return file.getvalue()
-
-
-def system_message() -> str:
-    """Return the example's own system message."""
-    source = ast.parse((_EXAMPLE / "assistant.py").read_text(encoding="utf-8"))
-    for each in source.body:
-        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "MANNER":
-            return str(ast.literal_eval(each.value))
-    raise ValueError("the example has no system message")
 
 
 def text_times(address: str, model: str) -> tuple[float, float, float]:
     """Return the seconds to the first text, to the end of the first sentence, and to the last."""
     messages = [
         {"role": "system", "content": system_message()},
-        {"role": "user", "content": _HEARD},
+        {"role": "user", "content": HEARD},
     ]
     body = json.dumps({"model": model, "messages": messages, "stream": True})
     connection = http.client.HTTPConnection(address, timeout=_PATIENCE)
@@ -135,11 +95,11 @@ def report(requests: int, write: Callable[[str], object]) -> None:
     write(f"`python -m bench.first_sound` on {describe_machine()}.")
     write(f"Milliseconds, medians of {requests} requests in turns; the question has ten words.\n")
     with tempfile.TemporaryDirectory() as folder:
-        place = make_graph(Path(folder))
+        place = put_graph(Path(folder))
         words = ("--calculators", str(place / "assistant.py"))
         with (
             ServerProcess(place, *words) as voice,
-            ServerProcess(_MODELS / "demo") as alone,
+            ServerProcess(MODELS / "demo") as alone,
         ):
             for _ in range(2):
                 text_times(alone.address, alone.model)

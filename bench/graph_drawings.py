@@ -1,7 +1,7 @@
 """Drawings of graphs beside ELK's: crossings, length of lines, and time.
 
-    npm install --prefix /tmp/elk elkjs@0.12.1
-    python -m bench.graph_drawings --elk /tmp/elk > bench/graph_drawings.md
+    npm install --prefix build/elk elkjs@0.12.1
+    python -m bench.graph_drawings --elk build/elk > bench/graph_drawings.md
 
 ELK gets the same boxes, with ports at the same places, its orthogonal routing, its network simplex,
 and its folding (``MULTI_EDGE``, aspect ratio 1.7) for graphs that are folded here. Nothing of ELK

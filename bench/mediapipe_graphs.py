@@ -1,4 +1,4 @@
-"""How many of MediaPipe's own graphs this repository takes, and what the others lack.
+"""Count of MediaPipe's own graphs that load here, and of the calculators that the others lack.
 
     python -m bench.mediapipe_graphs CHECKOUT [--write FILE]
 

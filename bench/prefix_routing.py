@@ -84,7 +84,7 @@ node {
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 }
 """
-#: What is put in the place of the table's cost of a replica, by the name in the report.
+#: Python that replaces the table's cost of a replica, by the name in the report.
 POLICIES: Final = {
     "load and prefix": "",
     "load alone": "RoutingTable._unseen = lambda self, replica, call: call.tokens",

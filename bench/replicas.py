@@ -132,7 +132,7 @@ class Balancer:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one load cost.
+    """Cost of one load.
 
     Attributes:
         rate: output tokens per second.

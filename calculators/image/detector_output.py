@@ -97,7 +97,7 @@ class DetectorOutput:
             sigmoid=options.sigmoid_score,
             clipping=options.score_clipping_thresh if clipping else None,
         )
-        # Of a thousand boxes some ten count; only those are decoded.
+        # Some ten boxes out of a thousand count; the others are not decoded.
         rows = np.flatnonzero(self._scored(best))
         boxes = self.decoding.boxes(raw, anchors, rows)
         return self._messages(boxes, best[rows, np.newaxis], classes[rows, np.newaxis])

@@ -16,7 +16,7 @@ from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
 from graph_runtime import Code, GraphError, NotFoundError
 
-#: How often a frame that cannot be read is tried, as in MediaPipe.
+#: Tries of a frame that cannot be read, as in MediaPipe.
 _TRIES: Final = 2
 
 

@@ -43,7 +43,7 @@ class FirstAnswer:
         self._failure: Failed | None = None
         self._failed: set[int] = set()
         self._losing: set[int] = set()
-        #: Of the losers that have ended.
+        #: Usage of the losers that have ended.
         self._lost: Usage | None = None
         self._stops: dict[int, Callable[[], None]] = {}
 

@@ -140,7 +140,7 @@ class ModerationCalculator(Calculator):
         if not hasattr(self._classifier, "flagged"):
             self._classifier = None
         self._policy = read_policy(self.options, has_classifier=self._classifier is not None)
-        #: Of the request that came before the answer.
+        #: The verdict on the request that came before the answer.
         self._verdict: Refusal | None = None
         self._answer = _Answer(self._policy)
         #: Items that came behind a packet that was sent early.

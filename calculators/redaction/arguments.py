@@ -222,7 +222,7 @@ class _SpelledText:
         self._mask = mask
         self._buffer = ""
         self._place = 0
-        #: Of the characters that are held back; None if each is spelled as itself.
+        #: Spellings of the characters that are held back; None if each is spelled as itself.
         self._spellings: list[str] | None = None
 
     @property

@@ -39,7 +39,7 @@ Ask = Callable[[int, int, BatchRequest], Awaitable[Answer]]
 
 
 class Workplace(Struct, frozen=True):
-    """What the runs of all batches share.
+    """Bounds that the runs of all batches share.
 
     Attributes:
         slots: requests in flight. Runs wait in a queue, so each batch has its turn.

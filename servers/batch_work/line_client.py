@@ -34,7 +34,7 @@ _ORIGIN: Final = "http://localhost"
 _JSON: Final = "application/json"
 #: Answers of a server that is overloaded, loads a model, or starts an engine again.
 _PASSING: Final = frozenset({429, 503})
-#: How often a request is tried, and seconds between two tries, at first and at most.
+#: Tries of a request, and seconds between two tries, at first and at most.
 _TRIES: Final = 8
 _FIRST_DELAY: Final = 0.25
 _LAST_DELAY: Final = 30.0

@@ -23,7 +23,7 @@ _LONGEST_NAME: Final = 64
 #: In the files of a template: the name, and the name as an identifier of Python.
 _AS_NAME: Final = b"project-name"
 _AS_IDENTIFIER: Final = b"project_name"
-#: What tests and git leave in a directory. `git init` may come before `graphrt init`.
+#: Files that tests and git leave in a directory. `git init` may come before `graphrt init`.
 _CACHES: Final = frozenset({"__pycache__", ".pytest_cache"})
 _NOT_IN_THE_WAY: Final = frozenset({".git"})
 #: The most entries of a directory that an error names.

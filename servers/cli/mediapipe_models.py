@@ -18,7 +18,7 @@ NAME: Final = "mediapipe"
 
 _FOLDER: Final = "mediapipe/modules/"
 _ENDINGS: Final = (".tflite", ".txt", ".binarypb")
-#: Of one file of a wheel; the largest model has 6 MB.
+#: Bytes of one file of a wheel; the largest model has 6 MB.
 _MAX_BYTES: Final = 100 << 20
 _PINNED: Final = "mediapipe==0.10.21"
 _HINT: Final = (

@@ -9,7 +9,6 @@ import importlib
 import json
 import os
 import sys
-import tempfile
 import threading
 import traceback
 from pathlib import Path
@@ -64,10 +63,7 @@ def main() -> int:
     os.environ.pop("API_KEY", None)  # no graph needs it
     try:
         die_with_parent(parent)
-        # Without files: paths in options are relative to this directory.
-        with tempfile.TemporaryDirectory(prefix="graphrt-scratch-") as folder:
-            os.chdir(folder)
-            _serve(connection)
+        _serve(connection)
     except ParentGone:
         pass
     return 0
@@ -91,6 +87,8 @@ def _serve(connection: ParentConnection) -> None:
 
 
 def _begin(message: Begin) -> Registry:
+    # Without files: paths in options are relative to this directory.
+    os.chdir(message.folder)
     calculators.register_all(REGISTRY)
     for name in message.modules:
         try:

@@ -1,4 +1,4 @@
-"""How many replicas a graph or model has on a cluster, and what each needs: the key ``scale``.
+"""The key ``scale``: number of replicas of a graph or model on a cluster, and their resources.
 
 The names are Ray Serve's. On one machine, without ``--on``, the key has no effect.
 """

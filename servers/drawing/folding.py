@@ -22,14 +22,14 @@ ROOM = (1440.0, 850.0)
 READABLE = 0.7
 #: About the length of a gap between layers.
 _GAP = 60.0
-#: How much broader than its cells a layer becomes, about.
+#: Breadth of a layer in multiples of its cells, about.
 _SPREAD = 1.25
 #: From a band to the lanes below it, and from them to the next band.
 _BELOW = 18.0
 _ABOVE = 22.0
 #: The advantage that one fold more needs.
 _WORTH = 1.08
-#: How much better a drawing is without one of its crossings.
+#: Gain of a drawing with one crossing less.
 _UNCROSSED = 0.98
 #: Numbers of bands that are compared by being laid out, in graphs of up to so many cells.
 _COMPARED = 3

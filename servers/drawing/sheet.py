@@ -21,7 +21,7 @@ _LAYER_GAP = 46.0
 #: The distance between a frame and the first layer in it.
 _END_GAP = 16.0
 
-#: How often the orders of ports and of nodes are fitted to each other.
+#: Rounds in which the orders of ports and of nodes are fitted to each other.
 _PORT_ROUNDS = 2
 #: After so many orders without fewer crossings, no further ones are tried.
 _PATIENCE = 5

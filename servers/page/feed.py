@@ -36,7 +36,7 @@ _PACKETS_EVERY: Final = 0.5
 
 
 class LiveFeed:
-    """What runs now, for the readers of ``GET /v1/live``. Belongs to one event loop.
+    """Requests that run now, for the readers of ``GET /v1/live``. Belongs to one event loop.
 
     Without readers no task runs and no call of a graph is observed.
 

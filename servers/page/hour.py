@@ -22,7 +22,7 @@ _FIRST_ERROR: Final = 400
 
 
 class _Counts:
-    """What has happened in one moment."""
+    """Counts of one moment."""
 
     __slots__ = ("cache", "errors", "number", "requests", "running", "tokens", "tpot", "ttft",
                  "waiting")  # fmt: skip

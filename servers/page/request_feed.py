@@ -17,7 +17,7 @@ KEPT: Final = 200
 _LONGEST_TEXT: Final = 256
 
 
-#: What readers have been told of a request that runs.
+#: The last event of a running request that was sent to readers.
 _NOTHING, _BEGIN, _FIRST_TOKEN = range(3)
 
 

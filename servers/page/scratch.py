@@ -8,6 +8,8 @@ of its own, which ends with it.
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -205,23 +207,27 @@ class Scratch:
 
 
 class _Child:
-    """One child process: a question at a time."""
+    """One child process, in a directory of its own: a question at a time."""
 
     def __init__(self, name: str) -> None:
         self._process = ChildProcess(self._take, self._over, name)
         self._answer: asyncio.Future[bytes] | None = None
         self._is_started = False
+        #: Removed here, as the child may be killed at any time.
+        self._folder: str | None = None
+        self._removal: asyncio.Future[None] | None = None
         self.is_over = False
 
     async def start(self, begin: Begin) -> None:
         """Start the process and wait until it has imported everything."""
         try:
+            self._folder = tempfile.mkdtemp(prefix="graphrt-scratch-")
             await self._process.start(_MODULE)
         except OSError as error:
             self.is_over = True
             raise UnavailableError("no process can be started for this") from error
         self._is_started = True
-        await self.ask(begin)
+        await self.ask(msgspec.structs.replace(begin, folder=self._folder))
 
     async def ask(self, message: Message) -> bytes:
         """Return the bytes of the answer.
@@ -246,6 +252,16 @@ class _Child:
         self.kill()
         if self._is_started:
             await self._process.wait()
+        self._remove_folder()
+        if self._removal is not None:
+            await self._removal
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            loop = asyncio.get_running_loop()
+            # A run may have written as many files as it liked.
+            self._removal = loop.run_in_executor(None, _remove, self._folder)
+            self._folder = None
 
     def _take(self, frame: Frame) -> None:
         if self._answer is not None and not self._answer.done():
@@ -253,6 +269,11 @@ class _Child:
 
     def _over(self, reason: str) -> None:
         self.is_over = True
+        self._remove_folder()
         if self._answer is not None and not self._answer.done():
             with suppress(asyncio.InvalidStateError):
                 self._answer.set_exception(UnavailableError(f"the process ended: {reason}"))
+
+
+def _remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

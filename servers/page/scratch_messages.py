@@ -174,6 +174,7 @@ class Begin(Struct, tag="begin"):
         memory: the most bytes that the child may take further; 0: no limit.
         cpu_seconds: its processor time; 0: no limit.
         run_seconds: a run is cancelled after this time.
+        folder: an empty directory to work in.
     """
 
     modules: list[str]
@@ -181,6 +182,7 @@ class Begin(Struct, tag="begin"):
     memory: int = 0
     cpu_seconds: int = 0
     run_seconds: float = 0.0
+    folder: str = ""
 
 
 class Check(Struct, tag="check"):

@@ -37,12 +37,12 @@ _ENVIRONMENT: Final = {
 #: Requests besides those that the front counts: parts of them, and those of other fronts.
 _ROOM_FOR_PARTS: Final = 64
 _POLL_SECONDS: Final = 0.5
-#: How long a replica that is not needed any more may go on with its requests. A front that stops
+#: Seconds that a replica nobody needs may go on with its requests. A front that stops
 #: has ended its own before.
 _END_SECONDS: Final = 3600.0
 #: Seconds after which a front says that a replica waits for room on the cluster.
 _PATIENCE_SECONDS: Final = 15.0
-#: How often a servable that cannot be loaded is tried: the first try may have met a bad moment.
+#: Tries of a servable that cannot be loaded: the first try may have met a bad moment.
 _TRIES: Final = 2
 #: The address for a cluster that is started here.
 _OWN: Final = "local"

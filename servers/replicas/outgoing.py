@@ -17,7 +17,7 @@ _log: Final = logging.getLogger(__name__)
 #: Bytes that a replica may send before the front has passed them on; the front gives back what it
 #: has passed on in halves of it.
 WINDOW: Final = 256 * 1024
-#: How long a replica waits for the front to pass its packets on. A client that reads nothing is
+#: Seconds that a replica waits for the front to pass its packets on. A client that reads nothing is
 #: disconnected after three times as long.
 LOST_SECONDS: Final = 10.0
 

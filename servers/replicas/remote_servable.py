@@ -47,9 +47,9 @@ from servers.serving.use_count import UseCount
 
 _log: Final = logging.getLogger(__name__)
 
-#: How often a request is sent: once more if the first replica is lost before it has sent anything.
+#: Tries of a request: once more if the first replica is lost before it has sent anything.
 _TRIES: Final = 2
-#: How long a text of metrics waits for those of replicas.
+#: Seconds that a text of metrics waits for those of replicas.
 _METRICS_SECONDS: Final = 2.0
 
 

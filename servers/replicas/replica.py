@@ -48,7 +48,7 @@ REASON_MARKS: Final = ("[[graphrt: ", " :graphrt]]")
 
 @dataclass(frozen=True, slots=True)
 class ReplicaWork:
-    """What a replica loads.
+    """A servable as a replica loads it.
 
     Attributes:
         entry: the servable.

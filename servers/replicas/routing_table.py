@@ -62,7 +62,7 @@ class RoutedCall:
 
 @dataclass(slots=True)
 class _Replica:
-    """What is known of one replica."""
+    """Load and contents of one replica."""
 
     calls: int = 0
     load: float = 0.0

@@ -1,4 +1,4 @@
-"""What travels between a front and a replica, as plain data that pickles.
+"""Messages between a front and a replica, as plain data that pickles.
 
 Failures travel as data: an exception of Ray's would bring its traceback, and lose its cause.
 Times of a record are those of one machine's clock, so they travel relative to its beginning.
@@ -46,7 +46,7 @@ _TOOL_TIMES = ("began", "ended")
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a front has to know of a loaded servable.
+    """A loaded servable as a front sees it.
 
     Attributes:
         version: graphrt's, which both sides must have.
@@ -302,7 +302,7 @@ def answer_of(sent: SentAnswer) -> InferAnswer:
     return InferFailure(sent[0], sent[1].error())
 
 
-#: What a replica sends to a front on the way.
+#: Messages of a replica to a front on the way.
 Packet: TypeAlias = ResponsePacket | SentAnswer
 
 

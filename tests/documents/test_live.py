@@ -47,7 +47,7 @@ def test_a_request_is_followed(server: Serving, tmp_path: Path) -> None:
 
 
 def test_an_engine_shows_its_tokens_while_they_are_generated(server: Serving) -> None:
-    """What the page says about tokens: it grows during an answer, not at its end."""
+    """The page's count of tokens grows during an answer, not at its end."""
     address = f"http://127.0.0.1:{server.port}"
     asked = {"model": "demo", "max_tokens": 2000, "ignore_eos": True, "stream": True}
     asked |= {"messages": [{"role": "user", "content": "Hello"}]}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import http.client
 import io
 import json
-import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import soundfile
 
@@ -25,54 +22,15 @@ from calculators.text_to_speech.sentences import SentenceSplitter, split_sentenc
 from graph_runtime import REGISTRY, Calculator, CalculatorContext, In, Out, Registry
 from servers.config import find_graph
 from servers.serving.loaded_graph import load_graph
-from tests.calculators.text_to_speech.tone_model import make_model, seconds
-from tests.checkout import ROOT
+from tests.calculators.text_to_speech.tone_model import seconds
+from tests.examples.voice_graph import EXAMPLE, HEARD, MODELS, put_graph, recording, system_message
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
-
-EXAMPLE = ROOT / "examples" / "graphs" / "voice_assistant"
-MODELS = ROOT / "examples" / "models"
-#: The text that the listener gives of every recording.
-COUNT = "one two three four five six seven eight nine ten"
-
-
-def recording() -> bytes:
-    """Return a WAV file of a second."""
-    tone = 0.3 * np.sin(np.arange(16000) / 16000 * 2 * np.pi * 300)
-    file = io.BytesIO()
-    soundfile.write(file, tone, 16000, format="WAV")
-    return file.getvalue()
-
-
-def manner() -> str:
-    """Return the system message of the example."""
-    source = ast.parse((EXAMPLE / "assistant.py").read_text(encoding="utf-8"))
-    (value,) = [
-        each.value
-        for each in source.body
-        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "MANNER"
-    ]
-    text: str = ast.literal_eval(value)
-    return text
-
-
-def put_models(folder: Path) -> Path:
-    """Copy the example to a folder, with its models; return the copy."""
-    copy = folder / "voice_assistant"
-    shutil.copytree(EXAMPLE, copy, ignore=shutil.ignore_patterns("models", "__pycache__"))
-    graph = (copy / "graph.pbtxt").read_text(encoding="utf-8")
-    assert "../../models/demo" in graph
-    graph = graph.replace("../../models/demo", str(MODELS / "demo"))
-    (copy / "graph.pbtxt").write_text(graph, encoding="utf-8")
-    (copy / "models").mkdir()
-    (copy / "models" / "listener").symlink_to(MODELS / "counter")
-    make_model(copy / "models" / "speaker")
-    return copy
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    folder = put_models(tmp_path_factory.mktemp("voice"))
+    folder = put_graph(tmp_path_factory.mktemp("voice"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config["mediapipe_config_list"].append({"name": "demo", "base_path": str(MODELS / "demo")})
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -109,8 +67,8 @@ def test_a_question_is_answered_aloud(server: Serving) -> None:
     chat = {
         "model": "demo",
         "messages": [
-            {"role": "system", "content": manner()},
-            {"role": "user", "content": COUNT},
+            {"role": "system", "content": system_message()},
+            {"role": "user", "content": HEARD},
         ],
     }
     with server.request("POST", "/v3/chat/completions", chat) as response:
@@ -149,7 +107,7 @@ class Hold(Calculator):
 
 
 def test_the_first_sentence_is_heard_before_the_answer_is_complete(tmp_path: Path) -> None:
-    folder = put_models(tmp_path)
+    folder = put_graph(tmp_path)
     file = folder / "graph.pbtxt"
     graph = file.read_text(encoding="utf-8").replace(
         '"TEXT:words"\n  output', '"TEXT:held"\n  output'

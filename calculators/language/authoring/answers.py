@@ -40,7 +40,7 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Cod
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-#: What a function for `answers` may yield.
+#: Types that a function for `answers` may yield.
 Said: TypeAlias = str | Event | Delta
 
 _DELTAS = get_args(Delta)

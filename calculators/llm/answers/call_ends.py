@@ -26,7 +26,7 @@ class CallEnds:
     __slots__ = ("_arguments",)
 
     def __init__(self) -> None:
-        #: Of the call that has not ended.
+        #: Pieces of the arguments of the call that has not ended.
         self._arguments: list[str] | None = None
 
     def add(self, events: Sequence[OutputEvent]) -> Sequence[Event]:

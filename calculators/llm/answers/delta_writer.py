@@ -33,7 +33,7 @@ class DeltaWriter:
         """``make``: makes the writer of the API when the answer begins."""
         self._make = make
         self._writer: AnswerWriter | None = None
-        #: Of a whole answer.
+        #: The choices of a whole answer; None in a stream.
         self._choices: list[AnswerChoice] | None = None
         #: The labels of the servers whose calls the answer shows.
         self._servers: frozenset[str] = frozenset()

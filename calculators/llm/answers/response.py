@@ -30,7 +30,7 @@ from calculators.llm.answers.usage import usage_json
 DONE: Final = "data: [DONE]\n\n"
 _END: Final = "}\n\n"
 _NO_USAGE: Final = ',"usage":null'
-#: Of models and fingerprints, of which a server has few.
+#: For names of models and fingerprints: a server has few.
 _quoted_name: Final = lru_cache(maxsize=256)(quote)
 
 

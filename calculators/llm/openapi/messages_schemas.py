@@ -128,7 +128,7 @@ _ENDING: Final[Members] = {
     "stop_reason": nullable(_STOP_REASON),
     "stop_sequence": nullable(string()),
 }
-#: Of a refusal by a node of the graph.
+#: Schema of a refusal by a node of the graph.
 _DETAILS: Final[Members] = {
     "stop_details": record(
         {

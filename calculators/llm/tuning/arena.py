@@ -104,7 +104,7 @@ class Arena:
         return self.load.streams * self._repeats * (self.load.follow_ups + 1)
 
     async def measure(self, standings: Sequence[Standing], rounds: int, until: float) -> None:
-        """Add rounds to each standing: as many as asked for, or as there is time for.
+        """Add rounds to each standing: as many as asked for, or as fit into the time.
 
         Each candidate gets one round at least if it can be loaded in time.
 

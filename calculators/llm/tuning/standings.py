@@ -68,7 +68,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a choice must keep to.
+    """Bounds of a choice.
 
     Attributes:
         may_change_answers: settings that change answers may be chosen.

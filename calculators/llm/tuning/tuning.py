@@ -50,7 +50,7 @@ class CannotTune(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What was found.
+    """The result of a search.
 
     Attributes:
         load: as it was run: with fewer tokens for a slow model, or one of small length.

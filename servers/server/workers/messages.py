@@ -79,7 +79,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class State(msgspec.Struct, frozen=True, tag="state", array_like=True):
-    """What one worker would answer about its state; see `servers.contract.data_plane.DataPlane`."""
+    """The state of one worker, as `servers.contract.data_plane.DataPlane` gives it."""
 
     is_ready: bool
     index: list[Entry]

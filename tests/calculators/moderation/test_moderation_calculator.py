@@ -118,7 +118,7 @@ def judge(
 
 
 def ends_refused(made: Sequence[Deltas], category: str | None) -> bool:
-    """Whether the answer of choice 0 ends with a refusal."""
+    """Return whether the answer of choice 0 ends with a refusal."""
     items = items_of(made)
     return items[-3:-1] == [
         Gained(0, (Refused(_NO, category),)),

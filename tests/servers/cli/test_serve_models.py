@@ -37,7 +37,12 @@ def test_a_gguf_file_is_served_with_a_cache_that_keeps_prefixes(gguf: Path, word
         log = "".join(serving.log)
         assert f"{name}: GGUF file, served as text_generation by " in log
         assert "enable_prefix_caching: true, cache_size: 1" in log
-        body = {"model": name, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3}
+        body = {
+            "model": name,
+            "messages": [{"role": "user", "content": "Hello"}],
+            "max_tokens": 3,
+            "ignore_eos": True,
+        }
         with serving.request("POST", "/v1/chat/completions", body) as response:
             answer = json.loads(response.read())
     assert answer["usage"]["completion_tokens"] == 3

@@ -1,4 +1,4 @@
-"""What a page that opens now is told of the last hour."""
+"""The last hour, for a page that opens now."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -84,6 +85,16 @@ def done(work: Callable[[Scratch], Awaitable[T]], scratch: Scratch | None = None
             await own.close()
 
     return asyncio.run(scenario())
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_on_the_disk(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    assert list(folder.iterdir()) == []
 
 
 @pytest.fixture

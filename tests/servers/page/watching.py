@@ -124,7 +124,7 @@ GRAPHS: Final = {"turns": TURNS, "pressed": PRESSED, "echo": ECHO}
 
 
 class Watched:
-    """What a page knows from a live stream: its events, and the newest numbers of each graph."""
+    """State of a page that reads a live stream: events, and the newest numbers of each graph."""
 
     def __init__(self, lines: AsyncIterator[str]) -> None:
         self._lines = lines

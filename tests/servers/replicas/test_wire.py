@@ -1,4 +1,4 @@
-"""What travels between a front and a replica arrives as it was."""
+"""Messages between a front and a replica arrive as they were sent."""
 
 from __future__ import annotations
 
