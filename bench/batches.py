@@ -65,7 +65,7 @@ REQUESTS: Final = 96
 TURNS: Final = 3
 #: Chats without a batch and with one, in each turn; every other turn begins with the batch.
 CHATS: Final = 10
-CHAT_TURNS: Final = 6
+CHAT_TURNS: Final = 5
 CHAT_WORDS: Final = 150
 CHAT_TOKENS: Final = 20
 BURNERS: Final = 4
