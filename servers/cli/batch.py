@@ -59,7 +59,9 @@ def execute(args: argparse.Namespace) -> int:
     if output.exists() and not state.exists():
         hint = "remove it, or name another one with --output"
         raise CommandFailed(f"{output}: the file exists already", hint=hint)
-    settings = replace(settings_in(state.absolute(), options), max_file_bytes=sys.maxsize)
+    # Limits of files are for the clients of a server.
+    settings = settings_in(state.absolute(), options)
+    settings = replace(settings, max_file_bytes=sys.maxsize, max_requests=sys.maxsize)
     server = inner_server(options, args)
     try:
         batch = _Run(source, output, errors, settings).run(partial(on_cluster, server, options))
@@ -156,6 +158,11 @@ class _Run:
             await worker.run(0, self._reports.show)
 
     def _put_in_place(self, store: BatchStore, batch: Batch) -> None:
+        """Move the results to where they are wanted.
+
+        Raises:
+            CommandFailed: they do not fit there.
+        """
         for file_id, place in (
             (batch.output_file_id, self._output),
             (batch.error_file_id, self._errors),
@@ -163,7 +170,13 @@ class _Run:
             path = None if file_id is None else store.path_of(file_id)
             # An earlier run may have been interrupted here.
             if path is not None and path.exists():
-                shutil.move(path, place)
+                try:
+                    shutil.move(path, place)
+                except OSError as error:
+                    raise CommandFailed(
+                        f"{place}: {error.strerror}",
+                        hint="every answer is kept, and the same command goes on from here",
+                    ) from error
 
     def _summary(self, begun: Batch, batch: Batch) -> str:
         seconds = self._reports.seconds
@@ -221,11 +234,12 @@ class _Reports:
         done = batch.completed + batch.failed
         if self._first is None:
             self._first = done
-        text = f"{done} of {batch.total} requests"
+        # The rest of a large file is still being checked.
+        text = f"{done} of {batch.total}{'' if batch.is_checked else ' or more'} requests"
         if batch.failed:
             text += f", {batch.failed} failed"
         rate = (done - self._first) / self.seconds
-        if rate > 0:
+        if rate > 0 and batch.is_checked:
             left = (batch.total - done) / rate
             text += f", {rate:.1f}/s, {left:.0f} s left"
         return text
