@@ -115,7 +115,8 @@ def run(folder: Path, model: str, count: int, where: Sequence[str]) -> Run:
     _, status, used = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
-    answers = sum(1 for _ in (folder / f"{name}.output.jsonl").open())
+    with (folder / f"{name}.output.jsonl").open() as output:
+        answers = sum(1 for _ in output)
     if process.returncode or answers != count:
         raise RuntimeError(f"{answers} of {count} lines were answered")
     return Run(seconds, used.ru_maxrss / 1024)

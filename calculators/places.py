@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from graph_runtime import LoadProgress
 
@@ -22,15 +21,15 @@ class WorkOrder:
     Attributes:
         maker: ``module:name`` of a function that takes ``arguments``, a name for messages and
             `NodeMetrics`, and returns the `Work`.
-        arguments: plain data that pickles, and whose ``repr`` is the same in each process.
+        arguments: MessagePack of the family's own.
         name: the name of the model, for people.
         paths: the files and directories that are read.
     """
 
     maker: str
-    arguments: tuple[Any, ...]
+    arguments: bytes
     name: str
-    paths: tuple[Path, ...]
+    paths: tuple[str, ...]
 
 
 class Question(Protocol):

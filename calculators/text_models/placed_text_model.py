@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -17,6 +18,19 @@ _MAKER: Final = f"{__name__}:make_work"
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
+class _Arguments(msgspec.Struct, frozen=True, array_like=True):
+    """The arguments of `TextModel`, with the options in parts."""
+
+    module: str
+    directory: str
+    device: str
+    properties: dict[str, Any]
+    max_tokens: int
+    config: dict[str, Any]
+    head: dict[str, Any]
+    subject: str
+
+
 class _Asked(msgspec.Struct, frozen=True, array_like=True):
     """A question; see `TextModel.ask`."""
 
@@ -27,6 +41,7 @@ class _Asked(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _asked_decoder: Final = msgspec.msgpack.Decoder(_Asked)
+_arguments_decoder: Final = msgspec.msgpack.Decoder(_Arguments)
 _answer_decoder: Final = msgspec.msgpack.Decoder(Answer)
 _ready_decoder: Final = msgspec.msgpack.Decoder(Ready)
 
@@ -44,9 +59,18 @@ class PlacedTextModel:
         subject: str,
     ) -> None:
         """The arguments are those of `TextModel`."""
-        arguments = (module, options, head, subject)
         directory = options.directory
-        self._order = WorkOrder(_MAKER, arguments, directory.name, (directory,))
+        arguments = _Arguments(
+            module,
+            str(directory),
+            options.device,
+            dict(options.properties),
+            options.max_tokens,
+            dict(options.config),
+            head,
+            subject,
+        )
+        self._order = WorkOrder(_MAKER, _encode(arguments), directory.name, (str(directory),))
         self._place = place
         self._subject = subject
         #: The most tokens of one sequence.
@@ -113,19 +137,25 @@ class TextModelWork:
         await self._model.close()
 
 
-def make_work(
-    module: str,
-    options: TextModelOptions,
-    head: dict[str, Any],
-    subject: str,
-    *,
-    name: str,
-    metrics: NodeMetrics,
-) -> TextModelWork:
+def make_work(arguments: bytes, *, name: str, metrics: NodeMetrics) -> TextModelWork:
     """Make the work of an order of `PlacedTextModel`."""
-    what = f'process of "{name}"'
+    found = _arguments_decoder.decode(arguments)
+    options = TextModelOptions(
+        directory=Path(found.directory),
+        device=found.device,
+        properties=found.properties,
+        max_tokens=found.max_tokens,
+        config=found.config,
+    )
     return TextModelWork(
-        TextModel(module, options, head=head, name=what, subject=subject, metrics=metrics)
+        TextModel(
+            found.module,
+            options,
+            head=found.head,
+            name=f'process of "{name}"',
+            subject=found.subject,
+            metrics=metrics,
+        )
     )
 
 

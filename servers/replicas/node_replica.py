@@ -46,7 +46,7 @@ class NodeReplica:
         module, _, name = order.maker.partition(":")
         maker: WorkMaker = getattr(importlib.import_module(module), name)
         metrics = self._metrics.service_of(order.name).of_node("")
-        self._work = maker(*order.arguments, name=order.name, metrics=metrics)
+        self._work = maker(order.arguments, name=order.name, metrics=metrics)
         self._notes: dict[str, Callable[[bytes], object]] = {}
         self._questions: dict[str, _Question] = {}
         try:

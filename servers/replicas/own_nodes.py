@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from calculators.model_identity import model_identity
 from calculators.places import Asked, Place, Places, WorkOrder
@@ -52,6 +54,10 @@ class NodeWork:
 
     order: WorkOrder
     search_path: str
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decoder: Final = msgspec.msgpack.Decoder(NodeWork)
 
 
 # In a replica of the graph ------------------------------------------------------------------------
@@ -97,7 +103,7 @@ class OwnPlaces:
         work = NodeWork(order, self._search_path)
         key = f"{self._application}:{node}"
         store = cluster.store
-        await asyncio.to_thread(store.put, f"need:{key}", pickle.dumps(work))
+        await asyncio.to_thread(store.put, f"need:{key}", _encode(work))
         while True:
             found = await asyncio.to_thread(store.get, f"place:{key}")
             if found is not None:
@@ -208,7 +214,7 @@ class OwnDeployments:
         needs = self._store.items(f"need:{self._application}:")
         for node in needs.keys() - self.running.keys():
             if node in scales:
-                self.running[node] = self._met(node, pickle.loads(needs[node]), scales[node])
+                self.running[node] = self._met(node, _decoder.decode(needs[node]), scales[node])
 
     def _met(self, node: str, work: NodeWork, scale: Scale) -> str:
         key = f"place:{self._application}:{node}"
@@ -217,7 +223,7 @@ class OwnDeployments:
         if known is not None and self._cluster.is_there(known.decode()):
             return known.decode()
         order = work.order
-        identity = model_identity(order, paths=order.paths) or self._application
+        identity = model_identity(order, paths=tuple(map(Path, order.paths))) or self._application
         digest = hashlib.sha256(repr((version(), identity, work)).encode()).hexdigest()
         application = self._cluster.application_of(f"own-{order.name}", digest)
         # First, so that nobody ends it who sees no user.
@@ -243,7 +249,7 @@ class OwnDeployments:
             if node in scales and node in needs:
                 scale = scales[node]
                 self._cluster.check_room(scale)
-                target = self._target(pickle.loads(needs[node]))
+                target = self._target(_decoder.decode(needs[node]))
                 self._cluster.deploy(application, target, scale, scale.first_replicas)
 
     def drop(self) -> None:

@@ -14,7 +14,7 @@ def made(order: WorkOrder) -> Work:
     """Make the work of an order."""
     module, _, name = order.maker.partition(":")
     work: Work = getattr(importlib.import_module(module), name)(
-        *order.arguments, name=order.name, metrics=NO_METRICS
+        order.arguments, name=order.name, metrics=NO_METRICS
     )
     return work
 

@@ -474,7 +474,7 @@ def test_a_batch_runs_on_the_replicas_and_goes_on_after_a_kill(
     done = graphrt(*words, cwd=folder)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "301 had an answer before" in done.stdout
-    output = [json.loads(line) for line in (folder / "lines.output.jsonl").open()]
+    output = list(map(json.loads, (folder / "lines.output.jsonl").read_text().splitlines()))
     assert [each["custom_id"] for each in output] == [str(place) for place in range(304)]
     used = {each["response"]["body"]["pid"] for each in output[:300]}
     assert used <= set(replicas_of("probe", serving.pid))

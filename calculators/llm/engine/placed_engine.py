@@ -38,6 +38,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _asked_decoder: Final = msgspec.msgpack.Decoder(_Asked)
 #: An answer: tokens, each with the number of its choice.
 _gained_decoder: Final = msgspec.msgpack.Decoder(list[tuple[int, Tokens]])
+_settings_decoder: Final = msgspec.msgpack.Decoder(EngineSettings)
 _ready_decoder: Final = msgspec.msgpack.Decoder(Ready)
 #: A note: the number of a choice to be stopped.
 _choice_decoder: Final = msgspec.msgpack.Decoder(int)
@@ -50,7 +51,7 @@ class PlacedEngine:
         self, settings: EngineSettings, place: Place, *, name: str, paths: tuple[Path, ...]
     ) -> None:
         """``name``: the model's, for messages; ``paths``: everything that loading reads."""
-        self._order = WorkOrder(_MAKER, (settings,), name, paths)
+        self._order = WorkOrder(_MAKER, _encode(settings), name, tuple(map(str, paths)))
         self._place = place
         self._what = f'engine of "{name}"'
         self._is_closed = False
@@ -216,8 +217,8 @@ class EngineWork:
         await self._engine.close()
 
 
-def make_work(settings: EngineSettings, *, name: str, metrics: NodeMetrics) -> EngineWork:
+def make_work(arguments: bytes, *, name: str, metrics: NodeMetrics) -> EngineWork:
     """Make the work of an order of `PlacedEngine`; its metrics last as long as the process."""
-    engine = ProcessEngine(settings, name=name)
+    engine = ProcessEngine(_settings_decoder.decode(arguments), name=name)
     watch_engine(metrics, engine)
     return EngineWork(engine, engine.start)
