@@ -17,6 +17,7 @@ import numpy.typing as npt
 from calculators.openvino.infer_requests import InferRequests
 from calculators.openvino.openvino_reason import openvino_reason
 from calculators.vision.inference.custom_operations import CONVERSIONS
+from calculators.vision.inference.denormals import denormals_are_zeros
 from calculators.vision.inference.fast_operations import use_fast_operations
 from calculators.vision.inference.tflite_file import custom_options, is_tflite
 from graph_runtime import Code, GraphError
@@ -122,7 +123,8 @@ class CompiledModel:
                     tensor = self._openvino.Tensor(array, shared_memory=True)
                     request.set_input_tensor(place, tensor)
                 # Not start_async: another thread would compute, with cold caches.
-                request.infer(None, share_inputs=True, share_outputs=True)
+                with denormals_are_zeros():
+                    request.infer(None, share_inputs=True, share_outputs=True)
                 # Copies: the next inference writes to the same memory.
                 return self._all(
                     [
