@@ -5,7 +5,8 @@
 Serves a model without a graph twice: as graphrt writes its graph, with prefix caching and a cache
 of fixed size, and with ``--enable_prefix_caching false``; ``--url`` adds servers of the OpenAI API
 that run already, such as llama.cpp's. Servers take turns with 1, 6 and 32 conversations at once,
-each of six turns: a prompt of 150 words, then of 45 each, answers of 40 tokens.
+each of six turns: a prompt of 150 words, then of 45 each, answers of 40 tokens. Each request has a
+connection of its own, as llama.cpp closes those of streams.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ async def converse(client: StreamClient, seed: int) -> list[float]:
 async def measure(target: Target, conversations: int, seed: int) -> Waits:
     """Hold so many conversations at once; return the waits of all by turn."""
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        timeout=aiohttp.ClientTimeout(total=None),
     ) as session:
         extra = {"temperature": 0, "ignore_eos": True}
         client = StreamClient(session, f"{target.url}{CHAT}", target.model, extra)

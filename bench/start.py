@@ -1,11 +1,13 @@
 """The start of `graphrt serve` and `graphrt validate`, in turns with another checkout's.
 
-    python -m bench.start NAME=PATH ... [--before DIR] [--starts 7] [--write FILE]
+    python -m bench.start NAME=PATH ... [--cached NAME=PATH ...] [--before DIR] [--starts 7]
+                          [--write FILE]
 
 PATH is a directory with a graph or a model, or a GGUF file; a start ends when it is loaded. Memory
 is that of all processes then; a page of several processes, those of other servers too, counts in
 parts (PSS). With ``--before``, a checkout of another commit, each start has one of that checkout
-beside it, and the ratio is that of each such pair. Medians with their limits at 95 %.
+beside it, and the ratio is that of each such pair. Models of ``--cached`` start with a filled
+``--cache_dir``. One start before is not counted. Medians with their limits at 95 %.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Final
 
 from bench.machine import describe_machine
-from bench.start_time import ROOT, Start, start
+from bench.start_time import ROOT, Start, environment, start
 from calculators.llm.tuning.interval import median_interval
 
 _CONFIG: Final = ROOT / "examples" / "config.json"
@@ -37,7 +40,7 @@ def validate(checkout: Path) -> Start:
         check=True,
         stdout=subprocess.DEVNULL,
         cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout)},
+        env=environment(checkout),
     )
     wall = monotonic() - begin
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -49,6 +52,8 @@ def rows(
     name: str, run: Callable[[Path], Start], checkouts: Sequence[Path], starts: int
 ) -> Iterator[str]:
     """Measure the checkouts in turns, the present one last; yield a row of each figure."""
+    for each in checkouts:
+        run(each)  # compiles the sources, and fills the caches
     taken: list[list[Start]] = [[] for _ in checkouts]
     for turn in range(starts):
         places = list(range(len(checkouts)))
@@ -76,6 +81,7 @@ def _shown(values: Sequence[float], unit: str) -> str:
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("models", nargs="*", metavar="NAME=PATH")
+    parser.add_argument("--cached", metavar="NAME=PATH", nargs="+", default=[])
     parser.add_argument("--before", metavar="DIR", type=Path, help="another checkout")
     parser.add_argument("--starts", type=int, default=7)
     parser.add_argument("--write", metavar="FILE", type=Path)
@@ -83,14 +89,17 @@ def main(words: Sequence[str] | None = None) -> None:
     checkouts = [*([] if arguments.before is None else [arguments.before.absolute()]), ROOT]
     begin = os.getloadavg()[0]
     table: list[str] = []
-    for each in arguments.models:
-        name, _, path = each.partition("=")
-        place = Path(path).absolute()
+    with tempfile.TemporaryDirectory() as cache:
+        for each in (*arguments.models, *arguments.cached):
+            name, _, path = each.partition("=")
+            place = Path(path).absolute()
+            flags = ("--cache_dir", cache) if each in arguments.cached else ()
 
-        def run(checkout: Path, place: Path = place) -> Start:
-            return start(place, checkout=checkout)
+            def run(checkout: Path, place: Path = place, flags: tuple[str, ...] = flags) -> Start:
+                return start(place, *flags, checkout=checkout)
 
-        table += rows(name, run, checkouts, arguments.starts)
+            shown = f"{name}, its second start" if flags else name
+            table += rows(shown, run, checkouts, arguments.starts)
     table += rows("`graphrt validate`", validate, checkouts, arguments.starts)
     headings = ["", *(["before"] if len(checkouts) > 1 else []), "now", "now / before"]
     load = f"{begin:.1f} to {os.getloadavg()[0]:.1f}"

@@ -83,6 +83,13 @@ def _shown(starts: list[Start]) -> str:
     return f"{cpu:.1f} CPU s, {wall:.1f} s"
 
 
+def environment(checkout: Path) -> dict[str, str]:
+    """Return the variables of a process that runs a checkout, with bytecode as installed."""
+    variables = {**os.environ, "PYTHONPATH": str(checkout)}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    return variables
+
+
 def start(path: Path, *arguments: str, checkout: Path = ROOT) -> Start:
     """Start a server of a checkout, wait until it has loaded its models, and stop it.
 
@@ -99,7 +106,7 @@ def start(path: Path, *arguments: str, checkout: Path = ROOT) -> Start:
         stderr=subprocess.PIPE,
         text=True,
         cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout)},
+        env=environment(checkout),
     )
     assert process.stderr is not None
     said = []

@@ -1,11 +1,13 @@
 """The choice of `graphrt tune` beside an exhaustive search.
 
-    python -m bench.tune NAME=MODEL ... [--load chat] [--budget 300] [--rounds 3] [--write FILE]
+    python -m bench.tune NAME=MODEL ... [--load chat] [--budget 300] [--rounds 3]
+                         [--without SETTING ...] [--seconds N --state DIR] [--write FILE]
 
 Every combination of the values that `graphrt tune` tries without a change of answers is measured in
 turns, each beside the defaults (`calculators.llm.tuning.arena`). The best of them, those near it
 and the choice of `graphrt tune` are then measured again, so that luck in the first rounds favours
-nothing; the last column is the choice's throughput as a part of the best one's.
+nothing; the last column is the choice's throughput as a part of the best one's. ``--seconds`` ends
+a run in time, and a later one with the same ``--state`` goes on.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import calculators
 from bench.machine import describe_machine
@@ -27,7 +30,7 @@ from calculators.llm.tuning.arena import Arena
 from calculators.llm.tuning.candidates import Candidate, Change, single_changes
 from calculators.llm.tuning.interval import median_interval
 from calculators.llm.tuning.loads import LOADS
-from calculators.llm.tuning.standings import Conditions, Standing, best_first
+from calculators.llm.tuning.standings import Conditions, Standing
 from calculators.llm.tuning.tuner import Tuner
 from calculators.llm.tuning.tuning import open_arena
 from calculators.model_cache import ModelCache
@@ -36,57 +39,128 @@ from graph_runtime import REGISTRY
 
 _MEMORY: Final = 8 << 30
 _NEAR_THE_BEST: Final = 3
+#: Combinations that take turns with each other and the defaults.
+_AT_ONCE: Final = 4
+
+#: Seconds of the defaults and of a combination, round by round.
+_Pairs: TypeAlias = list[tuple[float, float]]
 
 
-async def compare(path: Path, arguments: argparse.Namespace) -> list[str]:
-    """Return the cells of one model."""
+class Progress:
+    """What has been measured of one model, in a file, so that a later run goes on.
+
+    Attributes:
+        chosen: the name of the choice of `graphrt tune`; None: not known yet.
+        seconds: that it took.
+        pairs: by name of a combination, rounds of the defaults and of it with the same requests.
+        finals: the same of the last comparison.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        self.chosen: str | None = known.get("chosen")
+        self.seconds: float = known.get("seconds", 0.0)
+        self.pairs: dict[str, _Pairs] = known.get("pairs", {})
+        self.finals: dict[str, _Pairs] = known.get("finals", {})
+
+    def save(self) -> None:
+        fields = {
+            "chosen": self.chosen,
+            "seconds": self.seconds,
+            "pairs": self.pairs,
+            "finals": self.finals,
+        }
+        self._file.write_text(json.dumps(fields), encoding="utf-8")
+
+
+async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list[str] | None:
+    """Return the cells of one model; None if the time was over before everything was measured."""
+    until = monotonic() + arguments.seconds
+    progress = Progress(file)
     model = ModelToServe(path=path, models_path="./", memory=_MEMORY)
-    conditions = Conditions()
-    load = LOADS[arguments.load]
+    known = {each.name: each for each in (Candidate(), *grid(_exact_values(())))}
+    every = {each.name: each for each in grid(_exact_values(arguments.without))}
     with tempfile.TemporaryDirectory() as folder:
         cache = ModelCache(Path(folder))
-        async with open_arena(model, {}, load, arguments.budget / 100, cache) as arena:
-            begin = monotonic()
-            tuner = Tuner(arena, conditions, arguments.budget)
-            outcome = await tuner.search(single_changes({}, is_on_cpu=True))
-            seconds = monotonic() - begin
-            chosen = (outcome.winner or arena.base).candidate
-            _say(f"{path.name}: chosen in {seconds:.0f} s: {chosen.name}")
-            every = [Standing(each) for each in grid(_exact_values())]
-            await arena.measure(every, arguments.rounds, float("inf"))
-            able = best_first(each for each in every if not conditions.objection(each))
-            best = [each.candidate for each in able[:_NEAR_THE_BEST]]
-            return await _final(arena, chosen, best, len(every), seconds, arguments.finals)
+        seconds_of_round = arguments.budget / 100
+        async with open_arena(model, {}, LOADS[arguments.load], seconds_of_round, cache) as arena:
+            if progress.chosen is None:
+                choice, progress.seconds = await _tune(arena, arguments.budget)
+                # Combinations have their changes in another order.
+                progress.chosen = next(
+                    name for name, each in known.items() if set(each.changes) == set(choice.changes)
+                )
+                progress.save()
+                _say(f"{path.name}: chosen in {progress.seconds:.0f} s: {progress.chosen}")
+            left = [each for name, each in every.items() if name not in progress.pairs]
+            for place in range(0, len(left), _AT_ONCE):
+                if monotonic() > until:
+                    break
+                standings = [Standing(each) for each in left[place : place + _AT_ONCE]]
+                await arena.measure(standings, arguments.rounds, float("inf"))
+                progress.pairs |= {each.name: _pairs(each) for each in standings}
+                progress.save()
+            _say(f"{path.name}: {len(progress.pairs)} of {len(every)} combinations")
+            if len(progress.pairs) < len(every) or monotonic() > until:
+                return None
+            if not progress.finals:
+                standings = [Standing(known[name]) for name in _finalists(progress)]
+                await arena.measure(standings, arguments.finals, float("inf"))
+                progress.finals = {each.name: _pairs(each) for each in standings}
+                progress.save()
+    return _cells(progress)
 
 
-async def _final(
-    arena: Arena,
-    chosen: Candidate,
-    best: Sequence[Candidate],
-    count: int,
-    seconds: float,
-    rounds: int,
-) -> list[str]:
-    """Measure the choice and the best of all again, in the same rounds; return the cells."""
-    again = [Standing(each) for each in {chosen, *best} - {Candidate()}]
-    await arena.measure(again, rounds, float("inf"))
-    taken = {each.candidate: [its.seconds for _, its in each.pairs] for each in again}
-    taken[Candidate()] = [ours.seconds for ours, _ in again[0].pairs]
-    first = min(taken, key=lambda each: median(taken[each]))
+async def _tune(arena: Arena, budget: float) -> tuple[Candidate, float]:
+    """Return the choice, and the seconds that it took."""
+    begin = monotonic()
+    outcome = await Tuner(arena, Conditions(), budget).search(single_changes({}, is_on_cpu=True))
+    return (outcome.winner or arena.base).candidate, monotonic() - begin
+
+
+def _pairs(standing: Standing) -> _Pairs:
+    return [(ours.seconds, its.seconds) for ours, its in standing.pairs]
+
+
+def _speed(pairs: _Pairs) -> float:
+    """Return the throughput as a multiple of the defaults'; 0 for what cannot be loaded."""
+    return median(ours / its for ours, its in pairs) if pairs else 0.0
+
+
+def _finalists(progress: Progress) -> list[str]:
+    """Return the best combinations and the choice; the defaults are beside them anyway."""
+    assert progress.chosen is not None
+    best = sorted(progress.pairs, key=lambda name: _speed(progress.pairs[name]), reverse=True)
+    names = dict.fromkeys([progress.chosen, *best[:_NEAR_THE_BEST]])
+    return [name for name in names if name != Candidate().name]
+
+
+def _cells(progress: Progress) -> list[str]:
+    """Return the cells: the choice as a part of the best, from the same rounds."""
+    defaults = Candidate().name
+    taken = {name: [its for _, its in pairs] for name, pairs in progress.finals.items()}
+    taken[defaults] = [ours for ours, _ in next(iter(progress.finals.values()))]
+    best = min(taken, key=lambda name: median(taken[name]))
+    chosen = progress.chosen or defaults
     ratio = median_interval(
-        [best / own for best, own in zip(taken[first], taken[chosen], strict=True)]
+        [first / own for first, own in zip(taken[best], taken[chosen], strict=True)]
     )
-    gain = median(taken[Candidate()]) / median(taken[first])
+    gain = median(taken[defaults]) / median(taken[best])
     part = f"{ratio.median:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
-    return [str(count), first.name, f"{gain:.2f}", chosen.name, f"{seconds:.0f} s", part]
+    seconds = f"{progress.seconds:.0f} s"
+    return [str(len(progress.pairs)), best, f"{gain:.2f}", chosen, seconds, part]
 
 
-def _exact_values() -> Mapping[str, Sequence[Change | None]]:
-    """Return the values of each setting that is not known to change answers; None: the default."""
+def _exact_values(without: Collection[str]) -> Mapping[str, Sequence[Change | None]]:
+    """Return the values of each setting that is not known to change answers; None: the default.
+
+    ``without``: settings that keep their default.
+    """
     values: dict[str, list[Change | None]] = {}
     for candidate in single_changes({}, is_on_cpu=True):
         (change,) = candidate.changes
-        if not change.changes_answers:
+        if not change.changes_answers and change.setting not in without:
             values.setdefault(change.setting, [None]).append(change)
     return values
 
@@ -110,30 +184,40 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--budget", type=float, default=300.0, help="seconds of `graphrt tune`")
     parser.add_argument("--rounds", type=int, default=3, help="for each of all combinations")
     parser.add_argument("--finals", type=int, default=15, help="rounds of the last comparison")
+    parser.add_argument("--without", metavar="SETTING", nargs="+", default=[], help="not combined")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--state", metavar="DIR", type=Path, help="what earlier runs measured")
     parser.add_argument("--shared", action="store_true", help="say that the machine was busy")
     parser.add_argument("--write", metavar="FILE", type=Path)
     arguments: Any = parser.parse_args(words)
     calculators.register_all(REGISTRY)
     busy = " The machine was shared with other work." if arguments.shared else ""
+    names = ", ".join(f"`{each}`" for each in arguments.without)
+    left_out = f" Not combined: {names}." if names else ""
     lines = [
         "# The choice of `graphrt tune` beside an exhaustive search",
         "",
         f"`python -m bench.tune` on {describe_machine()}; load `{arguments.load}`, budget "
         f"{arguments.budget:.0f} s; {arguments.rounds} rounds of every combination, then "
-        f"{arguments.finals} of the best {_NEAR_THE_BEST} beside the choice.{busy}",
+        f"{arguments.finals} of the best {_NEAR_THE_BEST} beside the choice.{left_out}{busy}",
         "",
         "| model | combinations | best of them | times the defaults | chosen | in | part of the "
         "best (95 %) |",
         "|---|---|---|---|---|---|---|",
     ]
-    for each in arguments.models:
-        name, _, path = each.partition("=")
-        row = asyncio.run(compare(Path(path).absolute(), arguments))
-        lines.append(f"| {' | '.join([name, *row])} |")
-        text = "\n".join(lines) + "\n"
-        print(text)
-        if arguments.write is not None:
-            arguments.write.write_text(text, encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        state = arguments.state or Path(folder)
+        for each in arguments.models:
+            name, _, path = each.partition("=")
+            file = state / f"{name.replace(' ', '_')}.json"
+            row = asyncio.run(compare(Path(path).absolute(), file, arguments))
+            if row is None:
+                sys.exit("the time is over: run it again with the same --state")
+            lines.append(f"| {' | '.join([name, *row])} |")
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if arguments.write is not None:
+        arguments.write.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

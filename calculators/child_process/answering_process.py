@@ -13,6 +13,8 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from calculators.child_process.framing import Frame
+from calculators.child_process.free_memory import return_free_memory
+from calculators.child_process.lean_openvino import leave_out_converter
 from calculators.child_process.load_failure import load_failure
 from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.child_process.parent_connection import (
@@ -63,6 +65,7 @@ def run(
     reports its phases; its exception is reported as `LoadFailed`. An exception while answering a
     question becomes that question's ``failure``; later questions are answered.
     """
+    leave_out_converter()
     connection = ParentConnection(descriptor)
     try:
         die_with_parent(parent)
@@ -95,6 +98,7 @@ def _run(
                         return 1
                     limit_memory(load.memory_limit)
                     connection.send(encode(ready))
+                    return_free_memory()  # loading leaves some
                     continue
                 assert answer is not None
                 answered = encode(answer(message))

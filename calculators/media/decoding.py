@@ -13,7 +13,8 @@ from PIL import Image as Pillow
 from PIL import ImageOps
 
 from calculators.media.data_uri import decoded
-from calculators.media.image import EncodedImage, Image, image_error
+from calculators.media.image import EncodedImage, Image
+from calculators.media.image_error import image_error
 from calculators.media.limits import (
     MAX_IMAGE_BYTES,
     MAX_PIXELS,

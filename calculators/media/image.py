@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from calculators.requests.http_payload import RequestError
-
 
 class ImageReference(NamedTuple):
     """The source of an image, ``url``, and the request's member that names it."""
@@ -30,8 +28,3 @@ class Image(msgspec.Struct, frozen=True, array_like=True):
     height: int
     width: int
     pixels: bytes
-
-
-def image_error(param: str, reason: str) -> RequestError:
-    """The error for an image that cannot be fetched or read. ``reason`` names no internal path."""
-    return RequestError(f"{param}: {reason}", param=param)

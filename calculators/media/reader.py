@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.media.data_uri import base64_of
-from calculators.media.image import EncodedImage, ImageReference, image_error
+from calculators.media.image import EncodedImage, ImageReference
+from calculators.media.image_error import image_error
 from calculators.media.limits import MAX_REQUEST_BYTES
 from calculators.media.local_file import read_local_file
 from calculators.media.media_rules import MediaRules

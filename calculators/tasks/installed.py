@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cache, partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from calculators.installed_points import installed_points
 from calculators.settings.declaration import options_of
 from calculators.tasks.endpoint import TaskEndpoint
 from calculators.tasks.options import DeviceOptions
@@ -34,7 +34,7 @@ def _loaded() -> tuple[tuple[Task, ...], dict[str, str]]:
     """Return the tasks in the order of their names, and the reasons of failed ones by name."""
     tasks: dict[str, Task] = {}
     failures: dict[str, str] = {}
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):
+    for point in sorted(installed_points(ENTRY_POINT_GROUP), key=lambda each: each.name):
         try:
             task = point.load()
             if not isinstance(task, Task):

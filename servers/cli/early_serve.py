@@ -1,6 +1,7 @@
 """The first part of `graphrt serve`: the model's processes start before the server's imports.
 
 The server imports for as long as they do; where a second core is free, they are ready when it is.
+Nothing slow is imported before they are started, `graph_runtime` neither.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from typing import Any, Final
 
 from calculators.child_process.early_start import end_untaken, start_early
 from calculators.tasks import Task, task_of_model, task_of_node
-from graph_runtime.errors import GraphError
-from graph_runtime.regular_file import read_regular_file
 
 #: A larger configuration or graph is not worth a look.
 _MOST_BYTES: Final = 8 << 20
@@ -49,7 +48,7 @@ def first_task(sources: list[str]) -> Task | None:
                 task = _task_of(each)
                 if task is not None:
                     return task
-    except (OSError, GraphError, ValueError, TypeError, RecursionError):
+    except Exception:  # a task may raise any
         pass
     return None
 
@@ -59,7 +58,7 @@ def _loaded_at_start(path: Path) -> Iterator[Path]:
     if path.suffix != ".json":
         yield path
         return
-    config = json.loads(read_regular_file(path, _MOST_BYTES))
+    config = json.loads(_read(path))
     entries = config.get("mediapipe_config_list", []) if isinstance(config, dict) else []
     for entry in entries:
         if isinstance(entry, dict) and entry.get("load") != "on_demand":
@@ -74,6 +73,18 @@ def _graph_of(directory: Path, entry: dict[str, Any]) -> Path:
 def _task_of(path: Path) -> Task | None:
     graph = path / _GRAPH_FILE if path.is_dir() else path
     if graph.suffix == ".pbtxt" and graph.is_file():
-        names = _CALCULATOR.findall(read_regular_file(graph, _MOST_BYTES).decode())
+        names = _CALCULATOR.findall(_read(graph))
         return next(filter(None, map(task_of_node, names)), None)
     return task_of_model(path) if path.exists() else None
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no regular file of usual size, or no text.
+    """
+    if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        raise ValueError("no regular file of usual size")
+    return path.read_text(encoding="utf-8")

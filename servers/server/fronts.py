@@ -16,6 +16,7 @@ from servers.fronts.body_room import BodyRoom
 from servers.fronts.http import HttpFront, HttpSettings
 from servers.fronts.http import start_front as start_http
 from servers.fronts.http.handler import MetricsText
+from servers.fronts.http.published_document import MakeDocument
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.metrics.graph_requests import GRPC as GRPC_INTERFACE
 from servers.operations.metrics.graph_requests import REST
@@ -95,14 +96,14 @@ class Fronts:
         data_plane: DataPlane,
         http: HttpSettings | None,
         grpc: GrpcSettings | None,
-        document: bytes = b"",
+        document: MakeDocument | None = None,
         views: PageViews | None = None,
         batches: BatchDesk | None = None,
     ) -> None:
         """Start the fronts whose settings are given.
 
-        ``document`` is published over HTTP, ``views`` are for the page, and ``batches`` has files
-        and batches.
+        ``document`` makes what is published over HTTP, ``views`` are for the page, and ``batches``
+        has files and batches.
 
         Raises:
             ListenError: an address is taken or invalid; no front listens then.

@@ -27,7 +27,6 @@ from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.contract.data_plane import DataPlane
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
-from servers.fronts.openapi import openapi_document
 from servers.operations.heap import freeze_garbage
 from servers.operations.loop_watchdog import LoopWatchdog
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
@@ -201,10 +200,7 @@ class Server:
             StoreError: the directory of batches cannot be used.
         """
         http, batches = self.settings.http, self._batches
-        document = b""
-        if http is not None:
-            model, has_batches = self._example_model(), batches is not None
-            document = openapi_document(http, model, has_batches=has_batches)
+        document = partial(self._document, http) if http is not None else None
         if batches is not None:
             await batches.open()
         grpc = self.settings.grpc
@@ -228,6 +224,11 @@ class Server:
             if isinstance(each.entry, ModelEntry):
                 versions = tuple(entry.version for entry in each.index())
             yield Served(each.name, is_ready, versions, each.adapters)
+
+    def _document(self, http: HttpSettings) -> bytes:
+        from servers.fronts.openapi import openapi_document  # here: most servers are never asked
+
+        return openapi_document(http, self._example_model(), has_batches=self._batches is not None)
 
     def _example_model(self) -> str:
         """Return the model's name for the examples in the OpenAPI document."""

@@ -48,9 +48,33 @@ def test_a_server_loads_neither_model_libraries_nor_grpc_before_they_are_needed(
     assert loaded.isdisjoint({"grpc", "openvino", "openvino_genai", "openvino_tokenizers"})
 
 
+CHILDREN_OF_A_LANGUAGE_MODEL = """
+import sys
+import calculators.llm.engine.process
+import calculators.llm.prompt.process
+from calculators.child_process.lean_openvino import leave_out_converter
+leave_out_converter()
+import calculators.llm.engine.pipelines
+assert "graph_runtime" not in sys.modules
+import calculators.llm.prompt.builder
+import openvino
+openvino.Core()
+print(*(name for name, module in sys.modules.items() if module))
+"""
+
+
+def test_children_of_a_language_model_import_no_more_than_they_need() -> None:
+    done = python(CHILDREN_OF_A_LANGUAGE_MODEL)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert {"numpy", "openvino_genai"} <= loaded
+    assert loaded.isdisjoint({"aiohttp", "google.protobuf", "openvino.tools.ovc"})
+
+
 COMMAND_LINE_AND_TASKS = """
 import sys
 import servers.cli.arguments
+import servers.cli.early_serve
 from calculators.tasks import failed_tasks, installed_tasks
 names = {task.name for task in installed_tasks()}
 assert {"text_generation", "embeddings", "rerank", "text_classification"} <= names

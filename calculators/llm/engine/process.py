@@ -9,6 +9,7 @@ from importlib import import_module
 
 import msgspec
 
+from calculators.child_process.lean_openvino import leave_out_converter
 from calculators.child_process.library_errors import library_reason
 from calculators.child_process.load_failure import load_failure
 from calculators.child_process.messages import LoadFailed, Loading, Stop
@@ -28,6 +29,7 @@ def main(descriptor: int, parent: int) -> int:
     connection = ParentConnection(descriptor)
     try:
         die_with_parent(parent)
+        leave_out_converter()
         # Before the first message, which a server that is still starting sends later.
         with contextlib.suppress(Exception):  # `_load` reports it
             import_module("calculators.llm.engine.pipelines")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from calculators.language.events import OutputEvent
+if TYPE_CHECKING:
+    from calculators.language.events import OutputEvent
 
 
 class OutputParser(ABC):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Final, NamedTuple
 
+from calculators.installed_points import installed_points
 from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from graph_runtime.errors import did_you_mean, reason_of
@@ -92,7 +92,7 @@ def parser_problem(name: str, known: Sequence[str]) -> str:
 
 
 def _names(kind: _Kind) -> tuple[str, ...]:
-    others = {point.name for point in entry_points(group=kind.group)}
+    others = {point.name for point in installed_points(kind.group)}
     return (*kind.own, *sorted(others.difference(kind.own)))
 
 
@@ -101,7 +101,7 @@ def _find(name: str, kind: _Kind) -> type[Any]:
         module = f"{kind.folder}.{name}"
         return _checked(import_module(module).PARSER, kind.base, module)
     # Only the parser with this name is loaded, so a broken one does not stop the others.
-    for point in entry_points(group=kind.group, name=name):
+    for point in installed_points(kind.group).select(name=name):
         source = f'entry point "{point.name}" of the group "{kind.group}" ({point.value})'
         try:
             loaded = point.load()

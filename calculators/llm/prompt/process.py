@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from calculators.child_process.answering_process import Report, run
+from calculators.child_process.lean_openvino import leave_out_converter
 from calculators.child_process.messages import Loading
 from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
 
@@ -33,6 +34,7 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
 def main() -> int:
     """Answer the server until it stops the process or is gone; return the exit code."""
     descriptor, parent = map(int, sys.argv[1:3])
+    leave_out_converter()
     # Before the first message, which a server that is still starting sends later.
     with contextlib.suppress(Exception):  # `load` reports it
         import_module("calculators.llm.prompt.builder")

@@ -15,6 +15,7 @@ from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.connections import Connections
 from servers.fronts.http.handler import Handler, MetricsText
+from servers.fronts.http.published_document import MakeDocument
 from servers.fronts.http.request import HttpRequest
 from servers.fronts.http.settings import HttpSettings
 from servers.operations.request_log import RequestJournal
@@ -106,7 +107,7 @@ async def start_front(
     data_plane: DataPlane,
     settings: HttpSettings,
     journal: RequestJournal | None = None,
-    document: bytes = b"",
+    document: MakeDocument | None = None,
     metrics: MetricsText | None = None,
     room: BodyRoom | None = None,
     views: PageViews | None = None,
@@ -116,7 +117,7 @@ async def start_front(
 
     Args:
         journal: records every request.
-        document: the body of ``/openapi.json``.
+        document: makes the body of ``/openapi.json``; None: there is none.
         metrics: makes the body of ``/metrics``.
         room: the memory for bodies; None: a room of this front's own.
         views: answers about what runs; None: there are no such paths.

@@ -32,7 +32,7 @@ from servers.fronts.http.kserve_request import KserveRequests
 from servers.fronts.http.message_stream import key_in_protocols, wants_socket
 from servers.fronts.http.page_files import PageFiles
 from servers.fronts.http.page_requests import PageRequests
-from servers.fronts.http.published_document import PublishedDocument
+from servers.fronts.http.published_document import MakeDocument, PublishedDocument
 from servers.fronts.http.request_end import body_length, is_probe, request_end
 from servers.fronts.http.routes import (
     CONTROLS,
@@ -73,7 +73,7 @@ class Handler:
         data_plane: DataPlane,
         settings: HttpSettings,
         journal: RequestJournal | None = None,
-        document: bytes = b"",
+        document: MakeDocument | None = None,
         metrics: MetricsText | None = None,
         room: BodyRoom | None = None,
         views: PageViews | None = None,
@@ -268,7 +268,7 @@ class Handler:
                         return _json(exchange, _model_object(model))
                 raise HttpError(404, "no such model", param="model", code="model_not_found")
             case Endpoint.OPENAPI:
-                return self._document.answer(exchange)
+                return await self._document.answer(exchange)
             case Endpoint.METRICS:
                 if self._metrics is None:
                     raise HttpError(404, "metrics are not served")

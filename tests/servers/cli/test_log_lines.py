@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,10 +133,19 @@ def test_a_log_file_that_cannot_be_written_is_told_of_once_and_tried_again(
     assert path.read_text().count("\n") == 1
 
 
-def test_packages_of_another_distribution_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        package_names,
-        "packages_distributions",
-        lambda: {"servers": ["graphrt", "other", "other"], "calculators": ["GraphRT"], "x": ["y"]},
-    )
-    assert package_names.clashes() == [("servers", "other")]
+def test_packages_of_another_distribution_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, file, text in (
+        ("other", "RECORD", "other.py,,\nservers/__init__.py,,\nservers/a.py,,\n"),
+        ("older", "top_level.txt", "older\ncalculators\n"),
+        ("GraphRT", "RECORD", "protos/__init__.py,,\n"),
+        ("near", "RECORD", "near/protos/__init__.py,,\nprotoss/__init__.py,,\n"),
+    ):
+        place = tmp_path / f"{name}-1.dist-info"
+        place.mkdir()
+        (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (place / file).write_text(text)
+    (tmp_path / "servers").mkdir()
+    monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
+    assert package_names.clashes() == [("calculators", "older"), ("servers", "other")]
