@@ -8,7 +8,8 @@ bits. Queries have 8 tokens, chunks of documents 147; 1, 8 and 64 clients each h
 flight. "One by one, one stream" is what graphs of OpenVINO Model Server's ``--pull`` do: one
 stream, an inference for each request, here without HTTP. Systems take turns within a round; figures
 are medians of the rounds. Processor time is that of a server and its children, and without HTTP
-that of the coroutines too; unlike rates it has a meaning on a busy machine. The peers need a
+that of the coroutines too; unlike rates it has a meaning on a busy machine. The clients through
+HTTP share the processors as well: theirs stands beside it. The peers need a
 checkpoint of transformers and a Python that has them.
 """
 
