@@ -26,7 +26,7 @@ COVERAGE = $(if $(FULL),--cov --cov-report=term)
 # The slowest tests, at the end of the report.
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
-.PHONY: help serve setup quick test rest full check lint types imports hooks bench-quick \
+.PHONY: help serve setup quick test rest full compiled check lint types imports hooks bench-quick \
 	page page-check docs soak fuzz hostile peers ray models wheel release lock clean
 
 help: ## this list
@@ -70,6 +70,11 @@ rest: $(READY) ## what `make test` leaves out: servers, clients, examples
 full: FULL := 1
 full: $(READY) ## all tests with coverage and its floor
 	$(PYTEST) $(FULL_WORKERS) --tier full --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
+
+# The engine's hot path as mypyc compiles it, in a copy: see hatch_build.py.
+compiled: $(READY) ## compile the engine into build/compiled, and run the runtime's tests on it
+	$(BIN)/python hatch_build.py build/compiled
+	PYTHONPATH=build/compiled $(BIN)/python -P -m pytest -p graph_runtime tests/graph_runtime $(WORDS)
 
 # Minutes or hours, and only when asked for --------------------------------------------------------
 

@@ -170,17 +170,36 @@ def with_cpu(found: dict[str, float], seconds: float) -> dict[str, float]:
 def table(found: dict[tuple[str, int], dict[str, list[dict[str, float]]]]) -> list[str]:
     """Return the lines of a Markdown table with the medians of the rounds."""
     lines = [
-        "| texts, clients | system | texts/s | p50 ms | p99 ms | CPU us/text |",
-        "|---|---|---|---|---|---|",
+        "| texts, clients | system | texts/s | p50 ms | p99 ms | CPU us/text | of the clients |",
+        "|---|---|---|---|---|---|---|",
     ]
     for (kind, clients), systems in found.items():
         for name, rounds in systems.items():
             rate, p50, p99, cpu = (
                 median(each[figure] for each in rounds) for figure in ("rate", "p50", "p99", "cpu")
             )
+            asking = [each["clients"] for each in rounds if "clients" in each]
             lines.append(
-                f"| {kind}, {clients} | {name} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {cpu:,.0f} |"
+                f"| {kind}, {clients} | {name} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {cpu:,.0f} "
+                f"| {f'{median(asking):,.0f}' if asking else ''} |"
             )
+    return lines
+
+
+def ratios(found: dict[tuple[str, int], dict[str, list[dict[str, float]]]]) -> list[str]:
+    """Return a table of the server's rates by those without HTTP: medians of the rounds' ratios."""
+    lines = [
+        "| texts, clients | weights | through HTTP, by without | by one by one, one stream |",
+        "|---|---|---|---|",
+    ]
+    for (kind, clients), systems in found.items():
+        for weights in ("f32", "int8"):
+            served = systems[f"graphrt, {weights}"]
+            cells = []
+            for other in ("without HTTP", "one by one, one stream, without HTTP"):
+                pairs = zip(served, systems[f"{other}, {weights}"], strict=True)
+                cells.append(f"{median(one['rate'] / two['rate'] for one, two in pairs):.2f}")
+            lines.append(f"| {kind}, {clients} | {weights} | {' | '.join(cells)} |")
     return lines
 
 
@@ -232,7 +251,7 @@ def main() -> None:
         finally:
             for each in servers:
                 each.close()
-    lines = table(found)
+    lines = [*ratios(found), "", *table(found)]
     heading = [
         f"{describe_machine()}; load average before {load_before:.1f}, after "
         f"{os.getloadavg()[0]:.1f}; numpy {np.__version__}; medians of {words.rounds} rounds of "

@@ -1,10 +1,13 @@
 """Clients of a KServe server, in a process of their own. Each sends its next request when answered.
 
-    python -m bench.infer_clients grpc|rest ADDRESS MODEL CLIENTS SECONDS ELEMENTS
+    python -m bench.infer_clients grpc|rest ADDRESS MODEL CLIENTS SECONDS ELEMENTS [LEAST]
 
-Prints one line of JSON: requests per second, and median and 99th percentile of the milliseconds
-from a request to its answer. Each client has its own connection. Requests are made once and
-answers are not parsed: the clients cost as little as their libraries allow.
+An answer has LEAST bytes or more; by default those of the request's tensor.
+
+Prints one line of JSON: requests per second, median and 99th percentile of the milliseconds from a
+request to its answer, and the cores that the clients used. Each client has its own connection.
+Requests are made once and answers are not parsed: the clients cost as little as their libraries
+allow.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Final, cast
 
 import grpc
@@ -143,6 +146,7 @@ async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, f
         if size < least:
             raise RuntimeError(f"an answer of {size} bytes, {least} are expected")
     times: list[float] = []
+    used = process_time()
     started = perf_counter()
     end = started + seconds
 
@@ -156,17 +160,25 @@ async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, f
 
     await asyncio.gather(*map(work, clients))
     elapsed = perf_counter() - started
+    used = process_time() - used
     times.sort()
     return {
         "rate": len(times) / elapsed,
         "requests": len(times),
         "p50": times[len(times) // 2] * 1e3,
         "p99": times[len(times) * 99 // 100] * 1e3,
+        "cores": used / elapsed,
     }
 
 
 async def main(
-    protocol: str, address: str, model: str, count: int, seconds: float, elements: int
+    protocol: str,
+    address: str,
+    model: str,
+    count: int,
+    seconds: float,
+    elements: int,
+    least: int,
 ) -> None:
     async with AsyncExitStack() as stack:
         if protocol == "grpc":
@@ -175,11 +187,13 @@ async def main(
         else:
             request = rest_request(model, elements, address)
             clients = [await rest_client(address, request, stack) for _ in range(count)]
-        print(json.dumps(await run(clients, seconds, 4 * elements)), flush=True)
+        print(json.dumps(await run(clients, seconds, least)), flush=True)
 
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    if len(given) != 6:
+    if len(given) not in (6, 7):
         sys.exit((__doc__ or "").strip())
-    uvloop.run(main(given[0], given[1], given[2], int(given[3]), float(given[4]), int(given[5])))
+    protocol, address, model, count, seconds, elements = given[:6]
+    least = int(given[6]) if len(given) == 7 else 4 * int(elements)
+    uvloop.run(main(protocol, address, model, int(count), float(seconds), int(elements), least))

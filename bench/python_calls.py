@@ -13,6 +13,7 @@ graph passes 16 elements on.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import signal
@@ -28,7 +29,7 @@ import grpc
 
 from bench.echo_servers import SERVICE
 from bench.event_stream_client import Address, chat_body, connect, read_answer
-from bench.infer_clients import grpc_request
+from bench.infer_clients import HttpClient, grpc_request, rest_request
 from bench.load_generator import run_loop
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
@@ -158,6 +159,21 @@ async def _infers(counted: CountedServer, requests: int) -> Calls:
     return _calls_of(counts, requests, requests)
 
 
+async def _posts(counted: CountedServer, requests: int) -> Calls:
+    host, _, port = counted.server.address.partition(":")
+    loop = asyncio.get_running_loop()
+    transport, client = await loop.create_connection(HttpClient, host, int(port))
+    request = rest_request(counted.server.model, 16, counted.server.address)
+    for _ in range(5):
+        await client.ask(request)
+    counted.toggle()
+    for _ in range(requests):
+        await client.ask(request)
+    counts = counted.toggle()
+    transport.close()
+    return _calls_of(counts, requests, requests)
+
+
 def _calls_of(counts: Counter[str], requests: int, pieces: int) -> Calls:
     to_first_event = counts.pop(_TO_FIRST_EVENT)
     return Calls(counts.total() / requests, to_first_event / requests, pieces / requests, counts)
@@ -178,6 +194,7 @@ def measure(requests: int) -> dict[str, Calls]:
         counted = CountedServer(directory, report, "--port", "auto")
         with counted.server:
             found["gRPC infer"] = run_loop(_infers(counted, requests))
+            found["REST infer"] = run_loop(_posts(counted, requests))
     return found
 
 
@@ -194,6 +211,7 @@ def print_calls(found: dict[str, Calls], functions: int, requests: int) -> None:
     print(f"| each further event of a stream | {per_event:.0f} |")
     print(f"| each further token | {further / (MANY_TOKENS - 1):.1f} |")
     print(f"| an inference over gRPC | {found['gRPC infer'].calls:.0f} |")
+    print(f"| the same over REST, with binary data | {found['REST infer'].calls:.0f} |")
     for name, calls in found.items():
         print(f"\n{name}, per request:")
         for function, number in calls.by_function.most_common(functions):

@@ -5,9 +5,9 @@
 Both servers run at the same time and are asked one after the other, the first one alternately, so
 that a busy machine is as busy for both. A chat has 4 tokens of the example model, 16 at a time; of
 many chats there are 64 at a time, and long ones have 68 tokens: their difference is the cost of a
-token. An inference passes 256 elements through a graph over REST with the binary extension, 16 at a
-time; an embedding is of 8 tokens, as base64, 64 at a time, by a model with the shape of
-all-MiniLM-L6-v2 and weights of 8 bits. Child processes and clients do not count.
+token. An inference passes 256 elements through a graph over REST with the binary extension, or over
+gRPC, 16 at a time; an embedding is of 8 tokens, as base64, 64 at a time, by a model with the shape
+of all-MiniLM-L6-v2 and weights of 8 bits. Child processes and clients do not count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -27,7 +27,7 @@ from unittest import mock
 
 from bench.encoder_model import make_encoder, text_of
 from bench.event_stream_client import Address, chat_body, connect
-from bench.infer_clients import HttpClient, rest_request
+from bench.infer_clients import HttpClient, grpc_client, grpc_request, rest_request
 from bench.load_generator import run_loop
 from bench.machine import describe_machine
 from bench.python_calls import DEMO
@@ -40,7 +40,8 @@ node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "ou
 """
 #: Tokens of a chat, and chats at a time, by kind.
 _CHATS: Final = {"chat": (4, 16), "many_chats": (4, 64), "many_long_chats": (68, 64)}
-KINDS: Final = (*_CHATS, "inference", "embedding")
+_INFERENCES: Final = ("inference", "inference_grpc")
+KINDS: Final = (*_CHATS, *_INFERENCES, "embedding")
 
 
 def nanoseconds(pid: int) -> int:
@@ -89,9 +90,23 @@ def _embeddings(server: ServerProcess) -> list[bytes]:
     return made
 
 
+async def _calls(server: ServerProcess, count: int, at_once: int) -> None:
+    request = grpc_request(server.model, 256)
+
+    async def client(calls: int) -> None:
+        async with AsyncExitStack() as stack:
+            ask = await grpc_client(server.grpc_address, request, stack)
+            for _ in range(calls):
+                await ask()
+
+    await asyncio.gather(*(client(count // at_once) for _ in range(at_once)))
+
+
 async def _ask(kind: str, server: ServerProcess, count: int) -> None:
     if kind in _CHATS:
         await _chats(server, count, *_CHATS[kind])
+    elif kind == "inference_grpc":
+        await _calls(server, count, 16)
     elif kind == "inference":
         request = rest_request(server.model, 256, server.address)
         await _posts(server, [request], count, 16)
@@ -104,7 +119,9 @@ def measure(kind: str, checkouts: Sequence[Path], rounds: int, count: int) -> li
     found: list[list[float]] = [[] for _ in checkouts]
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         directory = DEMO
-        if kind == "inference":
+        arguments: tuple[str, ...] = ()
+        if kind in _INFERENCES:
+            arguments = ("--port", "auto")
             directory = Path(place, "tensors")
             directory.mkdir()
             (directory / "graph.pbtxt").write_text(_GRAPH, encoding="utf-8")
@@ -115,7 +132,8 @@ def measure(kind: str, checkouts: Sequence[Path], rounds: int, count: int) -> li
             with mock.patch.dict(os.environ, {"PYTHONPATH": str(checkout)}):
                 # An empty place: Python puts the working directory before PYTHONPATH.
                 command = (sys.executable, "-P", "-m", "servers.cli")
-                servers.append(stack.enter_context(ServerProcess(directory, command=command)))
+                server = ServerProcess(directory, *arguments, command=command)
+                servers.append(stack.enter_context(server))
         for number in range(rounds + 1):
             order = list(enumerate(servers))
             for place_of, server in order if number % 2 else reversed(order):

@@ -63,6 +63,9 @@ class Run:
     cpu_us: float
     #: The part of the busiest process.
     share: float
+    #: Cores that the server's processes used, and those that the clients' one did.
+    server_cores: float
+    client_cores: float
 
 
 @contextmanager
@@ -112,13 +115,21 @@ def ask(target: Target, protocol: str, clients: int, seconds: float) -> Run:
     found: dict[str, Any] = json.loads(done.stdout)
     spent = [nanoseconds(pid) - each for pid, each in zip(target.pids, before, strict=True)]
     cpu = sum(spent) / 1e3 / (found["requests"] + clients)
-    return Run(found["rate"], found["p99"], cpu, max(spent) / max(1, sum(spent)))
+    return Run(
+        found["rate"],
+        found["p99"],
+        cpu,
+        max(spent) / max(1, sum(spent)),
+        cpu * found["rate"] / 1e6,
+        found["cores"],
+    )
 
 
 def table(targets: Sequence[Target], protocol: str, seconds: float, repeats: int) -> list[str]:
     """Measure all targets in turns; return the rows of a table."""
     head = ["clients", "server", "1 process, req/s (best)", "2 processes, req/s (best)", "gain"]
     head += ["CPU per request, µs, 1 : 2", "ms p99, 1 : 2", "busier of 2"]
+    head += ["cores of server + clients, 1 : 2"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for clients in CLIENTS:
         runs: dict[tuple[str, int], list[Run]] = {}
@@ -136,11 +147,17 @@ def table(targets: Sequence[Target], protocol: str, seconds: float, repeats: int
             best = [max(run.rate for run in each) for each in (one, two)]
             cpu = [median(run.cpu_us for run in each) for each in (one, two)]
             late = [median(run.p99 for run in each) for each in (one, two)]
+            cores = [
+                f"{median(run.server_cores for run in each):.2f} + "
+                f"{median(run.client_cores for run in each):.2f}"
+                for each in (one, two)
+            ]
             lines.append(
                 f"| {clients} | {name} | {' | '.join(of_both)} "
                 f"| {rates[1] / rates[0]:.2f} ({best[1] / best[0]:.2f}) "
                 f"| {cpu[0]:,.0f} : {cpu[1]:,.0f} "
-                f"| {late[0]:.1f} : {late[1]:.1f} | {median(run.share for run in two):.2f} |"
+                f"| {late[0]:.1f} : {late[1]:.1f} | {median(run.share for run in two):.2f} "
+                f"| {cores[0]} : {cores[1]} |"
             )
     return lines
 
@@ -154,11 +171,11 @@ def page(seconds: float, repeats: int) -> str:
         f"`python -m bench.workers` on {describe_machine()}; grpcio {grpc.__version__}, aiohttp "
         f"{aiohttp.__version__}; load average at the start {load:.1f}. Medians of {repeats} runs "
         f"of {seconds:g} s, servers in turns, and the best run in parentheses, FP32 [1, {SMALL}]. "
-        f"The clients are one process on the same machine, and other work shared it: where the "
-        f"load average is far above the number of cores, rates and times to answer are noise by a "
-        f"factor of two, and the processor time per request is the figure to trust. The kernel "
-        f"spreads connections, not requests: one client is one process's. The last column is the "
-        f"busier process's part of the processor time.",
+        f"The clients are one process on the same machine. The kernel spreads connections, not "
+        f"requests: one client is one process's. *Busier of 2* is the busier process's part of the "
+        f"processor time. Where the last column adds up to the cores of the machine, a second "
+        f"server process has no core to run on, and can only take from the first and from the "
+        f"clients.",
     ]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         directory = Path(folder) / MODEL

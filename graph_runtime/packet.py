@@ -77,6 +77,9 @@ class Packet:
         """The same value at another timestamp."""
         return packet_at(self.payload, ts.as_value(timestamp))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (packet_at, (self.payload, self.time))
+
     def __repr__(self) -> str:
         if self.payload is EMPTY:
             return f"Packet.empty({self.timestamp!r})"
@@ -86,7 +89,6 @@ class Packet:
 
 def packet_at(payload: Any, time: int) -> Packet:
     """A packet from a raw payload and a raw 64-bit time, unchecked."""
-    packet = Packet.__new__(Packet)
-    packet.payload = payload
+    packet = Packet(payload)
     packet.time = time
     return packet

@@ -19,16 +19,16 @@ The engine calculates with plain ``int`` (the constants in capitals below); `Tim
 from __future__ import annotations
 
 import operator
-from typing import ClassVar, SupportsIndex, final
+from typing import ClassVar, Final, SupportsIndex, final
 
-UNSET = -(2**63)
-UNSTARTED = UNSET + 1
-PRESTREAM = UNSET + 2
-MIN = UNSET + 3
-DONE = 2**63 - 1
-ONE_OVER_POSTSTREAM = DONE - 1
-POSTSTREAM = DONE - 2
-MAX = DONE - 3
+UNSET: Final = -(2**63)
+UNSTARTED: Final = UNSET + 1
+PRESTREAM: Final = UNSET + 2
+MIN: Final = UNSET + 3
+DONE: Final = 2**63 - 1
+ONE_OVER_POSTSTREAM: Final = DONE - 1
+POSTSTREAM: Final = DONE - 2
+MAX: Final = DONE - 3
 
 SPECIAL_NAMES: dict[int, str] = {
     UNSET: "UNSET",

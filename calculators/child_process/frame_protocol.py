@@ -16,6 +16,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._buffer = FrameBuffer()
+        # Asked for at each read, so without a call in between.
+        self.get_buffer = self._buffer.room  # type: ignore[method-assign]
         #: Frames of this turn of the event loop, in buffers.
         self._unsent: list[Piece] = []
         self._transport: asyncio.Transport | None = None
@@ -40,6 +42,3 @@ class FrameProtocol(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer.room()

@@ -194,8 +194,7 @@ class QuestionLane(Generic[ReadyT]):
         pid = self._child.pid
         assert pid is not None
         self._overrun = None
-        self._child.expect_answer()
-        self._child.send(body)
+        self._child.ask(body)
         limit = WorkLimit(
             pid, cpu=self._cpu_seconds, wall=self._wall_seconds, on_overrun=self._stop
         )

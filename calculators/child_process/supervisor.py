@@ -214,6 +214,12 @@ class Supervisor:
         if self._child is not None and self.state is ChildState.READY:
             self._child.send(*pieces)
 
+    def ask(self, message: Piece) -> None:
+        """Send an encoded message to which the child, which is ready, owes an answer."""
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._child is not None:
+            self._child.send(message)
+
     def kill(self, reason: str) -> None:
         """Kill the current child; a new one will be started."""
         if self._child is not None:

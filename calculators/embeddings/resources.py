@@ -10,6 +10,7 @@ from typing import Final
 from calculators.embeddings.node_options import read_embeddings_options
 from calculators.embeddings.servable import EmbeddingsServable
 from calculators.model_identity import model_identity
+from calculators.places import Places
 from calculators.tasks.options import naming_node
 from calculators.text_models.model_options import compiled_entry
 from graph_runtime import NodePlan, NodeResource, ResourceSettings
@@ -42,7 +43,8 @@ class EmbeddingsResourceInitializer:
             compiled_entry, options.model, settings, {"pooling": options.pooling}
         )
         metrics = settings.metrics.of_node(node.config.name)
-        servable = EmbeddingsServable(options, name, entry, metrics)
+        place = settings.of(Places).of_node(node.config.name)
+        servable = EmbeddingsServable(options, name, entry, metrics, place)
         with naming_node(node):
             await servable.start(settings.progress)
         return servable

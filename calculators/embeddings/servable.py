@@ -22,10 +22,11 @@ from calculators.embeddings.texts import (
 )
 from calculators.embeddings.vectors import Floats, finish
 from calculators.model_cache import CacheEntry
+from calculators.places import Place
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
 from calculators.text_models.large_bodies import off_loop
-from calculators.text_models.text_model import TextModel
+from calculators.text_models.placed_text_model import text_model
 from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics
 
 _log: Final = logging.getLogger("graphrt.embeddings")
@@ -52,12 +53,16 @@ class EmbeddingsServable:
         name: str,
         entry: CacheEntry | None = None,
         metrics: NodeMetrics = NO_METRICS,
+        place: Place | None = None,
     ) -> None:
-        """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
+        """``name``: the served model's name, for messages; ``entry``: of the compiled model.
+
+        ``place``: of the model; None: a child process of this one.
+        """
         self._options = options
         self.max_tokens = options.model.max_tokens
         self._size = 0
-        self.model = TextModel(
+        self.model = text_model(
             "calculators.embeddings.process",
             options.model,
             head={"pooling": options.pooling},
@@ -65,6 +70,7 @@ class EmbeddingsServable:
             subject="request",
             metrics=metrics,
             entry=entry,
+            place=place,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:

@@ -13,6 +13,7 @@ from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
 from calculators.image.packet_types import LETTERBOX_PADDING, TENSORS, message, require_no_gpu
 from calculators.image.region import Region
+from calculators.image.region_sampler import RegionSampler
 from calculators.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
@@ -100,6 +101,8 @@ class ImageToTensorCalculator(Calculator):
         self._dtype = _TYPES[field][0]
         if self._dtype is np.int8 and limits.min >= 0:
             self._dtype = np.uint8
+        self._size = (0, 0)
+        self._sampler: RegionSampler | None = None
 
     def process(self, cc: CalculatorContext) -> None:
         if cc.inputs["IMAGE"].is_empty():
@@ -140,16 +143,14 @@ class ImageToTensorCalculator(Calculator):
                 f"an image has at most {LONGEST_SIDE} pixels in a row or column; this one is "
                 f"{frame.width}x{frame.height}"
             )
-        cv2 = opencv()
-        is_zero = self.options.border_mode == _BORDER_ZERO
-        corners = np.array([[0, height], [0, 0], [width, 0], [width, height]], np.float32)
-        found = cv2.warpPerspective(
-            frame.numpy_view(),
-            cv2.getPerspectiveTransform(region.corners(), corners),
-            (width, height),
-            flags=cv2.INTER_LINEAR,
-            borderMode=cv2.BORDER_CONSTANT if is_zero else cv2.BORDER_REPLICATE,
-        )
+        sampler = self._sampler
+        if sampler is None or self._size != (width, height):
+            cv2 = opencv()
+            is_zero = self.options.border_mode == _BORDER_ZERO
+            border = cv2.BORDER_CONSTANT if is_zero else cv2.BORDER_REPLICATE
+            self._size = (width, height)
+            sampler = self._sampler = RegionSampler(width, height, border)
+        found = sampler.sample(frame.numpy_view(), region)
         pixels = found.reshape(1, height, width, frame.channels)[..., :3]
         scale = (self._high - self._low) / np.float32(255)
         values = pixels.astype(np.float32)

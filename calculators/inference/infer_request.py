@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from calculators.inference.parameter import Parameters
@@ -40,11 +41,15 @@ class InferRequest:
     requested_outputs: tuple[RequestedOutput, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_names([tensor.name for tensor in self.inputs], "inputs")
-        _check_names([output.name for output in self.requested_outputs], "outputs")
+        # Most requests have one input and name no output, which need no look at the others.
+        if len(self.inputs) > 1 or (self.inputs and not self.inputs[0].name):
+            _check_names(self.inputs, "inputs")
+        if self.requested_outputs:
+            _check_names(self.requested_outputs, "outputs")
 
 
-def _check_names(names: list[str], kind: str) -> None:
+def _check_names(named: Sequence[Tensor | CustomTensor | RequestedOutput], kind: str) -> None:
+    names = [each.name for each in named]
     if len(set(names)) == len(names) and "" not in names:
         return
     first: dict[str, int] = {}

@@ -41,17 +41,14 @@ def from_raw(
     """
     if datatype == Datatype.BYTES:
         return strings(_split(raw, math.prod(shape), place), shape)
-    expected = size_of(datatype, shape)
+    dtype = datatype.dtype
+    expected = math.prod(shape) * dtype.itemsize
     if len(raw) != expected:
         raise RequestError(
             f"{place}: {datatype} of the shape {shown_shape(shape)} takes {expected} bytes,"
             f" {len(raw)} came"
         )
-    array: NDArray[Any]
-    if not expected:
-        array = np.empty(shape, datatype.dtype)
-    else:
-        array = np.frombuffer(raw, datatype.dtype).reshape(shape)
+    array: NDArray[Any] = np.ndarray(shape, dtype, raw if expected else None)
     if datatype == Datatype.BOOL and expected and np.frombuffer(raw, np.uint8).max() > 1:
         raise RequestError(f"{place}: a byte of a BOOL is neither 0 nor 1")
     if not array.flags.aligned:

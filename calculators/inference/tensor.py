@@ -35,10 +35,12 @@ class Tensor:
     parameters: Parameters = field(default_factory=lambda: _NONE)
 
     def __post_init__(self) -> None:
-        if self.data.dtype != self.datatype.dtype:
+        dtype = self.datatype.dtype
+        # Numpy has most types once, and takes longer to compare them.
+        if self.data.dtype is not dtype and self.data.dtype != dtype:
             raise ValueError(
                 f'the data of the {self.datatype} tensor "{self.name}" has the type'
-                f" {self.data.dtype}; it must be {self.datatype.dtype}"
+                f" {self.data.dtype}; it must be {dtype}"
             )
 
     @property

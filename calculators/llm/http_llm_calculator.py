@@ -100,7 +100,6 @@ class HttpLLMCalculator(Calculator):
             self._answer = await submitting
             if not is_stream:
                 cc.emit(self.response, await self._whole(self._answer), at=self._time)
-                self._end_turn()
                 return
         answer = self._answer
         if answer is None:
@@ -113,14 +112,11 @@ class HttpLLMCalculator(Calculator):
             cc.emit(self.response, events, at=self._time)
         if not answer.is_finished:
             cc.emit(self.next_turn, True, at=self._time)
-        self._end_turn()
+            self._time = max(time.time_ns() // 1000, self._time + 1)
 
     def close(self, cc: CalculatorContext) -> None:
         if self._answer is not None:
             self._answer.cancel()
-
-    def _end_turn(self) -> None:
-        self._time = max(time.time_ns() // 1000, self._time + 1)
 
     async def _whole(self, answer: Answer) -> str:
         body = ""

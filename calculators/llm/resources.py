@@ -15,6 +15,7 @@ from calculators.llm.servable_loading import load_servable, make_servable
 from calculators.media.media_rules import MediaRules
 from calculators.model_cache import ModelCache
 from calculators.model_identity import model_identity
+from calculators.places import Places
 from calculators.tasks.options import naming_node
 from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings
 
@@ -52,6 +53,7 @@ class LlmResourceInitializer:
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
         # In a thread: checks of adapters read the whole model file.
         options = await asyncio.to_thread(read_node_options, node, settings)
+        place = settings.of(Places).of_node(node.config.name)
         with naming_node(node):
             servable = await load_servable(
                 options,
@@ -62,9 +64,11 @@ class LlmResourceInitializer:
                 if settings.cache_dir
                 else None,
                 progress=settings.progress,
+                place=place,
             )
-        metrics = settings.metrics.of_node(node.config.name)
-        servable.on_close = watch_engine(metrics, servable.engine)
+        if place is None:  # otherwise the engine's metrics are where it is
+            metrics = settings.metrics.of_node(node.config.name)
+            servable.on_close = watch_engine(metrics, servable.engine)
         return servable
 
     async def adopt(

@@ -265,6 +265,8 @@ class LlmServable:
         outputs: list[ChoiceOutput] = []
         prompt_tokens = 0
         keeps_texts = record is not None and record.keeps_texts
+        tools = checked.tools if isinstance(checked, ChatRequest) else NO_TOOLS
+        is_guided = checked.structured is not None or bool(tools.items)
         written: list[Verbose] = []
         for prompt in prompts:
             count = self.check_prompt(prompt.input_ids, param=prompt.param)
@@ -278,7 +280,8 @@ class LlmServable:
             )
             if checked.model in self._adapters:
                 settings = msgspec.structs.replace(settings, adapter=checked.model)
-            settings = await self.with_grammar(settings, checked, prompt.text)
+            if is_guided:
+                settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
             parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images))
@@ -493,13 +496,13 @@ class LlmServable:
     ) -> GenerationSettings:
         """Return the settings with the grammar that the answer must follow, if there is one.
 
+        ``request``: asks for a form, or has tools.
+
         Raises:
             RequestError: the grammar cannot be made or combined with the settings.
         """
         is_chat = isinstance(request, ChatRequest)
         tools = request.tools if isinstance(request, ChatRequest) else NO_TOOLS
-        if request.structured is None and not tools.items:
-            return settings
         form = request_grammar(
             request.structured,
             tools,

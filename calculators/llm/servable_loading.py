@@ -8,6 +8,7 @@ import logging
 
 from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.messages import Ready
+from calculators.llm.engine.placed_engine import PlacedEngine
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.model_files.gguf import read_gguf_model
@@ -38,6 +39,7 @@ from calculators.media.limits import MAX_IMAGES
 from calculators.media.media_rules import NO_MEDIA, MediaRules
 from calculators.media.reader import ImageReader
 from calculators.model_cache import ModelCache
+from calculators.places import Place
 from graph_runtime import LoadProgress, ResourceError
 
 log = logging.getLogger("graphrt.llm")
@@ -51,6 +53,7 @@ async def load_servable(
     media: MediaRules = NO_MEDIA,
     cache: ModelCache | None = None,
     progress: LoadProgress | None = None,
+    place: Place | None = None,
 ) -> LlmServable:
     """Start the processes of a node and load its model.
 
@@ -59,6 +62,8 @@ async def load_servable(
         media: the allowed sources of images.
         cache: keeps what loading makes; None: nothing is kept.
         progress: gets the phases of loading.
+        place: where the engine is; None: in a child process of this one. In a place of its own it
+            loads the model's files as they are.
 
     Raises:
         ResourceError: the model cannot be loaded; nothing is left running.
@@ -79,9 +84,17 @@ async def load_servable(
         length = read_model_length(directory)
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
+    # What a cache of this machine has is not there for an engine on another one.
+    cache = cache if place is None else None
     source = await find_source(options, cache, name, progress or LoadProgress())
     of_engine, of_prompts = source.progress.split(0.85, 0.15)
-    engine = ProcessEngine(source.engine, name=name)
+    engine: ProcessEngine | PlacedEngine
+    if place is None:
+        engine = ProcessEngine(source.engine, name=name)
+    else:
+        engine = PlacedEngine(
+            source.engine, place, name=options.model_path.name, paths=options.files()
+        )
     kind = options.engine.kind
     sees_images = kind.sees_images
     prompts = PromptProcess(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.model_identity import model_identity
+from calculators.places import Places
 from calculators.rerank.node_options import read_rerank_options
 from calculators.rerank.servable import HEAD, RerankServable
 from calculators.tasks.options import naming_node
@@ -39,7 +40,8 @@ class RerankResourceInitializer:
             _log.warning("%s: %s", name, warning)
         entry = await asyncio.to_thread(compiled_entry, options.model, settings, HEAD)
         metrics = settings.metrics.of_node(node.config.name)
-        servable = RerankServable(options, name, metrics, entry)
+        place = settings.of(Places).of_node(node.config.name)
+        servable = RerankServable(options, name, metrics, entry, place)
         with naming_node(node):
             await servable.start(settings.progress)
         return servable

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.model_cache import CacheEntry
+from calculators.places import Place
 from calculators.requests.http_payload import RequestError
 from calculators.rerank.messages import RankQuestion
 from calculators.rerank.node_options import RerankOptions
 from calculators.rerank.ranking import Ranking
-from calculators.text_models.text_model import TextModel
+from calculators.text_models.placed_text_model import text_model
 from graph_runtime import Code, GraphError, LoadProgress, NodeMetrics
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -57,12 +58,16 @@ class RerankServable:
         name: str,
         metrics: NodeMetrics,
         entry: CacheEntry | None = None,
+        place: Place | None = None,
     ) -> None:
-        """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
+        """``name``: the served model's name, for messages; ``entry``: of the compiled model.
+
+        ``place``: of the model; None: a child process of this one.
+        """
         self._most = options.max_allowed_chunks
         #: The most tokens of a pair.
         self.max_tokens = options.model.max_tokens
-        self.model = TextModel(
+        self.model = text_model(
             "calculators.rerank.process",
             options.model,
             head=HEAD,
@@ -70,6 +75,7 @@ class RerankServable:
             subject="request",
             metrics=metrics,
             entry=entry,
+            place=place,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.model_identity import model_identity
+from calculators.places import Places
 from calculators.retrieval.index_file import IndexFile, IndexFileError
 from calculators.retrieval.index_paths import CALCULATOR
 from calculators.retrieval.node_options import RetrievalOptions, read_retrieval_options
@@ -50,7 +51,10 @@ class RetrievalResourceInitializer:
                 {"pooling": index.meta.model.pooling},
             )
             metrics = settings.metrics.of_node(node.config.name)
-            retriever = Retriever(options, index, search, name, entry=entry, metrics=metrics)
+            place = settings.of(Places).of_node(node.config.name)
+            retriever = Retriever(
+                options, index, search, name, entry=entry, metrics=metrics, place=place
+            )
             await retriever.start(settings.progress)
         return retriever
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from calculators.embeddings.servable import EmbeddingsServable
 from calculators.embeddings.texts import MAX_CHARACTERS
 from calculators.model_cache import CacheEntry
+from calculators.places import Place
 from calculators.requests.http_payload import RequestError
 from calculators.retrieval.embedder import QUESTION, hidden_size, identify
 from calculators.retrieval.index_file import FoundPassage, IndexFile, IndexFileError
@@ -50,14 +51,15 @@ class Retriever:
         *,
         entry: CacheEntry | None = None,
         metrics: NodeMetrics = NO_METRICS,
+        place: Place | None = None,
     ) -> None:
-        """``name``: the served model's name; ``entry``: of the compiled embedding model."""
+        """``name``: the served model's name; ``entry``, ``place``: of the embedding model."""
         self.options = options
         self._index = index
         self._search = search
         # As the passages were embedded, whatever the model's files say by now.
         embedder = replace(options.embedder, pooling=index.meta.model.pooling)
-        self._embedder = EmbeddingsServable(embedder, name, entry, metrics)
+        self._embedder = EmbeddingsServable(embedder, name, entry, metrics, place)
 
     async def start(self, progress: LoadProgress | None = None) -> None:
         """Load the embedding model; ``progress`` gets the phases.

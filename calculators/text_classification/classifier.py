@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from calculators.model_cache import CacheEntry
+from calculators.places import Place
 from calculators.requests.http_payload import RequestError
 from calculators.text_classification import answers
 from calculators.text_classification.classify_request import ClassifyRequest
@@ -25,7 +26,8 @@ from calculators.text_classification.scores import (
     mean_of_windows,
 )
 from calculators.text_classification.texts import Texts
-from calculators.text_models.text_model import Outputs, TextModel
+from calculators.text_models.placed_text_model import text_model
+from calculators.text_models.text_model import Outputs
 from graph_runtime import Code, LoadProgress, NodeMetrics, ResourceError
 
 #: Numbers of an answer that is made on the event loop; a larger one is made in a thread.
@@ -47,14 +49,18 @@ class TextClassifier:
         name: str,
         metrics: NodeMetrics,
         entry: CacheEntry | None = None,
+        place: Place | None = None,
     ) -> None:
-        """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
+        """``name``: the served model's name, for messages; ``entry``: of the compiled model.
+
+        ``place``: of the model; None: a child process of this one.
+        """
         self._options = options
         self._name = name
         #: The outputs of the model; 0: it does not say.
         self._columns = 0
         self.max_tokens = options.model.max_tokens
-        self._model = TextModel(
+        self._model = text_model(
             "calculators.text_classification.process",
             options.model,
             head={},
@@ -62,6 +68,7 @@ class TextClassifier:
             subject="request",
             metrics=metrics,
             entry=entry,
+            place=place,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.model_identity import model_identity
+from calculators.places import Places
 from calculators.tasks.options import naming_node
 from calculators.text_classification.classifier import TextClassifier
 from calculators.text_classification.node_options import read_classifier_options
@@ -39,7 +40,8 @@ class TextClassificationResourceInitializer:
         name = settings.model_name or node.config.name
         entry = await asyncio.to_thread(compiled_entry, options.model, settings, {})
         metrics = settings.metrics.of_node(node.config.name)
-        classifier = TextClassifier(options, name, metrics, entry)
+        place = settings.of(Places).of_node(node.config.name)
+        classifier = TextClassifier(options, name, metrics, entry, place)
         with naming_node(node):
             await classifier.start(settings.progress)
         return classifier

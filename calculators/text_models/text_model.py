@@ -177,12 +177,16 @@ class TextModel:
             self._entry.close()
 
     async def ask(
-        self, question: msgspec.Struct, *, characters: int, param: str | None = None
+        self,
+        question: msgspec.Struct | msgspec.Raw,
+        *,
+        characters: int,
+        param: str | None = None,
     ) -> Outputs:
         """Return the answer to a question. If the asker is cancelled, what can be is dropped.
 
         Args:
-            question: the task's, or one of `calculators.text_models.questions`.
+            question: the task's, or one of `calculators.text_models.questions`; maybe packed.
             characters: the size of its texts, for the limit of what waits.
             param: the member of the request that has the texts, for errors.
 
@@ -211,13 +215,10 @@ class TextModel:
             if asked in self._suspects:
                 self._suspects.remove(asked)
                 self._ask_next()
-        values = np.frombuffer(answer.values, "<f4")
-        if answer.tokens:
-            values = values.reshape(len(answer.tokens), -1)
-        return Outputs(values, answer.tokens, answer.note)
+        return outputs_of(answer)
 
     async def _made(
-        self, question: msgspec.Struct, characters: int, param: str | None
+        self, question: msgspec.Struct | msgspec.Raw, characters: int, param: str | None
     ) -> _Question:
         if (
             len(self._questions) >= MOST_QUESTIONS
@@ -230,14 +231,7 @@ class TextModel:
             )
         record = current_record()
         client = "" if record is None else record.client.name
-        try:
-            packed = await off_loop(characters, msgspec.msgpack.encode, question)
-        except UnicodeEncodeError:
-            raise RequestError(
-                f"the {param or self._subject} has a text that is not Unicode (half of a surrogate "
-                "pair)",
-                param=param,
-            ) from None
+        packed = await packed_question(question, characters, param or self._subject, param)
         if self._refused and hashlib.sha256(packed).digest() in self._refused:
             raise self._refusal()
         self._number += 1
@@ -345,3 +339,27 @@ class TextModel:
         for question in self._questions.values():
             if not question.answer.done():
                 question.answer.set_exception(self._unavailable())
+
+
+async def packed_question(
+    question: msgspec.Struct | msgspec.Raw, characters: int, what: str, param: str | None
+) -> bytes:
+    """Return a question as MessagePack; long ones are packed in a thread.
+
+    Raises:
+        RequestError: a text of ``what`` is not Unicode.
+    """
+    try:
+        return await off_loop(characters, msgspec.msgpack.encode, question)
+    except UnicodeEncodeError:
+        raise RequestError(
+            f"the {what} has a text that is not Unicode (half of a surrogate pair)", param=param
+        ) from None
+
+
+def outputs_of(answer: Answer) -> Outputs:
+    """Return the arrays of an answer."""
+    values = np.frombuffer(answer.values, "<f4")
+    if answer.tokens:
+        values = values.reshape(len(answer.tokens), -1)
+    return Outputs(values, answer.tokens, answer.note)

@@ -21,8 +21,8 @@ from calculators.requests.tokenize_request import (
     parse_tokenize_request,
 )
 from calculators.text_models.large_bodies import off_loop
+from calculators.text_models.placed_text_model import AnyTextModel
 from calculators.text_models.questions import Detokenize, Tokenize, Tokenized
-from calculators.text_models.text_model import TextModel
 
 MEMBERS: Final[Members] = table(
     TOKENIZE_MEMBERS,
@@ -60,7 +60,7 @@ class _Wanted:
 
 
 async def answer_tokenize(
-    model: TextModel, payload: HttpPayload, *, adds_special: bool = True
+    model: AnyTextModel, payload: HttpPayload, *, adds_special: bool = True
 ) -> bytes:
     """Return the answer to a request to a path that ends in ``tokenize``.
 
@@ -119,7 +119,7 @@ def _tokenize_answer(max_tokens: int, request: TokenizeRequest, found: Tokenized
     return orjson.dumps(answer)
 
 
-async def answer_detokenize(model: TextModel, payload: HttpPayload) -> bytes:
+async def answer_detokenize(model: AnyTextModel, payload: HttpPayload) -> bytes:
     """Return the answer to a request to a path that ends in ``detokenize``.
 
     Raises:

@@ -7,7 +7,7 @@ Source: MediaPipe ``framework/calculator_context.h``, ``input_stream_shard.h``,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, SupportsIndex, TypeVar, overload
 
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.contract import PortKey, options_of_node, split_key
@@ -34,10 +34,11 @@ T = TypeVar("T")
 D = TypeVar("D")
 P = TypeVar("P")
 
-NO_PACKET = packet_at(EMPTY, ts.UNSET)
-_RAISE: Any = object()
+NO_PACKET: Final = packet_at(EMPTY, ts.UNSET)
+_RAISE: Final[Any] = object()
 # Names of the module are faster to look up than attributes of another.
-_MIN, _MAX = ts.MIN, ts.MAX
+_MIN: Final = ts.MIN
+_MAX: Final = ts.MAX
 
 
 class PortMap(dict[PortKey, P], Generic[P]):

@@ -61,7 +61,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappush
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.context import NO_PACKET
@@ -80,10 +80,12 @@ if TYPE_CHECKING:
     from graph_runtime.streams.input_stream import InputStream
     from graph_runtime.streams.output_stream import OutputStream, StreamObserver
 
-_OPENED = NodeState.OPENED
+_OPENED: Final = NodeState.OPENED
 # Names of the module are faster to look up than attributes of another.
-_UNSET, _MIN, _MAX = ts.UNSET, ts.MIN, ts.MAX
-_NOTHING_MORE = ts.ONE_OVER_POSTSTREAM
+_UNSET: Final = ts.UNSET
+_MIN: Final = ts.MIN
+_MAX: Final = ts.MAX
+_NOTHING_MORE: Final = ts.ONE_OVER_POSTSTREAM
 
 
 class Flow:

@@ -50,6 +50,7 @@ class Node:
         active: contexts of parallel calls, in the order in which their outputs are released.
     """
 
+    __deletable__ = ("context",)  # for mypyc
     __slots__ = (
         "active",
         "batch",
@@ -134,7 +135,9 @@ class Node:
             and not plan.process_timestamp_bounds
             and plan.max_in_flight == 1
         )
-        self.sole_input: InputStream = inputs[0] if self.is_simple else _NO_STREAM
+        self.sole_input: InputStream
+        if self.is_simple:
+            self.sole_input = inputs[0]
         self.watches_queues = (
             plan.handler_class.packets_added is not InputStreamHandler.packets_added
         )
@@ -149,7 +152,7 @@ class Node:
         self.calculator: Calculator = plan.calculator_class()
         for descriptor, value in plan.options:
             descriptor.bind(self.calculator, value)
-        self.context: CalculatorContext = _NO_CONTEXT
+        self.context: CalculatorContext  # from its ``open`` on, until the run is over
 
     def move(self, event: NodeEvent) -> None:
         """Take a transition of the table."""
@@ -181,9 +184,9 @@ class Node:
 
     def release_cycles(self) -> None:
         """Drop what leads back here, and errors that hold our frames. Called after the run."""
-        if self.context is not _NO_CONTEXT:
+        if hasattr(self, "context"):
             self.context.graph_status = None
-        self.context = _NO_CONTEXT
+            del self.context
         self.active = []
         self.free_contexts = []
         for stream in self.inputs:
@@ -222,7 +225,3 @@ def clear_inputs(context: CalculatorContext) -> None:
     """Release the packets of a finished call."""
     for shard in context.input_list:
         shard.packet = NO_PACKET
-
-
-_NO_CONTEXT: Any = None
-_NO_STREAM: Any = None

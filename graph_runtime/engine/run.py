@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.context import NO_PACKET, OutputSidePacket
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 
 # Names of the module are faster to look up than members of an enum.
-_TERMINATED = RunState.TERMINATED
-_CLOSING, _CLOSED = NodeState.CLOSING, NodeState.CLOSED
+_TERMINATED: Final = RunState.TERMINATED
+_CLOSING: Final = NodeState.CLOSING
+_CLOSED: Final = NodeState.CLOSED
 
 
 class Run:

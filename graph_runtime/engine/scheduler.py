@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.calculator import Stop
@@ -45,9 +45,13 @@ if TYPE_CHECKING:
 
 
 # Names of the module are faster to look up than members of an enum.
-_RUNNING, _CANCELLING = RunState.RUNNING, RunState.CANCELLING
-_OPENING, _OPENED, _ACTIVE = NodeState.OPENING, NodeState.OPENED, NodeState.ACTIVE
-_CLOSING, _CLOSED = NodeState.CLOSING, NodeState.CLOSED
+_RUNNING: Final = RunState.RUNNING
+_CANCELLING: Final = RunState.CANCELLING
+_OPENING: Final = NodeState.OPENING
+_OPENED: Final = NodeState.OPENED
+_ACTIVE: Final = NodeState.ACTIVE
+_CLOSING: Final = NodeState.CLOSING
+_CLOSED: Final = NodeState.CLOSED
 
 
 class Scheduler:

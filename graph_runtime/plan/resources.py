@@ -47,6 +47,10 @@ class FamilySettings:
         found: Any = self._by_type.get(kind)
         return kind() if found is None else cast(T, found)
 
+    def with_settings(self, *settings: object) -> FamilySettings:
+        """Return these settings and further ones."""
+        return FamilySettings(*self._by_type.values(), *settings)
+
     def __repr__(self) -> str:
         return f"FamilySettings({', '.join(map(repr, self._by_type.values()))})"
 

@@ -20,7 +20,7 @@ _log: Final = logging.getLogger(__name__)
 #: Answers of one commit, at most.
 _MOST_AT_A_TIME: Final = 256
 #: Seconds until a full disk is tried again.
-_FULL_SECONDS: Final = 5.0
+_FULL_SECONDS: Final = 1.0
 
 
 class Progress:

@@ -34,6 +34,9 @@ _log: Final = logging.getLogger(__name__)
 _MOST_LINES: Final = 64
 _MOST_BYTES: Final = 1 << 20
 
+#: A longer file begins when so much of it is checked; its counts follow the check in such steps.
+_CHECKED_BYTES: Final = 16 << 20
+
 #: Answers the request of a line of a batch: number of the batch, number of the line, request.
 Ask = Callable[[int, int, BatchRequest], Awaitable[Answer]]
 
@@ -71,20 +74,32 @@ class BatchRun:
         Raises:
             StoreError: the store cannot be used.
         """
-        if self._batch.status is Status.VALIDATING:
-            await self._validate()
-        batch = await self._refreshed()
-        if batch.status is Status.IN_PROGRESS and not self._is_stopped:
-            self._work = asyncio.create_task(self._answer_lines(batch))
-            try:
-                await asyncio.wait({self._work})
-            finally:
-                self._work.cancel()
-            if not self._work.cancelled():
-                self._work.result()
+        is_new = self._batch.status is Status.VALIDATING
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            if is_new or (self._batch.status is Status.IN_PROGRESS and not self._batch.is_checked):
+                begun = asyncio.Event()
+                if not is_new:
+                    begun.set()
+                tasks.add(asyncio.create_task(self._check(begun)))
+                await begun.wait()
+            batch = await self._refreshed()
+            if batch.status is Status.IN_PROGRESS and not self._is_stopped:
+                self._work = asyncio.create_task(self._answer_lines(batch))
+                tasks.add(self._work)
+            if tasks:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            self._is_stopped = True
+            for task in tasks:
+                task.cancel()
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.result()
         await self._place.writer.flush()
         if not (await self._refreshed()).is_finished:
             await self._finalize()
+        await when_there_is_room(self._store.drop_answers)
 
     def stop(self) -> None:
         """End the requests in flight, and begin no others: the batch is cancelled or expires."""
@@ -97,33 +112,45 @@ class BatchRun:
 
     # The check ------------------------------------------------------------------------------------
 
-    async def _validate(self) -> None:
-        batch, now = self._batch, unix_seconds
-        findings = await self._check()
-        if self._is_stopped:
-            return
-        if findings.errors:
-            first = findings.errors[0]
-            _log.info("%s failed: %s", batch.id, first.code)
-            await when_there_is_room(self._store.fail, batch.number, findings.errors, now())
-            return
-        begun = await when_there_is_room(
-            self._store.begin, batch.number, findings.total, findings.model, now()
-        )
-        if begun:
-            _log.info("%s begins: %d requests", batch.id, findings.total)
+    async def _check(self, begun: asyncio.Event) -> None:
+        """Check the input. ``begun``: set when the batch can begin, or has failed."""
+        try:
+            findings = await when_there_is_room(self._checked, asyncio.get_running_loop(), begun)
+            if self._is_stopped:
+                return
+            if findings.errors:
+                await self._fail(findings)
+                return
+            what = "has" if begun.is_set() else "begins:"
+            if await when_there_is_room(self._note, findings, is_checked=True):
+                _log.info("%s %s %d requests", self._batch.id, what, findings.total)
+        finally:
+            begun.set()
 
-    async def _check(self) -> Findings:
-        def work() -> Findings:
-            with closing(self._reader(1, 0)) as reader:
-                return check_lines(
-                    reader,
-                    self._batch.endpoint,
-                    self._place.max_requests,
-                    lambda: not self._is_stopped,
-                )
+    def _checked(self, loop: asyncio.AbstractEventLoop, begun: asyncio.Event) -> Findings:
+        noted = 0
 
-        return await when_there_is_room(work)
+        def look(findings: Findings, offset: int) -> bool:
+            nonlocal noted
+            if offset - noted >= _CHECKED_BYTES and not (findings.errors or self._is_stopped):
+                noted = offset
+                if self._note(findings, is_checked=False) and not begun.is_set():
+                    _log.info("%s begins, while the rest of it is checked", self._batch.id)
+                    loop.call_soon_threadsafe(begun.set)
+            return not self._is_stopped
+
+        with closing(self._reader(1, 0)) as reader:
+            return check_lines(reader, self._batch.endpoint, self._place.max_requests, look)
+
+    def _note(self, findings: Findings, *, is_checked: bool) -> bool:
+        number, total, model = self._batch.number, findings.total, findings.model
+        return self._store.begin(number, total, model, unix_seconds(), is_checked=is_checked)
+
+    async def _fail(self, findings: Findings) -> None:
+        _log.info("%s failed: %s", self._batch.id, findings.errors[0].code)
+        number, errors = self._batch.number, findings.errors
+        await when_there_is_room(self._store.fail, number, errors, unix_seconds())
+        self.stop()
 
     def _reader(self, line: int, offset: int) -> LineReader:
         return LineReader(
@@ -190,11 +217,11 @@ class BatchRun:
         batch = await self._refreshed()
         if batch.status is Status.CANCELLING:
             status = Status.CANCELLED
-        elif batch.in_progress_at is None or batch.completed + batch.failed < batch.total:
+        elif not batch.is_checked or batch.completed + batch.failed < batch.total:
             status = Status.EXPIRED
         else:
             status = Status.COMPLETED
-        results = await when_there_is_room(
+        results, lines = await when_there_is_room(
             write_results,
             self._store,
             batch,
@@ -202,14 +229,16 @@ class BatchRun:
             unix_seconds(),
             most_line_bytes=self._place.max_line_bytes,
         )
-        await when_there_is_room(self._store.finish, number, status, results, unix_seconds())
+        await when_there_is_room(
+            self._store.finish, number, status, results, unix_seconds(), total=lines
+        )
+        batch = await self._refreshed()
         _log.info(
             "%s is %s: %d requests, %d completed, %d failed, %d input tokens, %d output "
             "tokens",
             batch.id, status, batch.total, batch.completed, batch.failed,
             batch.usage.input_tokens, batch.usage.output_tokens,
         )  # fmt: skip
-        await when_there_is_room(self._store.drop_answers)
 
 
 def _some_lines(reader: LineReader) -> list[InputLine]:

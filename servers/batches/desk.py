@@ -20,6 +20,7 @@ from servers.batches.objects import (
     StoredFile,
     new_id,
 )
+from servers.batches.priority import give_lowest_priority
 from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore, StoreCounts
 from servers.batches.store_lock import StoreLock
@@ -200,6 +201,8 @@ class BatchDesk:
         command = self.settings.worker_command
         # In the server's own session: with autogroups, Linux weighs niceness only inside one.
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
+        if self.settings.is_idle:
+            give_lowest_priority(process.pid)
         self.has_worker = True
         _log.info("the worker of batches has started: process %d", process.pid)
         try:

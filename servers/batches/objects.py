@@ -129,6 +129,7 @@ class Batch(Struct, frozen=True, kw_only=True):
         output_seconds: how long its results are kept; None: until somebody deletes them.
         model: the model of its first good line.
         total, completed, failed: requests. Those that did not run are in neither of the last two.
+        is_checked: ``total`` is the number of requests in the file; before, the number found yet.
         next_line, next_offset: every line before this one has its answer. Lines count from 1,
             ``next_offset`` is where ``next_line`` begins in the input file, in bytes.
         *_at: Unix time in seconds.
@@ -156,6 +157,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     errors: list[BatchError] = []
     model: str | None = None
     total: int = 0
+    is_checked: bool = False
     completed: int = 0
     failed: int = 0
     usage: TokenUsage = field(default_factory=TokenUsage)

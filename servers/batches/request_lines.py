@@ -22,8 +22,6 @@ _BLANKS: Final = b" \t\r\n"
 LONGEST_ID: Final = 512
 #: Errors that a failed batch shows.
 _MOST_ERRORS: Final = 20
-#: Lines between two looks whether a check is still wanted.
-_LOOK_EVERY: Final = 1000
 _COMMIT_EVERY: Final = 20_000
 
 
@@ -256,25 +254,31 @@ class Findings(Struct):
 
 
 def check_lines(
-    reader: LineReader, endpoint: str, most_requests: int, is_wanted: Callable[[], bool]
+    reader: LineReader,
+    endpoint: str,
+    most_requests: int,
+    is_wanted: Callable[[Findings, int], bool],
 ) -> Findings:
-    """Check a whole file before its batch begins. The identifiers are kept on disk, not in memory.
+    """Check the lines of a file. The identifiers are kept on disk, not in memory.
 
     A line that is no request gets its error among the results, and does not stop the others. A
     batch fails only if it has no line or too many, an identifier twice, or another endpoint's path.
 
     Args:
-        is_wanted: False ends the check early.
+        is_wanted: called before each line but the first, with the findings so far and the line's
+            offset in the file; False ends the check.
     """
     findings = Findings()
     with closing(_Identifiers()) as identifiers:
+        offset = 0
         for line in reader:
+            if offset and not is_wanted(findings, offset):
+                break
+            offset = line.end
             findings.total += 1
             if findings.total > most_requests:
                 text = f"the file has more than {most_requests} requests"
                 findings.errors.append(BatchError(code="too_many_requests", message=text))
-                break
-            if findings.total % _LOOK_EVERY == 0 and not is_wanted():
                 break
             error = None
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -28,8 +28,9 @@ _NOT_RUN: Final = {
 
 def write_results(
     store: BatchStore, batch: Batch, status: Status, now: int, *, most_line_bytes: int
-) -> list[StoredFile]:
-    """Write the results of a batch that ends in ``status``, and return the files that have any.
+) -> tuple[list[StoredFile], int]:
+    """Write the results of a batch that ends in ``status``; return the files that have any, and
+    the number of their lines.
 
     Their contents are in place and synchronized; `BatchStore.finish` makes them known.
 
@@ -49,7 +50,8 @@ def write_results(
             if line not in answered:
                 errors.write(text)
         expires_at = None if batch.output_seconds is None else now + batch.output_seconds
-        return [each.finish(batch, now, expires_at) for each in (output, errors) if each.size]
+        files = [each.finish(batch, now, expires_at) for each in (output, errors) if each.size]
+        return files, output.lines + errors.lines
 
 
 def _unanswered(
@@ -88,6 +90,7 @@ class _Result:
         self._path: Path | None = None
         self._file: BinaryIO | None = None
         self.size = 0
+        self.lines = 0
 
     def write(self, line: bytes) -> None:
         with storage_errors():
@@ -96,6 +99,7 @@ class _Result:
                 self._file = self._path.open("xb")
             self.size += self._file.write(line)
             self.size += self._file.write(b"\n")
+        self.lines += 1
 
     def finish(self, batch: Batch, now: int, expires_at: int | None) -> StoredFile:
         assert self._file is not None
@@ -115,8 +119,16 @@ class _Result:
     def discard(self) -> None:
         """Remove what was written unless it is finished."""
         if self._file is not None and self._path is not None:
-            self._file.close()
-            self._path.unlink(missing_ok=True)
+            drop_file(self._file, self._path)
+
+
+def drop_file(file: BinaryIO, path: Path) -> None:
+    """Remove a file that is being written."""
+    with storage_errors():
+        path.unlink(missing_ok=True)
+    # What it has not written yet may find no room.
+    with suppress(OSError):
+        file.close()
 
 
 def keep_file(file: BinaryIO, path: Path, place: Path) -> None:

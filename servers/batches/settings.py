@@ -18,6 +18,7 @@ class BatchSettings:
         max_line_bytes: the longest line of an input file; a longer one gets an error.
         worker_command: starts the process that answers the requests of batches. It works in
             ``directory`` until there is nothing to do, and ends when its standard input does.
+        is_idle: the worker has the lowest priority.
         is_shared: several servers on one port use the directory; one of them starts the worker.
     """
 
@@ -27,4 +28,5 @@ class BatchSettings:
     max_file_bytes: int = 16 << 30
     max_line_bytes: int = 8 << 20
     worker_command: tuple[str, ...] = ()
+    is_idle: bool = True
     is_shared: bool = False

@@ -72,6 +72,7 @@ create table if not exists batches (
     errors text not null,
     model text,
     total integer not null default 0,
+    is_checked integer not null default 0,
     completed integer not null default 0,
     failed integer not null default 0,
     input_tokens integer not null default 0,
@@ -91,9 +92,11 @@ create table if not exists answers (
 create index if not exists unfinished on batches (number) where status in (
     'validating', 'in_progress', 'finalizing', 'cancelling'
 );
-pragma user_version = 1;
+pragma user_version = 2;
 """
-_VERSION: Final = 1
+_VERSION: Final = 2
+#: From version 1, where a batch in progress had been checked as a whole.
+_SECOND: Final = "alter table batches add column is_checked integer not null default 1"
 #: Seconds that a statement waits while another process writes.
 _BUSY_SECONDS: Final = 60.0
 _FILE_COLUMNS: Final = "id, owner, filename, purpose, size, created_at, expires_at"
@@ -156,11 +159,15 @@ class BatchStore:
         run("pragma journal_mode = wal")
         # A commit is on the disk: NORMAL would lose the last ones when the power fails.
         run("pragma synchronous = full")
-        (version,) = run("pragma user_version").fetchone()
-        if version > _VERSION:
-            raise sqlite3.DatabaseError("the store was written by a later version")
-        if version < _VERSION:
-            self._connection.executescript(_SCHEMA)
+        with self._transaction():
+            (version,) = run("pragma user_version").fetchone()
+            if version > _VERSION:
+                raise sqlite3.DatabaseError("the store was written by a later version")
+            if version == 1:
+                run(_SECOND)
+            if version < _VERSION:
+                for statement in _SCHEMA.split(";"):
+                    run(statement)
 
     def close(self) -> None:
         with self._lock:
@@ -357,21 +364,30 @@ class BatchStore:
             )
             return _find_batch(connection, batch_id, owner)
 
-    def begin(self, number: int, total: int, model: str | None, now: int) -> bool:
-        """Put a checked batch in progress. Return False if it was cancelled meanwhile."""
+    def begin(
+        self, number: int, total: int, model: str | None, now: int, *, is_checked: bool = True
+    ) -> bool:
+        """Put a batch in progress, or note how far the check of one in progress is.
+
+        ``total``: requests found yet; of the whole file if it ``is_checked``.
+
+        Return False if the batch was cancelled meanwhile.
+        """
         with self._transaction() as connection:
             cursor = connection.execute(
-                "update batches set status = ?, in_progress_at = ?, total = ?, model = ?"
-                " where number = ? and status = ?",
-                (Status.IN_PROGRESS, now, total, model, number, Status.VALIDATING),
+                "update batches set status = ?, in_progress_at = coalesce(in_progress_at, ?),"
+                " total = max(total, ?), model = coalesce(model, ?), is_checked = ?"
+                f" where number = ? and status in ({_CANCELLABLE})",
+                (Status.IN_PROGRESS, now, total, model, is_checked, number),
             )
         return cursor.rowcount == 1
 
     def fail(self, number: int, errors: Sequence[BatchError], now: int) -> None:
-        """End a batch that cannot begin."""
+        """End a batch that cannot begin, or go on."""
         with self._transaction() as connection:
             connection.execute(
-                "update batches set status = ?, failed_at = ?, errors = ? where number = ?",
+                "update batches set status = ?, failed_at = ?, errors = ?"
+                f" where number = ? and status in ({_CANCELLABLE})",
                 (Status.FAILED, now, msgspec.json.encode(list(errors)).decode(), number),
             )
 
@@ -383,10 +399,20 @@ class BatchStore:
                 (Status.FINALIZING, now, number, Status.IN_PROGRESS),
             )
 
-    def finish(self, number: int, status: Status, results: Sequence[StoredFile], now: int) -> None:
+    def finish(
+        self,
+        number: int,
+        status: Status,
+        results: Sequence[StoredFile],
+        now: int,
+        *,
+        total: int = 0,
+    ) -> None:
         """End a batch whose results are in place.
 
-        ``results``: the output file and the error file; the latter's name ends so.
+        Args:
+            results: the output file and the error file; the latter's name ends so.
+            total: lines in them, which the check may not have found when the batch was stopped.
         """
         with self._transaction() as connection:
             for file in results:
@@ -396,8 +422,9 @@ class BatchStore:
                     f"update batches set {column}_file_id = ? where number = ?", (file.id, number)
                 )
             connection.execute(
-                f"update batches set status = ?, {_TIMES[status]} = ? where number = ?",
-                (status, now, number),
+                f"update batches set status = ?, {_TIMES[status]} = ?, total = max(total, ?)"
+                " where number = ?",
+                (status, now, total, number),
             )
 
     # Answers --------------------------------------------------------------------------------------
@@ -560,6 +587,7 @@ def _batch_of(row: sqlite3.Row) -> Batch:
     if values["metadata"] is not None:
         values["metadata"] = msgspec.json.decode(values["metadata"])
     values["errors"] = msgspec.json.decode(values["errors"])
+    values["is_checked"] = bool(values["is_checked"])
     return msgspec.convert({**values, "usage": usage}, Batch)
 
 

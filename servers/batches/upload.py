@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from servers.batches.errors import StorageFullError, storage_errors
 from servers.batches.objects import StoredFile, new_id
-from servers.batches.result_files import keep_file
+from servers.batches.result_files import drop_file, keep_file
 from servers.batches.store import BatchStore
 
 
@@ -57,6 +57,5 @@ class Upload:
     def discard(self) -> None:
         """Remove what was written unless it is finished."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
-            self._path.unlink(missing_ok=True)
+            file, self._file = self._file, None
+            drop_file(file, self._path)

@@ -11,7 +11,10 @@ import asyncio
 import shutil
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +29,7 @@ from servers.batches.store import BatchStore
 from servers.batches.store_lock import StoreLock
 from servers.cli.batch_settings import inner_server, settings_in
 from servers.cli.messages import CommandFailed
+from servers.cli.on_cluster import on_cluster
 from servers.cli.serve_options import serve_options
 from servers.cli.telemetry import set_up_log
 from servers.server.lifecycle import ServerSettings, loop_factory
@@ -55,10 +59,12 @@ def execute(args: argparse.Namespace) -> int:
     if output.exists() and not state.exists():
         hint = "remove it, or name another one with --output"
         raise CommandFailed(f"{output}: the file exists already", hint=hint)
-    settings = replace(settings_in(state.absolute(), options), max_file_bytes=sys.maxsize)
+    # Limits of files are for the clients of a server.
+    settings = settings_in(state.absolute(), options)
+    settings = replace(settings, max_file_bytes=sys.maxsize, max_requests=sys.maxsize)
     server = inner_server(options, args)
     try:
-        batch = _Run(source, output, errors, settings).run(server)
+        batch = _Run(source, output, errors, settings).run(partial(on_cluster, server, options))
     except StoreError as error:
         raise CommandFailed(f"{state}: {error}") from error
     return 1 if batch.failed else 0
@@ -74,8 +80,10 @@ class _Run:
         self._settings = settings
         self._reports = _Reports()
 
-    def run(self, server: ServerSettings) -> Batch:
+    def run(self, server: Callable[[], AbstractContextManager[ServerSettings]]) -> Batch:
         """Answer what has no answer yet, and put the results in place.
+
+        ``server``: makes the settings of the server that answers.
 
         Raises:
             CommandFailed: the file has changed since an earlier run, or is no batch.
@@ -137,10 +145,12 @@ class _Run:
             )
         )
 
-    def _answer(self, server: ServerSettings, store: BatchStore) -> None:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    def _answer(
+        self, server: Callable[[], AbstractContextManager[ServerSettings]], store: BatchStore
+    ) -> None:
+        with server() as settings, asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.get_loop().set_default_executor(DaemonThreads())
-            runner.run(self._work(server, store))
+            runner.run(self._work(settings, store))
 
     async def _work(self, server: ServerSettings, store: BatchStore) -> None:
         async with inner_client(server, self._settings.width) as client:
@@ -148,6 +158,11 @@ class _Run:
             await worker.run(0, self._reports.show)
 
     def _put_in_place(self, store: BatchStore, batch: Batch) -> None:
+        """Move the results to where they are wanted.
+
+        Raises:
+            CommandFailed: they do not fit there.
+        """
         for file_id, place in (
             (batch.output_file_id, self._output),
             (batch.error_file_id, self._errors),
@@ -155,7 +170,13 @@ class _Run:
             path = None if file_id is None else store.path_of(file_id)
             # An earlier run may have been interrupted here.
             if path is not None and path.exists():
-                shutil.move(path, place)
+                try:
+                    shutil.move(path, place)
+                except OSError as error:
+                    raise CommandFailed(
+                        f"{place}: {error.strerror}",
+                        hint="every answer is kept, and the same command goes on from here",
+                    ) from error
 
     def _summary(self, begun: Batch, batch: Batch) -> str:
         seconds = self._reports.seconds
@@ -213,11 +234,12 @@ class _Reports:
         done = batch.completed + batch.failed
         if self._first is None:
             self._first = done
-        text = f"{done} of {batch.total} requests"
+        # The rest of a large file is still being checked.
+        text = f"{done} of {batch.total}{'' if batch.is_checked else ' or more'} requests"
         if batch.failed:
             text += f", {batch.failed} failed"
         rate = (done - self._first) / self.seconds
-        if rate > 0:
+        if rate > 0 and batch.is_checked:
             left = (batch.total - done) / rate
             text += f", {rate:.1f}/s, {left:.0f} s left"
         return text

@@ -15,6 +15,7 @@ from servers.cli.served import check_choice, served
 from servers.cli.server_settings import server_settings
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.fronts.http import HttpSettings
+from servers.options.batch_options import IDLE
 from servers.page.settings import PageSettings
 from servers.server.lifecycle import ServerSettings
 
@@ -53,6 +54,7 @@ def settings_in(directory: Path, options: ServeOptions) -> BatchSettings:
         width=options.batches.batch_width,
         max_requests=options.batches.batch_max_requests,
         max_file_bytes=options.batches.batch_file_size,
+        is_idle=options.batches.batch_priority == IDLE,
         max_line_bytes=options.server.max_body_size or HttpSettings().max_body_bytes,
     )
 

@@ -1,6 +1,6 @@
 """The worker of batches: ``python -m servers.cli.batch_worker serve WORD ...``.
 
-A server starts it with the words of its own command line. It runs at the lowest priority, with
+A server starts it with the words of its own command line, and gives it the lowest priority. It has
 engines of its own, so that it has the processor only when no request of a client wants it.
 """
 
@@ -35,8 +35,6 @@ _log: Final = logging.getLogger(__name__)
 
 #: Seconds between two lines about the progress of batches.
 _LOG_SECONDS: Final = 60.0
-#: The lowest priority. Engines inherit it.
-_NICE: Final = 19
 #: Seconds without a batch after which the process ends, and the memory of its models is free.
 _IDLE_SECONDS: Final = 30.0
 
@@ -44,7 +42,6 @@ _IDLE_SECONDS: Final = 30.0
 def main(words: Sequence[str]) -> int:
     """Work off the batches in the directory of a server; return the exit code."""
     _end_with_server()
-    os.nice(_NICE)
     args = make_parser().parse_args(words)
     try:
         options = serve_options(args)

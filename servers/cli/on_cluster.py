@@ -35,12 +35,13 @@ def check_cluster(options: ServeOptions) -> None:
 
 
 @contextmanager
-def on_cluster(settings: ServerSettings, cluster: str | None) -> Iterator[ServerSettings]:
-    """Yield the settings of a server whose servables run on ``cluster``; None: in its process.
+def on_cluster(settings: ServerSettings, options: ServeOptions) -> Iterator[ServerSettings]:
+    """Yield the settings of a server whose servables run where ``--on`` says, if it is given.
 
     Raises:
         CommandFailed: the cluster cannot be used.
     """
+    cluster = options.server.on
     if cluster is None:
         yield settings
         return
@@ -49,7 +50,7 @@ def on_cluster(settings: ServerSettings, cluster: str | None) -> Iterator[Server
     from servers.replicas.placement import Placement
 
     try:
-        ray = RayCluster()
+        ray = RayCluster(_config_of(options))
     except RayMissingError as error:
         raise CommandFailed(f"--on {cluster}: {error}", hint=EXTRA) from error
     except ClusterError as error:
@@ -63,3 +64,11 @@ def on_cluster(settings: ServerSettings, cluster: str | None) -> Iterator[Server
         yield replace(settings, elsewhere=Placement(ray, settings, Path(os.getcwd())))
     finally:
         ray.close()
+
+
+def _config_of(options: ServeOptions) -> str:
+    """Return what is served, by which fronts of one config know each other."""
+    server = options.server
+    named = (*options.sources, server.config_path, server.model_path, options.source.source_model)
+    words = [os.path.abspath(each) if os.path.exists(each) else each for each in named if each]
+    return " ".join(words)

@@ -98,7 +98,7 @@ def execute(args: argparse.Namespace) -> int:
         batches=batch_settings(options, args.words, is_shared=worker is not None),
     )
     try:
-        with on_cluster(settings, server.on) as placed:
+        with on_cluster(settings, options) as placed:
             return serve(
                 placed,
                 on_loaded=_loaded if server.log_format == JSON else _loaded_and_reported,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from servers.config.checks import Check, Integer, MapOf, Number, ObjectOf, Report, Schema
+from servers.config.checks import Check, Integer, MapOf, Number, ObjectOf, Report, Schema, Word
 from servers.config.json_text import member
 
 #: Replicas of one graph; Ray Serve is not made for more.
@@ -32,6 +32,7 @@ class Scale:
         num_cpus, num_gpus: what a replica reserves on its node.
         memory: bytes that a replica reserves on its node; 0: none.
         resources: amounts of the cluster's own resources that it reserves, by name.
+        nodes: the replicas of nodes that have their own, by the names of the nodes; of a graph.
     """
 
     min_replicas: int = 1
@@ -46,6 +47,7 @@ class Scale:
     num_gpus: float = 0.0
     memory: int = 0
     resources: Mapping[str, float] = field(default_factory=dict)
+    nodes: Mapping[str, Scale] = field(default_factory=dict)
 
     @property
     def first_replicas(self) -> int:
@@ -77,9 +79,22 @@ _KEYS: Final[dict[str, Check]] = {
 }
 
 
+#: A node's replicas: its own. The word leaves room for other places.
+_PLACE: Final = "place"
+_NODE_KEYS: Final[dict[str, Check]] = {_PLACE: Word(("own",)), **_KEYS}
+
+
 @dataclass(frozen=True, slots=True)
 class ScaleCheck:
-    """Objects of the key ``scale``."""
+    """Objects of the key ``scale``.
+
+    Attributes:
+        fields: the keys that it may have.
+        required: those that it must have.
+    """
+
+    fields: Mapping[str, Check]
+    required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:
         errors: list[str] = []
@@ -88,7 +103,7 @@ class ScaleCheck:
             errors.append(where)
             report(where, message, hint)
 
-        ObjectOf(_KEYS).check(value, path, noted)
+        ObjectOf(self.fields, self.required).check(value, path, noted)
         if errors:
             return
         scale = scale_of({"scale": value})
@@ -106,7 +121,14 @@ class ScaleCheck:
             )
 
     def json_schema(self) -> Schema:
-        return ObjectOf(_KEYS).json_schema()
+        return ObjectOf(self.fields, self.required).json_schema()
+
+
+#: The key ``scale`` of a plain model, and that of a graph.
+MODEL_SCALE: Final = ScaleCheck(_KEYS)
+GRAPH_SCALE: Final = ScaleCheck(
+    {**_KEYS, "nodes": MapOf(ScaleCheck(_NODE_KEYS, required=(_PLACE,)))}
+)
 
 
 def scale_of(config: Mapping[str, Any]) -> Scale:
@@ -117,6 +139,10 @@ def scale_of(config: Mapping[str, Any]) -> Scale:
     """
     value = config.get("scale")
     given = dict(value) if isinstance(value, dict) else {}
+    given.pop(_PLACE, None)
+    given["nodes"] = {
+        name: scale_of({"scale": each}) for name, each in given.get("nodes", {}).items()
+    }
     given.setdefault(
         "max_replicas", max(given.get("min_replicas", 1), given.get("initial_replicas", 1), 1)
     )

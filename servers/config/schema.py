@@ -40,7 +40,7 @@ from servers.config.model_values import (
     precision_of,
     shape_of,
 )
-from servers.config.scale import ScaleCheck
+from servers.config.scale import GRAPH_SCALE, MODEL_SCALE
 
 #: One path or several.
 _PATHS: Final = Either(nonempty_text, str, ListOf(nonempty_text))
@@ -87,7 +87,7 @@ GRAPH_KEYS: Final[dict[str, Key]] = {
 #: The further keys of an entry of ``mediapipe_config_list``.
 GRAPH_ONLY_KEYS: Final[dict[str, Key]] = {
     "scale": Key(
-        ScaleCheck(), "replicas on a cluster, and what each needs, with `--on`; Ray Serve's names"
+        GRAPH_SCALE, "replicas on a cluster, and what each needs, with `--on`; Ray Serve's names"
     ),
 }
 
@@ -120,7 +120,7 @@ MODEL_KEYS: Final[dict[str, Key]] = {
     ),
     "mean": Key(_NUMBERS),
     "scale": Key(
-        Either(ScaleCheck(), dict, _NUMBERS),
+        Either(MODEL_SCALE, dict, _NUMBERS),
         "divides inputs after the mean is subtracted; an object: replicas, as of a graph",
     ),
     "color_format": Key(Reads(color_format_of, "a string", (str,))),

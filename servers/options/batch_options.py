@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from calculators.settings import value_types
 from calculators.settings.declaration import option
 from servers.options.groups import BATCHES
+
+#: Priorities of the requests of batches.
+IDLE: Final = "idle"
+NORMAL: Final = "normal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,14 @@ class BatchOptions:
         group=BATCHES,
         metavar="N",
         reads=value_types.count,
+    )
+    batch_priority: str = option(
+        IDLE,
+        "idle: requests of batches have a processor while nothing else wants it; normal: they are "
+        "equal to others, for a machine that other programs keep busy; default {default}",
+        group=BATCHES,
+        metavar="PRIORITY",
+        reads=value_types.one_of((IDLE, NORMAL)),
     )
     batch_max_requests: int = option(
         1_000_000,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import json
 import logging
 import os
 import re
@@ -13,12 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from graph_runtime import Code, GraphError
 from servers.config.scale import Scale
-from servers.replicas.replica import REASON_MARKS, ReplicaWork, ServableReplica
+from servers.replicas.cluster_store import ClusterStore, Fronts
 from servers.replicas.routing_table import drop_table, table_of
+from servers.replicas.wire import REASON_MARKS
 
 _log: Final = logging.getLogger(__name__)
 
@@ -46,7 +47,6 @@ _PATIENCE_SECONDS: Final = 15.0
 _TRIES: Final = 2
 #: The address for a cluster that is started here.
 _OWN: Final = "local"
-_NAMESPACE: Final = b"graphrt"
 _DEPLOYMENT: Final = "servable"
 _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -82,11 +82,27 @@ def import_ray() -> Any:
     return ray
 
 
-class RayCluster:
-    """A connection to a Ray cluster. Methods without ``async`` block: for threads."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The class that an application runs, and the argument that each replica makes it with."""
 
-    def __init__(self) -> None:
+    replica: type
+    work: object
+
+
+class RayCluster:
+    """A connection to a Ray cluster. Methods without ``async`` block: for threads.
+
+    Attributes:
+        store: the facts that all processes of the cluster share.
+    """
+
+    def __init__(self, config: str = "", *, is_inside: bool = False) -> None:
         """Connect to the cluster of ``RAY_ADDRESS`` or of this machine; start one if there is none.
+
+        Args:
+            config: what this front serves; fronts of the same share names and replicas.
+            is_inside: this process is a replica of the cluster.
 
         Raises:
             ClusterError: Ray is missing, or the cluster cannot be reached.
@@ -97,6 +113,14 @@ class RayCluster:
         self._deploying = threading.Lock()
         #: The servables of this front that hold a name: two, while one replaces the other.
         self._claims: Counter[str] = Counter()
+        #: Those that use an application, by its name.
+        self._uses: Counter[str] = Counter()
+        if not is_inside:
+            self._start()
+        self.store = ClusterStore()
+        self._fronts = Fronts(self.store, config, self._job)
+
+    def _start(self) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.WARNING, "namespace": "graphrt"}
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
         try:
@@ -134,41 +158,42 @@ class RayCluster:
     def claim(self, name: str) -> None:
         """Take a name for this front, until `release` or the end of its process.
 
+        Fronts of the same config have their names in common.
+
         Raises:
-            ClusterError: another front has it.
+            ClusterError: a front of another config has it.
         """
-        kv = importlib.import_module("ray.experimental.internal_kv")
-        me = {"job": self._job, "pid": os.getpid(), "host": os.uname().nodename}
-        key, value = f"name:{name}", json.dumps(me)
-        while kv._internal_kv_put(key, value, overwrite=False, namespace=_NAMESPACE):
-            held = json.loads(kv._internal_kv_get(key, namespace=_NAMESPACE) or b"{}")
-            if held.get("job") == self._job:
-                break
-            if held and self._is_running(held["job"]):
-                raise ClusterError(
-                    f'the name "{name}" is taken on this Ray cluster by another graphrt, process '
-                    f"{held['pid']} on {held['host']}; choose another name, or stop that one"
-                )
-            kv._internal_kv_del(key, namespace=_NAMESPACE)  # its front died
+        held = self._fronts.claim(name)
+        if held is not None:
+            raise ClusterError(
+                f'the name "{name}" is taken on this Ray cluster by another graphrt, process '
+                f"{held['pid']} on {held['host']}, which serves {held['config']}; choose another "
+                "name, or stop that one"
+            )
         self._claims[name] += 1
 
     def release(self, name: str) -> None:
         """Give a name back, once for each `claim`."""
         self._claims[name] -= 1
-        if self._claims[name] > 0:
-            return
-        kv = importlib.import_module("ray.experimental.internal_kv")
-        held = json.loads(kv._internal_kv_get(f"name:{name}", namespace=_NAMESPACE) or b"{}")
-        if held.get("job") == self._job:
-            kv._internal_kv_del(f"name:{name}", namespace=_NAMESPACE)
+        if self._claims[name] <= 0:
+            self._fronts.release(name)
 
     @property
     def _job(self) -> str:
         return str(self._ray.get_runtime_context().get_job_id())
 
-    def _is_running(self, job: str) -> bool:
-        jobs = importlib.import_module("ray._private.state").jobs()
-        return any(each["JobID"] == job and not each.get("IsDead") for each in jobs)
+    def use(self, application: str) -> None:
+        """Note that this front uses an application, until `leave`."""
+        self._uses[application] += 1
+        self._fronts.use(application)
+
+    def leave(self, application: str) -> bool:
+        """End a use of an application. True if nobody uses it any more, here or elsewhere."""
+        self._uses[application] -= 1
+        if self._uses[application] > 0:
+            return False
+        drop_table(application)
+        return self._fronts.leave(application)
 
     # Applications ---------------------------------------------------------------------------------
 
@@ -195,15 +220,15 @@ class RayCluster:
         """Return the application's name for a servable in one version."""
         return f"graphrt-{_UNUSUAL.sub('_', name)[:80]}-{fingerprint[:12]}"
 
-    def deploy(self, application: str, work: ReplicaWork, scale: Scale, replicas: int) -> None:
+    def deploy(self, application: str, target: Target, scale: Scale, replicas: int) -> None:
         """Begin to run an application, or to change its scale. `wait_until_running` waits.
 
         ``replicas``: the number to start with.
         """
         with self._deploying:
-            self._deploy(application, work, scale, replicas)
+            self._deploy(application, target, scale, replicas)
 
-    def _deploy(self, application: str, work: ReplicaWork, scale: Scale, replicas: int) -> None:
+    def _deploy(self, application: str, wanted: Target, scale: Scale, replicas: int) -> None:
         serve = self._serve
         options = {
             "num_cpus": scale.num_cpus,
@@ -227,7 +252,7 @@ class RayCluster:
                 }
             }
         deployment = serve.deployment(
-            ServableReplica,
+            wanted.replica,
             name=_DEPLOYMENT,
             ray_actor_options=options,
             max_ongoing_requests=2 * scale.max_ongoing_requests + _ROOM_FOR_PARTS,
@@ -240,21 +265,33 @@ class RayCluster:
             },
             **numbers,
         )
-        target = serve.RunTarget(target=deployment.bind(work), name=application, route_prefix=None)
+        target = serve.RunTarget(
+            target=deployment.bind(wanted.work), name=application, route_prefix=None
+        )
         serve.run_many(
             [target],
             wait_for_ingress_deployment_creation=False,
             wait_for_applications_running=False,
         )
 
-    async def wait_until_running(self, application: str, note: Callable[[str], object]) -> None:
-        """Wait until the first replicas answer. ``note`` gets a text when that takes long.
+    async def wait_until_running(
+        self,
+        application: str,
+        note: Callable[[str], object],
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Wait until the first replicas answer.
+
+        Args:
+            note: gets a text when that takes long.
+            meanwhile: called now and then, in a thread; its exception ends the waiting.
 
         Raises:
             ClusterError: the servable cannot be loaded.
         """
         began = time.monotonic()
         while True:
+            await asyncio.to_thread(meanwhile)
             found = await asyncio.to_thread(self._status, application)
             if found is not None:
                 status, message = found
@@ -266,10 +303,10 @@ class RayCluster:
                     note("a replica waits for room: what it needs of the Ray cluster is in use")
             await asyncio.sleep(_POLL_SECONDS)
 
-    def is_running(self, application: str) -> bool:
-        """Return whether an application runs already, such as after the death of a front."""
+    def is_there(self, application: str) -> bool:
+        """Return whether an application runs or is being started, such as by another front."""
         found = self._status(application)
-        return found is not None and found[0] == "RUNNING"
+        return found is not None and found[0] in ("RUNNING", "DEPLOYING")
 
     def _status(self, application: str) -> tuple[str, str] | None:
         found = self._serve.status().applications.get(application)
@@ -290,11 +327,13 @@ class RayCluster:
         """End an application after the requests that its replicas have."""
         with suppress(Exception):  # it may be gone, and so may be the cluster
             self._serve.delete(application, _blocking=False)
-        drop_table(application)
 
-    def handle(self, application: str, scale: Scale) -> Any:
-        """Return the handle of an application. Must be called on the loop that will use it."""
-        table_of(application).limit = scale.max_ongoing_requests
+    def handle(self, application: str, max_ongoing: int) -> Any:
+        """Return the handle of an application. Must be called on the loop that will use it.
+
+        ``max_ongoing``: the most requests that this process has at one replica.
+        """
+        table_of(application).limit = max_ongoing
         handle = self._serve.get_deployment_handle(_DEPLOYMENT, application)
         if not handle.is_initialized:
             handle._init(_run_router_in_separate_loop=False)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from servers.config import GraphEntry, ModelEntry
+from servers.config import GraphEntry, LoadPolicy, ModelEntry
 from servers.config.scale import Scale
 from servers.operations.metrics.exposition import MetricsText
 from servers.replicas.cluster import RayCluster
@@ -54,17 +54,23 @@ class Placement:
             if isinstance(each, ReplicatedServable)
         ]
         text = await own("")
-        found = [metrics for task in asked for metrics in await task]
-        return await asyncio.to_thread(merged, text.body.decode(), found, accept)
+        # Graphs may share the replicas of a node.
+        found = dict([metrics for task in asked for metrics in await task])
+        return await asyncio.to_thread(merged, text.body.decode(), found.items(), accept)
 
     def _work_of(self, repository: ModelRepository, entry: GraphEntry | ModelEntry) -> ReplicaWork:
         models: tuple[ModelEntry, ...] = ()
         if isinstance(entry, GraphEntry):
             entries = (slot.entry for slot in repository.slots())
-            models = tuple(each for each in entries if isinstance(each, ModelEntry))
+            models = tuple(
+                replace(each, scale=Scale(), residence=LoadPolicy())
+                for each in entries
+                if isinstance(each, ModelEntry)
+            )
         settings = self._settings
         return ReplicaWork(
-            replace(entry, scale=Scale()),  # another number of replicas is not another version
+            # Another number of replicas, or another time of loading, is not another version.
+            replace(entry, scale=Scale(), residence=LoadPolicy()),
             models,
             self._graph_settings(),
             settings.calculator_modules,

@@ -26,7 +26,9 @@ from servers.contract.data_plane import InferStream, Method, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
 from servers.replicas.outgoing import Outgoing, logged
+from servers.replicas.own_nodes import OwnPlaces, PlacedNode
 from servers.replicas.wire import (
+    REASON_MARKS,
     Description,
     HttpCall,
     Origin,
@@ -42,9 +44,6 @@ from servers.serving.shared_modules import SharedModules
 
 _log: Final = logging.getLogger(__name__)
 
-#: Around the reason in the text of an exception, which Ray shows with its traceback.
-REASON_MARKS: Final = ("[[graphrt: ", " :graphrt]]")
-
 
 @dataclass(frozen=True, slots=True)
 class ReplicaWork:
@@ -55,6 +54,7 @@ class ReplicaWork:
         models: the plain models that its graph may use; each is loaded when the graph asks for it.
         calculator_modules, calculators, python_path: modules and files of further calculators.
         search_path: the directory that the front was started in, where modules are looked for too.
+        nodes: the nodes that have replicas of their own.
     """
 
     entry: GraphEntry | ModelEntry
@@ -64,6 +64,7 @@ class ReplicaWork:
     calculators: tuple[Path, ...] = ()
     python_path: tuple[Path, ...] = ()
     search_path: str = ""
+    nodes: tuple[PlacedNode, ...] = ()
 
     def registry(self) -> Registry:
         """Import all modules and return the registry of their calculators."""
@@ -104,12 +105,14 @@ class ServableReplica:
         self._name = work.entry.name
         context = importlib.import_module("ray.serve").get_replica_context()
         self._replica: str = context.replica_id.unique_id
+        own = OwnPlaces(context.app_name, work.nodes, work.search_path)
         self._metrics = ServerMetrics()
         self._metrics.served = self._served
         registry = await asyncio.to_thread(work.registry)
-        settings = replace(work.settings, metrics=self._metrics, live=None)
+        families = work.settings.families.with_settings(own.places)
+        settings = replace(work.settings, metrics=self._metrics, live=None, families=families)
         graphs = (work.entry,) if isinstance(work.entry, GraphEntry) else ()
-        own = (work.entry,) if isinstance(work.entry, ModelEntry) else ()
+        models = (work.entry,) if isinstance(work.entry, ModelEntry) else ()
         others = (
             replace(each, residence=LoadPolicy(is_on_demand=True))
             for each in work.models
@@ -121,7 +124,7 @@ class ServableReplica:
             tuple(replace(each, residence=at_start) for each in graphs),
             registry,
             settings,
-            (*(replace(each, residence=at_start) for each in own), *others),
+            (*(replace(each, residence=at_start) for each in models), *others),
             work.python_path,
         )
         self._running: dict[str, Outgoing] = {}
@@ -129,8 +132,8 @@ class ServableReplica:
         self._messages: dict[str, _RemoteMessages] = {}
         await self._repository.load_all()
         servable = self._servable
-        if servable.state is not ServableState.AVAILABLE:
-            reason = servable.reason or "it is not available"
+        if servable.state is not ServableState.AVAILABLE or own.unknown:
+            reason = servable.reason or own.unknown or "it is not available"
             await self._repository.close()
             raise NotLoadedError(reason.join(REASON_MARKS))
 

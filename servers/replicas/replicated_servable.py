@@ -7,6 +7,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from calculators.file_threads import in_file_thread
@@ -19,10 +20,12 @@ from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.page.live_graph import ShownGraph
-from servers.replicas.cluster import ClusterError, RayCluster
+from servers.replicas.cluster import ClusterError, RayCluster, Target
+from servers.replicas.node_replica import NodeReplica
+from servers.replicas.own_nodes import OwnDeployments, placed_nodes
+from servers.replicas.remote_replicas import RemoteReplicas
 from servers.replicas.remote_servable import RemoteServable
-from servers.replicas.replica import ReplicaWork
-from servers.replicas.routing_table import table_of
+from servers.replicas.replica import ReplicaWork, ServableReplica
 from servers.replicas.wire import Description
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
@@ -70,6 +73,10 @@ class ReplicatedServable:
         #: The replicas of the servable that this one replaces.
         self._before = ""
         self._scale = local.entry.scale
+        #: The nodes with replicas of their own, when loading began.
+        self._nodes = placed_nodes(self._scale)
+        self._own: OwnDeployments | None = None
+        self._own_replicas: list[RemoteReplicas] = []
         self._rescaling: asyncio.Task[None] | None = None
         self._has_claim = False
 
@@ -160,15 +167,21 @@ class ReplicatedServable:
         await self.local.check_names()
         loading.progress.begin("starting replicas", 0.1)
         await asyncio.to_thread(cluster.check_room, scale)
-        work = self._work_of(self.entry)
+        self._nodes = placed_nodes(scale)
+        work = self._work()
         digest = hashlib.sha256(repr((version(), work, self._fingerprint)).encode()).hexdigest()
         application = cluster.application_of(self.name, digest)
         replicas = scale.first_replicas
         if self._before:
             replicas = max(replicas, await asyncio.to_thread(cluster.replicas, self._before))
         self._application = application
-        if not await asyncio.to_thread(cluster.is_running, application):
-            await asyncio.to_thread(cluster.deploy, application, work, scale, replicas)
+        self._own = own = OwnDeployments(
+            cluster, application, lambda node: Target(NodeReplica, node)
+        )
+        await asyncio.to_thread(cluster.use, application)
+        if not await asyncio.to_thread(cluster.is_there, application):
+            target = Target(ServableReplica, work)
+            await asyncio.to_thread(cluster.deploy, application, target, scale, replicas)
         noted: list[str] = []
 
         def note(text: str) -> None:
@@ -177,7 +190,7 @@ class ReplicatedServable:
                 loading.progress.begin(text, 0.2)
                 _log.warning("%s: %s", self.name, text)
 
-        await cluster.wait_until_running(application, note)
+        await cluster.wait_until_running(application, note, lambda: own.meet(scale.nodes))
         loading.progress.begin("asking a replica", 0.9)
         self._replicas = self._remote()
         described: Description = await self._replicas.describe()
@@ -187,17 +200,15 @@ class ReplicatedServable:
                 f"{version()}; install the same"
             )
         self._described = described
+        self._own_replicas = [
+            RemoteReplicas(node, cluster, each, 0, 0) for node, each in own.running.items()
+        ]
+
+    def _work(self) -> ReplicaWork:
+        return replace(self._work_of(self.entry), nodes=self._nodes)
 
     def _remote(self) -> RemoteServable:
-        application, scale = self._application, self._scale
-        return RemoteServable(
-            self.name,
-            self._cluster,
-            self._cluster.handle(application, scale),
-            table_of(application),
-            self._users,
-            scale.max_queued_requests,
-        )
+        return RemoteServable(self.name, self._cluster, self._application, self._scale, self._users)
 
     def rescale(self, scale: Scale) -> None:
         """Take another number of replicas; those that run go on."""
@@ -211,8 +222,12 @@ class ReplicatedServable:
         cluster, scale, application = self._cluster, self._scale, self._application
         try:
             await asyncio.to_thread(cluster.check_room, scale)
-            work = self._work_of(self.entry)
-            await asyncio.to_thread(cluster.deploy, application, work, scale, scale.first_replicas)
+            target = Target(ServableReplica, self._work())
+            await asyncio.to_thread(
+                cluster.deploy, application, target, scale, scale.first_replicas
+            )
+            if self._own is not None:
+                await asyncio.to_thread(self._own.rescale, scale.nodes)
         except ClusterError as error:
             _log.error("%s: its scale stays as it is: %s", self.name, error)
             return
@@ -232,6 +247,8 @@ class ReplicatedServable:
         """True if files have changed since the last attempt to load. Reads files: for a thread."""
         if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
             return False
+        if placed_nodes(self._scale) != self._nodes:
+            return True
         return self.local.fingerprint() != self._fingerprint
 
     async def _look(self) -> str:
@@ -250,19 +267,35 @@ class ReplicatedServable:
 
     async def _end(self) -> None:
         application, self._application = self._application, ""
+        own, self._own = self._own, None
         self._replicas = self._described = None
+        self._own_replicas = []
         if application:
-            await asyncio.to_thread(self._cluster.delete, application)
+            await asyncio.to_thread(self._end_application, application, own)
         if self._has_claim:
             self._has_claim = False
             await asyncio.to_thread(self._cluster.release, self.name)
+
+    def _end_application(self, application: str, own: OwnDeployments | None) -> None:
+        if not self._cluster.leave(application):
+            return  # another front uses it
+        self._cluster.delete(application)
+        if own is not None:
+            own.drop()
 
     def _move(self, event: ServableEvent) -> None:
         self.state = SERVABLE_TRANSITIONS[self.state, event]
 
     async def replica_metrics(self) -> Sequence[tuple[str, str]]:
-        """Return the name and the metrics of each replica; none if they do not answer in time."""
-        return () if self._replicas is None else await self._replicas.metrics()
+        """Return the name and the metrics of each replica, those of nodes too.
+
+        Those that do not answer in time are left out.
+        """
+        replicas = [*self._own_replicas]
+        if self._replicas is not None:
+            replicas.append(self._replicas)
+        found = await asyncio.gather(*(each.metrics() for each in replicas))
+        return [metrics for each in found for metrics in each]
 
     # Status ---------------------------------------------------------------------------------------
 

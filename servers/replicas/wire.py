@@ -38,6 +38,8 @@ from servers.contract.data_plane import IndexEntry, InferAnswer, InferFailure, M
 from servers.contract.failure import Failure, failure_of
 from servers.serving.servable import HttpRole
 
+#: Around the reason in the text of an exception, which Ray shows with its traceback.
+REASON_MARKS = ("[[graphrt: ", " :graphrt]]")
 #: The size of a packet besides its content, in bytes.
 _PACKET_BYTES = 64
 _GENERATION_TIMES = ("began", "submitted", "first_token", "ended")

@@ -249,6 +249,11 @@ class ModelRepository:
 
     async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
         """See `servers.contract.data_plane.DataPlane.resolve`."""
+        slot = self._slots.get(model)
+        if slot is not None and not self._is_draining:
+            servable = slot.servable
+            if servable.state is ServableState.AVAILABLE:
+                return servable.loaded(version)
         return (await self._ready_servable(model)).loaded(version)
 
     # KServe ---------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
 import shutil
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from servers.config import read_config
 from servers.config.scale import Scale
 from tests.checkout import ROOT
 from tests.markdown import block, commands
+from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
 PAGE = "docs/ray.md"
@@ -21,6 +24,18 @@ def test_the_config_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(block(PAGE, "json", "min_replicas"))
     scale = read_config(tmp_path / "config.json").graphs[0].scale
     assert (scale.min_replicas, scale.max_replicas, scale.num_cpus) == (1, 4, 4)
+
+
+def test_nodes_have_replicas_of_their_own(tmp_path: Path) -> None:
+    entry = block(PAGE, "json", '"place": "own"')
+    (tmp_path / "config.json").write_text(
+        f'{{"model_config_list": [], "mediapipe_config_list": [{entry}]}}'
+    )
+    nodes = read_config(tmp_path / "config.json").graphs[0].scale.nodes
+    assert {name: each.max_replicas for name, each in nodes.items()} == {
+        "retriever": 4,
+        "LLMExecutor": 8,
+    }
 
 
 def test_every_key_of_scale_has_a_line() -> None:
@@ -33,7 +48,9 @@ def test_every_key_of_scale_has_a_line() -> None:
 def test_the_command_serves_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (make ray)")
     monkeypatch.setenv("RAY_ADDRESS", "local")
-    (command,) = commands(PAGE, "--on ray")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    (command,) = commands(PAGE, "serve config.json --on ray")
     _, _, *words = command.split()
     config = json.loads(block(PAGE, "json", "min_replicas"))
     # A machine of the tests has fewer cores than one of the page.
@@ -46,5 +63,13 @@ def test_the_command_serves_replicas(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with server.request("POST", "/v3/chat/completions", asked) as response:
             assert response.status == 200
             assert json.loads(response.read())["choices"]
+        found = re.search(r"on the Ray cluster (\S+)", "".join(server.log))
+        assert found is not None
+        monkeypatch.setenv("RAY_ADDRESS", found[1])
+        (batch,) = commands(PAGE, "graphrt batch")
+        lines = block("docs/batches.md", "json", "custom_id").splitlines()
+        (tmp_path / "requests.jsonl").write_text("\n".join(lines[:2]))
+        done = graphrt(*batch.split()[1:], cwd=tmp_path)
+        assert "2 answers" in done.stdout, done.stderr
         server.send_signal()
         assert server.end()[0] == 0

@@ -34,8 +34,10 @@ class Work(Calculator):
             await asyncio.sleep(0.01)
         with open("computed", "a") as file:
             file.write(f"{asked['number']} {os.nice(0)}\\n")
+        padding = "x" * asked.get("padding", 0)
         usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
-        cc.emit(self.response, json.dumps({"number": asked["number"], "usage": usage}))
+        answer = {"number": asked["number"], "padding": padding, "usage": usage}
+        cc.emit(self.response, json.dumps(answer))
 '''
 
 _GRAPH: Final = """\
@@ -59,7 +61,7 @@ def make_site(folder: Path) -> tuple[str, ...]:
 
 def line(number: int, **members: Any) -> dict[str, Any]:
     """Return a request. ``members`` are of its body: ``seconds`` that it takes, ``until`` names a
-    file that it waits for, ``wrong``."""
+    file that it waits for, ``padding``: characters of its answer, ``wrong``."""
     body = {"model": "work", "number": number, **members}
     return {"custom_id": f"r{number}", "method": "POST", "url": PATH, "body": body}
 

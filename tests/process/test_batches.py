@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,14 @@ import openai
 import pytest
 
 from tests.patience import PATIENCE
-from tests.process.batch_site import PATH, content_of, line, make_site
+from tests.process.batch_site import PATH, computed, content_of, line, make_site
 from tests.process.server_process import ServerProcess, wait_until
 from tests.servers.fronts.openapi.described import Described
 
+#: The worker as any other process: the lowest priority starves on a machine that runs tests.
+NORMAL = ("--batch_priority", "normal")
 WORDS = ("--calculators", "calcs.py", "work")
+WORKER = "servers.cli.batch_worker"
 KEYS = ("sk-first-key-0123456789", "sk-other-key-0123456789")
 
 
@@ -35,7 +40,9 @@ def server(folder: Path) -> Iterator[ServerProcess]:
     (folder / "keys").chmod(0o600)
     limits = ("--batch_file_size", "1M", "--batch_max_requests", "500")
     with ServerProcess(
-        *WORDS, "--batch_dir", "store", "--api_key_file", "keys", *limits, cwd=folder
+        *(*WORDS, *NORMAL, *limits),
+        *("--batch_dir", "store", "--api_key_file", "keys"),
+        cwd=folder,
     ) as running:
         yield running
 
@@ -110,8 +117,53 @@ def test_a_batch_is_answered(client: openai.OpenAI, folder: Path) -> None:
         ("r4", 404),
     ]
     assert errors[1]["response"]["body"]["error"]["message"] == "this is wrong"
-    niceness = {each.split()[1] for each in (folder / "computed").read_text().splitlines()}
-    assert niceness == {"19"}
+
+
+def test_a_full_disk_refuses_uploads_while_it_is_full(
+    server: ServerProcess, client: openai.OpenAI, folder: Path
+) -> None:
+    content = b"\n" * 900_000
+    with full_disk(server.pid, 500_000):
+        asking = client.with_options(max_retries=0)
+        with pytest.raises(
+            openai.APIStatusError, match="the disk for files and batches is full"
+        ) as raised:
+            asking.files.create(file=("in.jsonl", content), purpose="batch")
+        assert raised.value.status_code == 507
+        assert list((folder / "store" / "uploads").iterdir()) == []
+        assert client.models.list().data
+    client.files.create(file=("in.jsonl", content), purpose="batch")
+
+
+def test_a_full_disk_holds_a_batch_back_and_loses_nothing(
+    server: ServerProcess, client: openai.OpenAI, folder: Path
+) -> None:
+    requests = [line(10_000 + each, until="room", padding=200_000) for each in range(40)]
+    batch = batch_of(client, requests)
+    wait_until(lambda: bool(client.batches.retrieve(batch.id).in_progress_at), "it begins")
+    (worker,) = [pid for pid, name in server.children().items() if name == WORKER]
+    with full_disk(worker, 2_000_000):
+        (folder / "room").touch()
+        server.wait_for_log("batches pause: the disk for files and batches is full")
+        assert client.batches.retrieve(batch.id).status == "in_progress"
+        assert client.models.list().data
+    found = finished(client, batch.id)
+    assert found.request_counts.completed == 40
+    assert len(lines_of(client, found.output_file_id)) == 40
+    assert Counter(each for each in computed(folder) if each >= 10_000) == Counter(
+        range(10_000, 10_040)
+    )
+
+
+@contextmanager
+def full_disk(pid: int, size: int) -> Iterator[None]:
+    """Let a process write no byte of any file beyond ``size``, which it takes for a full disk."""
+    limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
 
 
 def test_answers_fit_the_openapi_document(server: ServerProcess, client: openai.OpenAI) -> None:
@@ -344,7 +396,7 @@ def most_memory(pid: int) -> int:
 
 
 def test_several_servers_on_one_port_share_a_directory(folder: Path) -> None:
-    words = (*WORDS, "--batch_dir", "shared", "--workers", "2")
+    words = (*WORDS, *NORMAL, "--batch_dir", "shared", "--workers", "2")
     with ServerProcess(*words, cwd=folder) as server:
         # Without kept connections, so that both servers answer.
         for number in range(4):

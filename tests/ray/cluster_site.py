@@ -6,6 +6,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.checkout import ROOT
+from tests.patience import PATIENCE
 from tests.servers.cli.serving import looped
 
 CALCULATORS = '''\
@@ -45,6 +47,10 @@ class Probe(Calculator):
             case "where":
                 answer = {"pid": os.getpid(), "version": self.version}
                 cc.emit(self.response, json.dumps(answer), at=0)
+            case "wait":
+                while not Path(self.asked["go"]).exists():
+                    await asyncio.sleep(0.02)
+                cc.emit(self.response, "{}", at=0)
             case "tick":
                 await self.tick(cc, is_first)
             case "pour":
@@ -127,6 +133,18 @@ class Site:
         self._graphs.append({"name": "demo", "base_path": path, "scale": {**SMALL, **scale}})
         self._write()
 
+    def add_text(self, name: str, text: str, **scale: Any) -> None:
+        """Add a graph by its text."""
+        (self.folder / name).mkdir(exist_ok=True)
+        (self.folder / name / "graph.pbtxt").write_text(text)
+        self._graphs.append({"name": name, "scale": {**SMALL, **scale}})
+        self._write()
+
+    def remove(self, name: str) -> None:
+        """Take a graph out of config.json."""
+        self._graphs = [each for each in self._graphs if each["name"] != name]
+        self._write()
+
     def add_doubling(self, name: str, **scale: Any) -> None:
         """Add a plain model that doubles the matrix `x`."""
         from openvino import Model, opset13, save_model
@@ -203,3 +221,13 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def wait_until(is_so: Callable[[], Any]) -> Any:
+    """Wait for a value that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if found := is_so():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it never came true")

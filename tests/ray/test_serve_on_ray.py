@@ -7,9 +7,12 @@ import os
 import re
 import secrets
 import signal
+import sqlite3
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -24,22 +27,13 @@ import tritonclient.grpc
 import tritonclient.utils
 
 from tests.patience import PATIENCE
-from tests.ray.cluster_site import Site, in_threads, replicas_of
+from tests.ray.cluster_site import Site, in_threads, replicas_of, wait_until
+from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 
 CHAT = "/v3/chat/completions"
 TICK = {"model": "probe", "do": "tick", "stream": True}
 POUR = {"model": "probe", "do": "pour", "stream": True}
-
-
-def wait_until(is_so: Callable[[], Any]) -> Any:
-    """Wait for a value that is true."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if found := is_so():
-            return found
-        time.sleep(0.1)
-    raise AssertionError("it never came true")
 
 
 @pytest.fixture(scope="module")
@@ -424,4 +418,66 @@ def test_another_scale_keeps_the_replicas(serving: Serving, site: Site) -> None:
     site.rescale("probe", min_replicas=3)
     wait_until(lambda: len(replicas_of("probe", serving.pid)) == 3)
     assert before < set(replicas_of("probe", serving.pid))
+    assert ask(serving, "probe")[0] == 200
+
+
+def test_fronts_of_one_config_share_its_replicas(
+    serving: Serving, site: Site, its_cluster: None
+) -> None:
+    before = replicas_of("double", serving.pid)
+    with Serving(site.folder, "config.json", "--on", "ray") as second:
+        second.wait_until_serving()
+        found = {ask(each, "probe")[1]["pid"] for each in (serving, second) * 6}
+        assert found <= set(replicas_of("probe", serving.pid))
+        # Each of them sees the change, and one deploys it.
+        site.add("late", "First")
+        wait_until(lambda: ask(serving, "late")[0] == ask(second, "late")[0] == 200)
+        assert len(replicas_of("late", serving.pid)) == 1
+        second.send_signal()
+        assert second.end()[0] == 0
+    assert ask(serving, "late")[0] == 200
+    assert replicas_of("double", serving.pid) == before
+
+
+def test_a_batch_runs_on_the_replicas_and_goes_on_after_a_kill(
+    serving: Serving, site: Site, its_cluster: None
+) -> None:
+    folder, go = site.folder, site.folder / "go-on"
+    ask_where = {"model": "probe", "do": "where"}
+    bodies = [ask_where] * 300 + [{"model": "probe", "do": "wait", "go": str(go)}] * 4
+    lines = [
+        {"custom_id": str(place), "method": "POST", "url": CHAT, "body": body}
+        for place, body in enumerate(bodies)
+    ]
+    (folder / "lines.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nno JSON\n")
+    words = ("batch", "lines.jsonl", "config.json", "--calculators", "calcs.py", "--on", "ray")
+    state = folder / "lines.output.jsonl.state" / "store.sqlite"
+
+    def answered() -> int:
+        if not state.exists():
+            return 0
+        with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as store:
+            try:
+                return int(store.execute("select count(*) from answers").fetchone()[0])
+            except sqlite3.OperationalError:  # it is being made
+                return 0
+
+    first = subprocess.Popen(
+        [*COMMAND, *words], cwd=folder, env=environment(), stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: answered() == 301)
+    finally:
+        first.kill()
+        first.wait()
+    go.touch()
+    done = graphrt(*words, cwd=folder)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "301 had an answer before" in done.stdout
+    output = [json.loads(line) for line in (folder / "lines.output.jsonl").open()]
+    assert [each["custom_id"] for each in output] == [str(place) for place in range(304)]
+    used = {each["response"]["body"]["pid"] for each in output[:300]}
+    assert used <= set(replicas_of("probe", serving.pid))
+    assert len(used) > 1
+    assert len((folder / "lines.error.jsonl").read_text().splitlines()) == 1
     assert ask(serving, "probe")[0] == 200

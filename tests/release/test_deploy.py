@@ -56,6 +56,14 @@ def test_the_image_is_made_of_all_that_the_wheel_is() -> None:
     assert {line[1:] for line in IGNORED if line.startswith("!")} == needed
 
 
+def test_the_modules_that_are_compiled_exist() -> None:
+    named = re.findall(
+        r'"(graph_runtime/[\w/]+\.py)"', (ROOT / "hatch_build.py").read_text("utf-8")
+    )
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def test_the_extras_of_the_image_exist_and_are_locked() -> None:
     (extras,) = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.M)
     declared = PROJECT["project"]["optional-dependencies"]

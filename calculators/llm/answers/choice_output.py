@@ -17,7 +17,10 @@ from calculators.llm.text.text_stream import TextStream
 
 
 class Parser(Protocol):
-    """Reader of the text of a choice; see `calculators.llm.parsers.output_stream.OutputStream`."""
+    """Reader of the text of a choice; see `calculators.llm.parsers.output_stream.OutputStream`.
+
+    Adjacent events of one kind are merged afterwards.
+    """
 
     def feed(self, text: str) -> list[OutputEvent]: ...
 
@@ -50,6 +53,7 @@ class ChoiceOutput:
 
     Attributes:
         calls: the number of calls of tools that have begun.
+        is_plain: may tokens be fed with `feed_plain`: can only the model end the choice?
         is_stopped: did the choice end before the model did, by a stop string or by a call beyond
             the allowed number?
     """
@@ -61,6 +65,7 @@ class ChoiceOutput:
         "_reasoning",
         "_text",
         "calls",
+        "is_plain",
         "is_stopped",
     )
 
@@ -86,12 +91,8 @@ class ChoiceOutput:
         self._raw = raw
         self._reasoning = reasoning
         self.calls = 0
+        self.is_plain = not text.has_stops and max_calls is None and raw is None
         self.is_stopped = False
-
-    @property
-    def is_plain(self) -> bool:
-        """May tokens be fed with `feed_plain`: can only the model end the choice?"""
-        return not self._text.has_stops and self._max_calls is None and self._raw is None
 
     @property
     def stop_string(self) -> str | None:
@@ -119,7 +120,7 @@ class ChoiceOutput:
             return self._parsed(await self._text.feed_plain(ids))
         gained: list[OutputEvent] = []
         while ids:
-            count = self._reasoning.steady(ids)
+            count = 1 if len(ids) == 1 else self._reasoning.steady(ids)
             part, ids = ids[:count], ids[count:]
             events = self._parsed(await self._text.feed_plain(part))
             self._reasoning.add(part, events)
@@ -135,6 +136,8 @@ class ChoiceOutput:
         if self._parser is None:
             return (Content(text),)
         events = self._parser.feed(text)
+        if len(events) > 1:
+            events = merged(events)
         return self._checked(events) if ToolCall in map(type, events) else events
 
     def _steady(self, ids: Sequence[int]) -> int:
@@ -184,7 +187,7 @@ class ChoiceOutput:
         if ends and self._parser is not None:
             last = self._parser.finish()
             if last:
-                events = [*events, *self._checked(last)]
+                events = [*events, *self._checked(merged(last))]
         return OutputDelta(events, piece.tokens)
 
     def _checked(self, events: Sequence[OutputEvent]) -> Sequence[OutputEvent]:

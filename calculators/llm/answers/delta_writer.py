@@ -93,7 +93,9 @@ class DeltaWriter:
             return ""
         if writer.details is not None:
             writer.details.usage = begun.usage
-        usage = Usage(begun.usage.prompt_tokens, 0, begun.usage.cached_tokens)
+        usage = begun.usage
+        if usage.completion_tokens or usage.reasoning_tokens is not None:
+            usage = Usage(usage.prompt_tokens, 0, usage.cached_tokens)
         return "".join([writer.start(usage), *map(writer.begin, range(begun.choices))])
 
     def _more(self, gained: Gained) -> str:

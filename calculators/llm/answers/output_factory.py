@@ -24,13 +24,13 @@ class _VisibleTokens(NamedTuple):
 
     Attributes:
         hidden: ids of tokens without text.
-        pieces: the bytes of each token by id.
         turning: ids of tokens in which reasoning may begin or end; None: any.
+        start: makes the decoder of one sequence.
     """
 
     hidden: frozenset[int]
-    pieces: Sequence[bytes]
     turning: frozenset[int] | None
+    start: Callable[[], TextStream]
 
 
 class OutputFactory:
@@ -79,25 +79,27 @@ class OutputFactory:
             thinks = parsers.reasoning is not None
             if thinks or parsers.tool is not None:
                 stream = parsers.start(tools=schemas, prompt=prompt)
-                parser = TrimmedStream(stream) if has_form else stream
+                if has_form:
+                    parser = TrimmedStream(stream)
+                else:
+                    parser = stream if stream.tool is not None else stream.reasoning
                 shown = parsers.special_tokens
             max_calls = None if request.parallel_tool_calls or schemas is None else 1
-        visible = self._visible(shown if request.skip_special_tokens else None)
+        kept = shown if request.skip_special_tokens else None
+        visible = self._tables.get(kept) or self._visible(kept)
         stops = NO_STOPS
         if request.settings.stop_strings:
             include = request.include_stop_str_in_output
             stops = StopStrings(request.settings.stop_strings, include=include)
         return ChoiceOutput(
             ChoiceText(
-                self._text_stream(visible),
+                visible.start(),
                 stops,
                 echoed=prompt_tokens if request.settings.echo else 0,
             ),
             parser,
             max_calls=max_calls,
-            raw=None
-            if verbose is None
-            else RawText(self._text_stream(self._visible(None)), verbose),
+            raw=None if verbose is None else RawText(self._visible(None).start(), verbose),
             reasoning=ReasoningCount(visible.turning, visible.hidden) if thinks else None,
         )
 
@@ -107,8 +109,13 @@ class OutputFactory:
         if table is None:
             hidden = frozenset[int]() if shown is None else self._tokens.hidden(shown)
             turning = None if self._turning is None else self._turning - hidden
-            pieces = self._tokens.visible(hidden)
-            table = self._tables[shown] = _VisibleTokens(hidden, pieces, turning)
+            start: Callable[[], TextStream]
+            if self._tokens.is_exact:
+                pieces = self._tokens.visible(hidden)
+                start = partial(TableText, pieces, strips_space=self._tokens.strips_space)
+            else:
+                start = partial(DecodedText, partial(self._decode, hidden))
+            table = self._tables[shown] = _VisibleTokens(hidden, turning, start)
         return table
 
     def _find_turning(self) -> frozenset[int] | None:
@@ -118,12 +125,6 @@ class OutputFactory:
             return None
         tags = (*reasoning.start_tags, reasoning.end_tag, *reasoning.special_tokens)
         return turning_tokens(tags, self._tokens.pieces)
-
-    def _text_stream(self, visible: _VisibleTokens) -> TextStream:
-        """Make the decoder of one sequence."""
-        if self._tokens.is_exact:
-            return TableText(visible.pieces, strips_space=self._tokens.strips_space)
-        return DecodedText(partial(self._decode, visible.hidden))
 
     async def _decode(self, hidden: frozenset[int], ids: Sequence[int]) -> str:
         if len(hidden) == len(self._tokens.special):

@@ -83,7 +83,9 @@ class Generation:
         self._gained.append((choice, tokens))
         if tokens.finish_reason is not None:
             self._unfinished -= 1
-        self._wake()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def fail(self, error: RequestError) -> None:
         """End the request with an error, and stop the choices that still run."""
@@ -93,9 +95,6 @@ class Generation:
         self._unfinished = 0
         self._error = error
         self._cancel(None)
-        self._wake()
-
-    def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,7 +18,6 @@ from calculators.llm.engine.messages import (
     Load,
     Metrics,
     Ready,
-    Step,
     from_engine_decoder,
 )
 from calculators.llm.engine.requests import Requests
@@ -41,7 +40,6 @@ class ProcessEngine:
         """``name``: the served model's, for messages; ``hang_seconds``: of silence while busy."""
         self._encode = msgspec.msgpack.Encoder().encode
         self._requests = Requests(self._send)
-        self._metrics = Metrics()
         self._what = f'engine of "{name}"'
         self._child = Supervisor(
             name=self._what,
@@ -49,7 +47,7 @@ class ProcessEngine:
             load=Load(VERSION, settings),
             decode=from_engine_decoder.decode,
             ready=Ready,
-            on_message=self._take,
+            on_message=self._requests.take,
             on_down=self._down,
             is_busy=lambda: bool(self._requests.open),
             hang_seconds=hang_seconds,
@@ -82,7 +80,7 @@ class ProcessEngine:
 
     @property
     def metrics(self) -> Metrics:
-        return self._metrics
+        return self._requests.metrics
 
     @property
     def unfinished(self) -> int:
@@ -110,12 +108,6 @@ class ProcessEngine:
     def _send(self, message: Add | Cancel) -> None:
         self._child.send(self._encode(message))
 
-    def _take(self, message: Any) -> None:
-        if isinstance(message, Step):
-            self._requests.take(message)
-        elif isinstance(message, Metrics):
-            self._metrics = message
-
     def _down(self, reason: str) -> None:
-        self._metrics = Metrics()
+        self._requests.metrics = Metrics()
         self._requests.fail_all(f"the {self._what} stopped; it is being started again", RETRY_AFTER)

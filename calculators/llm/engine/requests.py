@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from calculators.llm.engine.engine import EngineDown, Generation, Part
-from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
+from calculators.llm.engine.messages import Add, Cancel, Metrics, Step, Tokens
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
@@ -32,12 +32,14 @@ class Requests:
 
     Attributes:
         open: the unfinished requests by their ids.
+        metrics: the latest metrics that the engine sent.
     """
 
     def __init__(self, send: Callable[[Add | Cancel], None]) -> None:
         self._send = send
         self._ids = itertools.count()
         self.open: dict[int, _Entry] = {}
+        self.metrics = Metrics()
         #: Sequences that have ended because the cache had no room for more.
         self.cache_full = 0
 
@@ -70,8 +72,11 @@ class Requests:
             self._send(Add(request_id, *part, group=next(iter(ids))))
         return generation
 
-    def take(self, step: Step) -> None:
+    def take(self, step: Step | Metrics) -> None:
         """Feed the tokens of a step to their generations; drop those of cancelled requests."""
+        if isinstance(step, Metrics):
+            self.metrics = step
+            return
         for tokens in step.tokens:
             entry = self.open.get(tokens.request_id)
             if entry is None:

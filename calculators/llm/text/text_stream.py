@@ -34,7 +34,7 @@ class TableText:
         pieces = self._pieces
         try:
             data = self._rest + (
-                pieces[ids[0]] if len(ids) == 1 else b"".join([pieces[each] for each in ids])
+                pieces[ids[0]] if len(ids) == 1 else b"".join(map(pieces.__getitem__, ids))
             )
         except IndexError:  # the model's vocabulary is padded beyond the tokenizer's
             known = [pieces[each] for each in ids if each < len(pieces)]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from calculators.openvino.infer_requests import InferRequests
 from calculators.openvino.openvino_reason import openvino_reason
 from calculators.vision.inference.custom_operations import CONVERSIONS
+from calculators.vision.inference.fast_operations import use_fast_operations
 from calculators.vision.inference.tflite_file import custom_options, is_tflite
 from graph_runtime import Code, GraphError
 
@@ -28,9 +29,12 @@ KEPT_MODELS: Final = 32
 _CONCURRENT: Final = 4
 #: Threads that compute one model at the same time.
 _LANES: Final = min(4, os.cpu_count() or 1)
+#: Stands for an output that is left out.
+_NOTHING: Final[Array] = np.empty(0, np.float32)
 
 _lock = threading.RLock()
-_compiled: OrderedDict[tuple[bytes, int], CompiledModel] = OrderedDict()  # guarded by: _lock
+#: By content, threads and outputs left out. guarded by: _lock
+_compiled: OrderedDict[tuple[bytes, int, frozenset[int]], CompiledModel] = OrderedDict()
 #: Options of the custom operations of the model that is being read. guarded by: _lock
 _options: dict[str, deque[bytes]] = {}
 
@@ -62,21 +66,23 @@ class CompiledModel:
     pixels.
 
     Attributes:
-        input_shapes, output_shapes: of its tensors, in the file's order.
+        input_shapes: of its tensors, in the file's order.
         input_names, output_names: likewise.
     """
 
-    def __init__(self, network: Any, threads: int) -> None:
+    def __init__(self, network: Any, threads: int, left_out: frozenset[int] = frozenset()) -> None:
+        """``left_out``: places of outputs that are not computed; empty arrays stand for them."""
         import openvino
 
         self._openvino = openvino
         self._network = network
         self._threads = threads
+        self._left_out = left_out
         self.input_names = [_name(port) for port in network.inputs]
         self.output_names = [_name(port) for port in network.outputs]
+        self._places = [place for place in range(len(self.output_names)) if place not in left_out]
         self._compiled = self._compile()
         self.input_shapes = [tuple(port.get_partial_shape().to_shape()) for port in network.inputs]
-        self.output_shapes = [tuple(each.shape) for each in self._compiled.outputs]
         self._input_types = [port.get_element_type() for port in self._compiled.inputs]
         self.input_dtypes = [each.to_dtype() for each in self._input_types]
         self._requests: InferRequests | None = None
@@ -86,13 +92,20 @@ class CompiledModel:
         self._reshaped: dict[tuple[tuple[int, ...], ...], CompiledModel] = {}
 
     def _compile(self) -> Any:
+        network = self._network
+        if self._left_out:
+            # What only the other outputs need does not come into the compiled form.
+            kept = [network.outputs[place].node.input_value(0) for place in self._places]
+            network = self._openvino.Model(kept, network.get_parameters())
         return _core().compile_model(
-            self._network,
+            network,
             "CPU",
             {
                 "INFERENCE_PRECISION_HINT": "f32",
                 "PERFORMANCE_HINT": "LATENCY",
                 "INFERENCE_NUM_THREADS": self._threads,
+                # Pinned, all models of one thread would share the first core.
+                "ENABLE_CPU_PINNING": False,
             },
         )
 
@@ -111,10 +124,12 @@ class CompiledModel:
                 # Not start_async: another thread would compute, with cold caches.
                 request.infer(None, share_inputs=True, share_outputs=True)
                 # Copies: the next inference writes to the same memory.
-                return [
-                    np.array(request.get_output_tensor(place).data)
-                    for place in range(len(self.output_shapes))
-                ]
+                return self._all(
+                    [
+                        np.array(request.get_output_tensor(index).data)
+                        for index in range(len(self._places))
+                    ]
+                )
             finally:
                 with self._lock:
                     self._idle.append(request)
@@ -136,7 +151,16 @@ class CompiledModel:
                 if self._requests is None:
                     dtypes = [port.get_element_type().to_dtype() for port in self._compiled.outputs]
                     self._requests = InferRequests(self._compiled, dtypes, _CONCURRENT)
-        return await self._requests.infer(inputs)
+        return self._all(await self._requests.infer(inputs))
+
+    def _all(self, computed: list[Array]) -> list[Array]:
+        """The outputs in the file's order, with empty arrays for those that are left out."""
+        if not self._left_out:
+            return computed
+        outputs: list[Array] = [_NOTHING] * len(self.output_names)
+        for place, array in zip(self._places, computed, strict=True):
+            outputs[place] = array
+        return outputs
 
     def for_shapes(self, shapes: Sequence[tuple[int, ...]]) -> CompiledModel:
         """Return the model for inputs of these shapes: itself, or compiled anew, once per shapes.
@@ -158,7 +182,7 @@ class CompiledModel:
                             for port, shape in zip(network.inputs, wanted, strict=True)
                         }
                     )
-                    found = CompiledModel(network, self._threads)
+                    found = CompiledModel(network, self._threads, self._left_out)
                 except (RuntimeError, ValueError) as error:
                     raise GraphError(
                         f"the model takes tensors of the shapes {_listed(self.input_shapes)}; "
@@ -178,20 +202,25 @@ class CompiledModel:
         )
 
 
-def compiled_model(model: TfLiteModel, threads: int) -> CompiledModel:
+def compiled_model(
+    model: TfLiteModel, threads: int, left_out: frozenset[int] = frozenset()
+) -> CompiledModel:
     """Return the compiled model. Takes long the first time: call it in ``open``.
+
+    Args:
+        left_out: places of outputs that nobody wants; see `CompiledModel`.
 
     Raises:
         GraphError: OpenVINO cannot load the model (FAILED_PRECONDITION).
     """
-    key = (model.digest, threads)
+    key = (model.digest, threads, left_out)
     with _lock:
         found = _compiled.get(key)
         if found is not None:
             _compiled.move_to_end(key)
             return found
         try:
-            found = CompiledModel(_read(model.content), threads)
+            found = CompiledModel(_read(model.content), threads, left_out)
             found.warm()
         except Exception as error:
             raise GraphError(
@@ -218,7 +247,9 @@ def _read(content: bytes) -> Any:
     with NamedTemporaryFile(suffix=".tflite") as file:
         file.write(content)
         file.flush()
-        return _core().read_model(file.name)
+        network = _core().read_model(file.name)
+    use_fast_operations(network)
+    return network
 
 
 @cache

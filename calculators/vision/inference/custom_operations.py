@@ -117,28 +117,25 @@ def sample_bilinear(node: Any, options: bytes) -> list[Any]:
     height, width = values["output_height"], values["output_width"]
     source = node.get_input(0)
     shape = source.get_partial_shape()
-    last_y, last_x = (float(shape[axis].get_length() - 1) for axis in (1, 2))
+    last = np.array([[shape[axis].get_length() - 1 for axis in (2, 1)]], np.float32)
     matrix = op.reshape(node.get_input(1), _ints([4, 4]), False)
+    rows = op.gather(matrix, _ints([0, 1]), _ints(0))
     y, x = np.mgrid[0:height, 0:width].reshape(2, -1) + 0.5
-    centers = np.stack([x, y, np.zeros_like(x), np.ones_like(x)])
-    moved = op.subtract(op.matmul(matrix, _floats(centers), False, False), _floats(0.5))
-    at_x, at_y = (op.gather(moved, _ints(row), _ints(0)) for row in (0, 1))
-
-    def to_grid(at: Any, last: float) -> Any:
-        scaled = op.subtract(op.multiply(at, _floats(2 / last)), _floats(1))
-        return op.unsqueeze(scaled, _ints([1]))
-
-    def is_within(at: Any, last: float) -> Any:
-        return op.logical_and(op.greater_equal(at, _floats(0)), op.less_equal(at, _floats(last)))
-
-    grid = op.concat([to_grid(at_x, last_x), to_grid(at_y, last_y)], 1)
+    centers = np.stack([x, y, np.zeros_like(x), np.ones_like(x)], axis=1)
+    # x and y of each pixel, (n, 2). The constant comes first: OpenVINO takes a constant second
+    # factor for weights, with a kernel that is slow for so few.
+    moved = op.subtract(op.matmul(_floats(centers), rows, False, True), _floats(0.5))
+    grid = op.subtract(op.multiply(moved, _floats(2 / last)), _floats(1))
     sampled = op.grid_sample(
         op.transpose(source, _ints([0, 3, 1, 2])),
         op.reshape(grid, _ints([1, height, width, 2]), False),
         {"align_corners": True, "mode": "bilinear", "padding_mode": "zeros"},
     )
-    inside = op.logical_and(is_within(at_x, last_x), is_within(at_y, last_y))
-    mask = op.reshape(op.convert(inside, "f32"), _ints([1, 1, height, width]), False)
+    inside = op.logical_and(
+        op.greater_equal(moved, _floats(0)), op.less_equal(moved, _floats(last))
+    )
+    both = op.reduce_min(op.convert(inside, "f32"), _ints([1]), keep_dims=False)
+    mask = op.reshape(both, _ints([1, 1, height, width]), False)
     return [op.transpose(op.multiply(sampled, mask), _ints([0, 2, 3, 1])).output(0)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
@@ -31,6 +32,7 @@ Array = npt.NDArray[Any]
 _LOG = logging.getLogger(__name__)
 _OPTIONS = "mediapipe.InferenceCalculatorOptions"
 _TFLITE_OPTIONS = "mediapipe.TfLiteInferenceCalculatorOptions"
+_OUTPUT_TAG = re.compile(r"OUTPUT_(\d+)")
 
 
 class InferenceCalculatorCpu(Calculator):
@@ -46,6 +48,8 @@ class InferenceCalculatorCpu(Calculator):
         MODEL (`TfLiteModel`, optional): or the option model_path, exactly one.
         OP_RESOLVER, CUSTOM_OP_RESOLVER (`OpResolver`, optional): without effect.
         DELEGATE (optional): without effect.
+        OUTPUT_i (bool, optional), graphrt's own: False if nobody needs the model's output i. It is
+            not computed then, and an empty array stands for it.
     Options (mediapipe.InferenceCalculatorOptions):
         model_path: a file beside the graph, or of MediaPipe's own (``mediapipe/...``).
         delegate: ``xnnpack { num_threads }``; a GPU is not used.
@@ -88,6 +92,8 @@ class InferenceCalculatorCpu(Calculator):
         sides["OP_RESOLVER"].set(OpResolver).optional()
         sides["CUSTOM_OP_RESOLVER"].set(OpResolver).optional()
         sides["DELEGATE"].set_any().optional()
+        for tag in filter(_OUTPUT_TAG.fullmatch, sides.tags()):
+            sides[tag].set(bool).optional()
         options = contract.options(cls.options_name)
         contract.require(
             bool(options.model_path) is not sides.has_tag("MODEL"),
@@ -104,7 +110,7 @@ class InferenceCalculatorCpu(Calculator):
             model = tflite_model(read_graph_file(cc, options.model_path))
         if options.delegate.WhichOneof("delegate") in ("gpu", "nnapi"):
             _LOG.warning("inference runs on the CPU; the delegate in the options is not there")
-        self._model = compiled_model(model, _threads(options))
+        self._model = compiled_model(model, _threads(options), _left_out(cc))
         self._order = TensorOrder.of(options, self._model)
         self._fed_back: dict[int, Array] = {
             place: np.zeros(self._model.input_shapes[place], self._model.input_dtypes[place])
@@ -208,6 +214,13 @@ class TfLiteInferenceCalculator(InferenceCalculatorCpu):
 
     options = Options(_TFLITE_OPTIONS)
     options_name: ClassVar[str] = _TFLITE_OPTIONS
+
+
+def _left_out(cc: CalculatorContext) -> frozenset[int]:
+    """The places of outputs that nobody needs."""
+    sides = cc.input_side_packets
+    tags = map(_OUTPUT_TAG.fullmatch, sides.tags())
+    return frozenset(int(tag[1]) for tag in tags if tag is not None and not sides[tag[0]].value)
 
 
 def _threads(options: Any) -> int:

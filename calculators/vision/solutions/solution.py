@@ -20,23 +20,32 @@ from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.image_to_tensor_calculator import LONGEST_SIDE
 from calculators.image.scaling import check_size
+from calculators.vision.solutions.known_switches import resolve_known_switches
 from calculators.vision.solutions.node_options import expanded_with
+from calculators.vision.solutions.results_calculator import SolutionResultsCalculator
 from graph_runtime import (
     REGISTRY,
     CalculatorGraph,
+    GraphError,
     Packet,
     Registry,
+    RunError,
     SubgraphContext,
     validate_graph,
 )
+from protos.pool import find_extension
 
 Result = TypeVar("Result")
 Image = npt.NDArray[np.uint8]
 
 #: Microseconds between two images without timestamps: 30 per second, as MediaPipe counts.
 STEP: Final = 33333
-#: Images that are computed at the same time by `Solution.process_all`.
+#: Images, or models, that are computed at the same time.
 _THREADS: Final = min(4, os.cpu_count() or 1)
+#: Images that wait for their results in one graph, beside the one that is returned next.
+_AHEAD: Final = 2
+_RESULTS: Final = "__results"
+_POOL: Final = "inference"
 
 
 class Solution(ABC, Generic[Result]):
@@ -53,6 +62,7 @@ class Solution(ABC, Generic[Result]):
         options: Mapping[str, Any],
         *,
         is_stateless: bool,
+        has_branches: bool = False,
     ) -> None:
         """
         Args:
@@ -61,38 +71,65 @@ class Solution(ABC, Generic[Result]):
             side_packets: by name.
             options: of inner nodes, by ``node.field``.
             is_stateless: no image has an influence on the results of another.
+            has_branches: several models need not wait for one another, so they compute in threads.
         """
         registry = _registry()
         found = registry.find_subgraph(subgraph)
         assert found is not None, "the family registers it"
         made = found.make(SubgraphContext(None))
         config = expanded_with(made, registry, options)
-        self._outputs = dict(outputs)
+        resolve_known_switches(config, side_packets)
+        config.node.add(
+            calculator=SolutionResultsCalculator.__name__,
+            input_stream=["TICK:image", *outputs.values()],
+            output_stream=[f"RESULTS:{_RESULTS}"],
+        )
+        if has_branches:
+            _compute_in_threads(config)
+        self._names = tuple(outputs)
         self._side_packets = dict(side_packets)
         self._plan = validate_graph(config, registry=registry)
-        self._graph = CalculatorGraph(validated_graph=self._plan)
         self._is_stateless = is_stateless
+        self._has_branches = has_branches
+        self._make_graph()
+
+    def _make_graph(self) -> None:
+        """Make the graph, and forget all that belongs to another."""
+        results: dict[int, list[Any]] = {}
+
+        def keep(_: str, packet: Packet) -> None:
+            results[packet.time] = packet.value
+
+        self._graph = CalculatorGraph(validated_graph=self._plan)
+        self._graph.observe_output_stream(_RESULTS, keep)
+        self._results = results
         self._twins: list[tuple[Solution[Result], ThreadPoolExecutor]] = []
-        self._seen: dict[str, Any] = {}
-        for name, stream in self._outputs.items():
-            self._observe(name, stream)
         self._time = 0
         self._is_running = False
 
-    def _observe(self, name: str, stream: str) -> None:
-        def keep(_: str, packet: Packet) -> None:
-            self._seen[name] = packet.value
+    def process(self, image: Image, timestamp: int | None = None) -> Result:
+        """Return what is in an image.
 
-        self._graph.observe_output_stream(stream, keep)
-
-    def _process(self, image: Image, timestamp: int | None) -> dict[str, Any]:
-        """Run the graph on an image; return its results by name, None where there is none.
+        Args:
+            image: (height, width, 3) of uint8, RGB.
+            timestamp: in microseconds, rising from image to image; 33333 more than the last one
+                unless given.
 
         Raises:
             TypeError, ValueError: the image or the timestamp cannot be used; the graph goes on.
-            RunError: the graph has failed; it begins anew with the next image.
+            RunError: the graph has failed; the next image begins anew.
         """
-        # Not a copy: the graph is idle, and holds no image, before the caller goes on.
+        time = self._add(image, timestamp)
+        try:
+            self._graph.wait_until_idle()
+        except BaseException:
+            self._end()
+            raise
+        return self._taken(time)
+
+    def _add(self, image: Image, timestamp: int | None = None) -> int:
+        """Send an image into the graph; return its time."""
+        # Not a copy: the caller does not write to the image before its result is there.
         frame = ImageFrame.owning(ImageFormat.SRGB, _checked(image))
         time = self._time + STEP if timestamp is None else timestamp
         if time <= self._time and self._is_running:
@@ -102,19 +139,20 @@ class Solution(ABC, Generic[Result]):
         if not self._is_running:
             self._graph.start_run(self._side_packets)
             self._is_running = True
-        self._seen = dict.fromkeys(self._outputs)
         self._time = time
         try:
             self._graph.add_packet_to_input_stream("image", frame, time)
-            self._graph.wait_until_idle()
         except BaseException:
             self._end()
             raise
-        return self._seen
+        return time
+
+    def _taken(self, time: int) -> Result:
+        return self._result(dict(zip(self._names, self._results.pop(time), strict=True)))
 
     @abstractmethod
-    def process(self, image: Image, timestamp: int | None = None) -> Result:
-        """Return what is in an image."""
+    def _result(self, found: dict[str, Any]) -> Result:
+        """Make a result of the values by name, None where there is none."""
 
     def process_all(self, images: Iterable[Image]) -> Iterator[Result]:
         """Yield what is in each image, in their order, as `process` would.
@@ -126,9 +164,50 @@ class Solution(ABC, Generic[Result]):
         Raises:
             As `process`; the iterator ends then.
         """
-        if not self._is_stateless:
+        if self._is_stateless:
+            yield from self._by_twins(images)
+        elif self._has_branches:
+            yield from self._ahead(images)
+        else:
             yield from map(self.process, images)
-            return
+
+    def _ahead(self, images: Iterable[Image]) -> Iterator[Result]:
+        """The results of images that are in the graph at the same time."""
+        waiting: deque[int] = deque()
+        is_complete = False
+        try:
+            for image in images:
+                try:
+                    waiting.append(self._add(image))
+                except (TypeError, ValueError):
+                    while waiting:
+                        yield self._awaited(waiting.popleft())
+                    raise
+                if len(waiting) > _AHEAD:
+                    yield self._awaited(waiting.popleft())
+            while waiting:
+                yield self._awaited(waiting.popleft())
+            is_complete = True
+        finally:
+            if not is_complete and self._is_running:
+                # What is still being computed has no reader.
+                try:
+                    self._graph.wait_until_idle()
+                except RunError:
+                    self._end()
+                self._results.clear()
+
+    def _awaited(self, time: int) -> Result:
+        while time not in self._results:
+            try:
+                self._graph.wait_for_observed_output()
+            except GraphError:
+                self._graph.wait_until_idle()  # raises the error that has ended the run
+                raise
+        return self._taken(time)
+
+    def _by_twins(self, images: Iterable[Image]) -> Iterator[Result]:
+        """The results of images, each in one of several graphs."""
         # Every thread has a graph of its own; images go round, so that results come in order.
         while len(self._twins) < _THREADS:
             self._twins.append((self._twin(), ThreadPoolExecutor(1, "graphrt-vision")))
@@ -150,15 +229,13 @@ class Solution(ABC, Generic[Result]):
     def _twin(self) -> Solution[Result]:
         """The same graph once more."""
         twin = copy(self)
-        twin._is_running, twin._seen, twin._twins = False, {}, []
-        twin._graph = CalculatorGraph(validated_graph=self._plan)
-        for name, stream in twin._outputs.items():
-            twin._observe(name, stream)
+        twin._make_graph()
         return twin
 
     def _end(self) -> None:
         """End the run after an error, so that the next image begins a new one."""
         self._is_running = False
+        self._results.clear()
         self._graph.cancel()
         try:
             self._graph.wait_until_done()
@@ -218,6 +295,16 @@ def _checked(image: Image) -> Image:
     return image
 
 
+def _compute_in_threads(config: Any) -> None:
+    """Let the models of a graph compute in a pool of threads."""
+    pool = config.executor.add(name=_POOL, type="ThreadPoolExecutor")
+    options = find_extension("mediapipe.ThreadPoolExecutorOptions.ext")
+    pool.options.Extensions[options].num_threads = _THREADS
+    for node in config.node:
+        if node.calculator.startswith("InferenceCalculator"):
+            node.executor = _POOL
+
+
 @cache
 def _registry() -> Registry:
     """The registry of this family and of those that its graphs need."""
@@ -228,4 +315,5 @@ def _registry() -> Registry:
     core.register(found)
     image.register(found)
     registration.register_all(found)
+    found.register_calculator(SolutionResultsCalculator)
     return found

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.vision.landmarks.landmarks import PRESENCE, Landmarks
-from calculators.vision.solutions.solution import Image, Solution, mask_of
+from calculators.vision.solutions.solution import Solution, mask_of
 
 Mask = npt.NDArray[np.float32]
 
@@ -62,19 +62,8 @@ class FaceDetection(Solution[FaceDetections]):
             is_stateless=True,
         )
 
-    def process(self, image: Image, timestamp: int | None = None) -> FaceDetections:
-        """Return what is in an image.
-
-        Args:
-            image: (height, width, 3) of uint8, RGB.
-            timestamp: in microseconds, rising from image to image; 33333 more than the last one
-                unless given.
-
-        Raises:
-            TypeError, ValueError: the image or the timestamp cannot be used.
-            RunError: the graph has failed; the next image begins anew.
-        """
-        return FaceDetections(**self._process(image, timestamp))
+    def _result(self, found: dict[str, Any]) -> FaceDetections:
+        return FaceDetections(**found)
 
 
 class FaceMeshes(NamedTuple):
@@ -138,9 +127,8 @@ class FaceMesh(Solution[FaceMeshes]):
             is_stateless=static_image_mode,
         )
 
-    def process(self, image: Image, timestamp: int | None = None) -> FaceMeshes:
-        """Return what is in an image; see `FaceDetection.process`."""
-        return FaceMeshes(**self._process(image, timestamp))
+    def _result(self, found: dict[str, Any]) -> FaceMeshes:
+        return FaceMeshes(**found)
 
 
 class HandLandmarks(NamedTuple):
@@ -210,9 +198,8 @@ class Hands(Solution[HandLandmarks]):
             is_stateless=static_image_mode,
         )
 
-    def process(self, image: Image, timestamp: int | None = None) -> HandLandmarks:
-        """Return what is in an image; see `FaceDetection.process`."""
-        return HandLandmarks(**self._process(image, timestamp))
+    def _result(self, found: dict[str, Any]) -> HandLandmarks:
+        return HandLandmarks(**found)
 
 
 class PoseLandmarks(NamedTuple):
@@ -294,9 +281,7 @@ class Pose(Solution[PoseLandmarks]):
             is_stateless=static_image_mode,
         )
 
-    def process(self, image: Image, timestamp: int | None = None) -> PoseLandmarks:
-        """Return what is in an image; see `FaceDetection.process`."""
-        found = self._process(image, timestamp)
+    def _result(self, found: dict[str, Any]) -> PoseLandmarks:
         found["segmentation_mask"] = mask_of(found["segmentation_mask"])
         return PoseLandmarks(**_without_presence(found))
 
@@ -328,9 +313,8 @@ class SelfieSegmentation(Solution[Segmentation]):
             is_stateless=True,
         )
 
-    def process(self, image: Image, timestamp: int | None = None) -> Segmentation:
-        """Return what is in an image; see `FaceDetection.process`."""
-        return Segmentation(mask_of(self._process(image, timestamp)["segmentation_mask"]))
+    def _result(self, found: dict[str, Any]) -> Segmentation:
+        return Segmentation(mask_of(found["segmentation_mask"]))
 
 
 class HolisticLandmarks(NamedTuple):
@@ -407,11 +391,10 @@ class Holistic(Solution[HolisticLandmarks]):
                 **lost,
             },
             is_stateless=static_image_mode,
+            has_branches=True,
         )
 
-    def process(self, image: Image, timestamp: int | None = None) -> HolisticLandmarks:
-        """Return what is in an image; see `FaceDetection.process`."""
-        found = self._process(image, timestamp)
+    def _result(self, found: dict[str, Any]) -> HolisticLandmarks:
         found["segmentation_mask"] = mask_of(found["segmentation_mask"])
         return HolisticLandmarks(**_without_presence(found))
 

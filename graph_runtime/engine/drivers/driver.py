@@ -10,8 +10,9 @@ Terms
                 thread pumps a graph at a time (``is_pumping``).
     work        The same loop in a thread of a pool, on the pool's queue. Many threads can work.
     awaited     A call whose method returned an awaitable. A task of an event loop awaits it.
-    inline      The calls that such a task makes after it, one by one, up to `CHAIN`: a loop with
-                a coroutine in it then costs no new task and no turn of the event loop per turn.
+    inline      The calls that such a task makes after it, one by one, up to `awaited_call.CHAIN`: a
+                loop with a coroutine in it then costs no new task and no turn of the event loop per
+                turn.
     step        The end of one call: its outputs have been propagated, the lock is still held.
     delivery    A packet for an observer, queued by the step that sent it.
     settled     Nothing runs, nothing can run, and everything is delivered.
@@ -23,11 +24,11 @@ Rules
 (2) Every call that is taken is reported exactly once, also when it raises: to `Scheduler.finished`,
     or to its shortcut `Flow.finished_simple`. While a call runs outside of `pump`, it counts in
     ``scheduler.running``, so that the run is not taken for idle.
-(3) After each step, deliveries are made and woken pools get tasks (`_after_step`), before another
+(3) After each step, deliveries are made and woken pools get tasks (`after_step`), before another
     context is taken.
 (4) One thread delivers for all, one packet at a time, in the order of the steps. A packet that is
     queued meanwhile is delivered by the same thread.
-(5) A call that ends on another thread than the pump's ends with `_settle`: it handles an idle
+(5) A call that ends on another thread than the pump's ends with `settle`: it handles an idle
     graph, then asks for a pump, because new work or a waiter may need it.
 (6) A call is made inline only if that delays no other: no pump is running, it is the next
     of the queue, and either its class has no coroutines or no other call is ready
@@ -45,7 +46,7 @@ Who calls whom
     executor thread  ->    _work -> _call_through -^            |
     event loop task  ->    drive_awaitable --------^            v
                                                             Flow: deliveries, woken
-                           _after_step <------------------------'
+                            after_step <-----------------------'
                              |-> _deliver      -> observers
                              '-> _wake_pools   -> Executor.submit(_work)
 """
@@ -61,10 +62,12 @@ from functools import partial
 from heapq import heappop
 from time import perf_counter_ns
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from graph_runtime.authoring.executor import Executor
-from graph_runtime.errors import Cancelled, Code, GraphError, StateError, reason_of
+from graph_runtime.engine.drivers.awaited_call import drive_awaitable
+from graph_runtime.engine.drivers.call_results import from_below, not_a_result
+from graph_runtime.errors import GraphError, StateError, reason_of
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext
@@ -72,10 +75,6 @@ if TYPE_CHECKING:
     from graph_runtime.engine.scheduler import Scheduler
     from graph_runtime.packet import Packet
     from graph_runtime.streams.output_stream import StreamObserver
-
-
-#: Calls that one task makes in a row before it yields to others.
-CHAIN: Final = 64
 
 
 class CallRecorder(Protocol):
@@ -116,14 +115,14 @@ class Driver(ABC):
     def __init__(self, lock: threading.Lock, queue: ReadyQueue) -> None:
         self.lock = lock
         self.queue = queue
-        self.scheduler: Scheduler = _NO_SCHEDULER
+        self.scheduler: Scheduler  # from `attach` on
         self.pools: dict[str, Pool] = {}
         self.tracer: CallRecorder | None = None
         self.is_pumping = False
         self.pumping_thread = 0
         self.working_threads: set[int] = set()
         self.tasks: set[asyncio.Task[None]] = set()
-        self._is_cancelled = False
+        self.is_cancelled = False
         self.waiters = 0
         self.is_delivering = False
         self.on_step: Callable[[], None] | None = None
@@ -166,8 +165,8 @@ class Driver(ABC):
         """Propagate what a running call has sent so far. Lock not held; inside the call."""
         with self.lock:
             self.scheduler.flow.flush(context)
-            self._after_step()
-            self._settle()
+            self.after_step()
+            self.settle()
 
     @property
     def is_inside_call(self) -> bool:
@@ -222,7 +221,7 @@ class Driver(ABC):
         self.pumping_thread = threading.get_ident()
         try:
             if flow.deliveries or flow.woken or self.on_step is not None:
-                self._after_step()
+                self.after_step()
             while True:
                 # Not before `handle_idle`: a waiter would take an idle graph for a finished one.
                 if until is not None and until() and not scheduler.is_idle:
@@ -241,7 +240,7 @@ class Driver(ABC):
                         scheduler.handle_idle()
                         if queue.has_work(sources=sources):
                             continue
-                    if (flow.deliveries or flow.woken) and self._after_step():
+                    if (flow.deliveries or flow.woken) and self.after_step():
                         continue
                     return True
                 budget -= 1
@@ -253,7 +252,7 @@ class Driver(ABC):
                     try:
                         result = context.call(context)
                     except BaseException as raised:
-                        error = _from_below(raised)
+                        error = from_below(raised)
                     ended = perf_counter_ns()
                     acquire()
                     node = context._node
@@ -263,7 +262,7 @@ class Driver(ABC):
                             scheduler.running += 1
                             self.await_call(context, result)
                             break
-                        error = _not_a_result(context, result)
+                        error = not_a_result(context, result)
                     if self.tracer is not None:
                         self.tracer.record_call(context, started, ended)
                     if error is None and node.is_fast:
@@ -273,14 +272,14 @@ class Driver(ABC):
                     else:
                         context = scheduler.finished(context, error)
                     if deliveries or flow.woken or self.on_step is not None:
-                        self._after_step()
+                        self.after_step()
                     if error is not None and not isinstance(error, Exception):
                         raise error
         finally:
             self.is_pumping = False
             self.pumping_thread = 0
 
-    def _after_step(self) -> bool:
+    def after_step(self) -> bool:
         """Deliver to observers and wake pools; True when observers were called."""
         flow = self.scheduler.flow
         delivers = bool(flow.deliveries) and not self.is_delivering
@@ -359,11 +358,11 @@ class Driver(ABC):
                 scheduler.running += 1
                 if self._call_through(context):
                     scheduler.running -= 1
-                self._after_step()
-                self._settle()
+                self.after_step()
+                self.settle()
             self.working_threads.discard(thread)
             pool.active -= 1
-            self._settle()
+            self.settle()
 
     def _call_through(self, context: CalculatorContext | None) -> bool:
         """Make a call, and further calls of its context. Lock held at entry and exit.
@@ -378,7 +377,7 @@ class Driver(ABC):
             try:
                 result = context.call(context)
             except BaseException as raised:
-                error = _from_below(raised)
+                error = from_below(raised)
             finally:
                 ended = perf_counter_ns()
                 self.lock.acquire()
@@ -387,13 +386,13 @@ class Driver(ABC):
                 if inspect.isawaitable(result):
                     self.await_call(context, result)
                     return False
-                error = _not_a_result(context, result)
+                error = not_a_result(context, result)
             if self.tracer is not None:
                 self.tracer.record_call(context, started, ended)
             context = self.scheduler.finished(context, error)
         return True
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Handle an idle graph, then ask for a pump. Follows every call outside of `pump`."""
         if not self.is_pumping:
             self.scheduler.handle_idle()
@@ -407,10 +406,10 @@ class Driver(ABC):
         ``awaitable``: what the call has returned; None: the task makes the call.
         """
         loop = asyncio.get_running_loop()
-        task = loop.create_task(self.drive_awaitable(context, awaitable))
+        task = loop.create_task(drive_awaitable(self, context, awaitable))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
-        if self._is_cancelled:
+        if self.is_cancelled:
             # Deferred: a task that is cancelled before its first step would report nothing.
             loop.call_soon(task.cancel)
 
@@ -420,63 +419,9 @@ class Driver(ABC):
 
     def cancel_calls(self) -> None:
         """Interrupt the calls that are awaited. Any thread."""
-        self._is_cancelled = True
+        self.is_cancelled = True
         for task in list(self.tasks):
             task.get_loop().call_soon_threadsafe(task.cancel)
-
-    async def drive_awaitable(
-        self, context: CalculatorContext, awaitable: Awaitable[Any] | None
-    ) -> None:
-        """Await a call, report it, and make the calls that follow. Entered without the lock."""
-        following: CalculatorContext | None = context
-        waits_for: Any = awaitable
-        result: Any = None
-        error: BaseException | None = None
-        chained = 0
-        while following is not None:
-            error = None
-            started = perf_counter_ns()
-            try:
-                result = waits_for if waits_for is not None else following.call(following)
-                if type(result) is CoroutineType or inspect.isawaitable(result):
-                    result = await result
-                if result is not None:
-                    error = _not_a_result(following, result)
-            except asyncio.CancelledError as raised:
-                error = Cancelled() if self._is_cancelled else _from_below(raised)
-            except BaseException as raised:
-                error = _from_below(raised)
-            ended = perf_counter_ns()
-            waits_for = None
-            with self.lock:
-                following._node.time_ns += ended - started
-                if self.tracer is not None:
-                    self.tracer.record_call(following, started, ended)
-                following = self.scheduler.finished(following, error)
-                self._after_step()
-                if following is None and chained < CHAIN and not self._is_cancelled:
-                    chained += 1
-                    following = self.take_next_inline()
-                if following is None:
-                    self.scheduler.running -= 1
-                    self._settle()
-                    break
-                if self.scheduler.throttling.has_released_input:
-                    # The chain may be long; a waiter with a packet to add can go on now.
-                    self.scheduler.throttling.has_released_input = False
-                    self.schedule_pump()
-        # Since Python 3.13 the frames of an error keep this one, their caller, with its variables:
-        # they would keep the run that keeps the error.
-        del self, context, awaitable, following, waits_for, error, result
-
-
-def _from_below(error: BaseException) -> BaseException:
-    """The error without the frame of its caller, which would keep the error that keeps the frame.
-
-    What calculators hold, such as the body of a request, then goes with the run's last reference.
-    """
-    traceback = error.__traceback__
-    return error if traceback is None else error.with_traceback(traceback.tb_next)
 
 
 def _current_task() -> asyncio.Task[Any] | None:
@@ -484,14 +429,6 @@ def _current_task() -> asyncio.Task[Any] | None:
         return asyncio.current_task()
     except RuntimeError:  # no event loop runs in this thread
         return None
-
-
-def _not_a_result(context: CalculatorContext, result: object) -> GraphError:
-    return GraphError(
-        f"returned {type(result).__name__}; a calculator's methods return None and send packets "
-        f"through their context",
-        code=Code.INTERNAL,
-    )
 
 
 def _observer_error(observer: StreamObserver, packet: Packet, error: Exception) -> GraphError:
@@ -503,6 +440,3 @@ def _observer_error(observer: StreamObserver, packet: Packet, error: Exception) 
     )
     failure.__cause__ = error
     return failure
-
-
-_NO_SCHEDULER: Any = None

@@ -41,7 +41,7 @@ class AsyncioDriver(Driver):
     def __init__(self, lock: threading.Lock, queue: ReadyQueue) -> None:
         super().__init__(lock, queue)
         self.loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self._loop_thread = threading.get_ident()
         #: The slice that the loop will run. guarded by: lock
         self._scheduled: asyncio.Handle | None = None
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
@@ -49,7 +49,7 @@ class AsyncioDriver(Driver):
     @property
     def is_on_loop(self) -> bool:
         """Is this the thread of the event loop?"""
-        return threading.get_ident() == self._thread
+        return threading.get_ident() == self._loop_thread
 
     @property
     def is_abandoned(self) -> bool:
@@ -88,9 +88,9 @@ class AsyncioDriver(Driver):
         else:
             self._scheduled = self.loop.call_soon_threadsafe(self._take_turn)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         if self.is_pumping or not self.is_on_loop:
-            super()._settle()
+            super().settle()
             return
         self.scheduler.handle_idle()
         if self.scheduler.flow.woken:
@@ -101,8 +101,9 @@ class AsyncioDriver(Driver):
             # A pump would find nothing to do: most runs that await end here.
             self._wake_ready_waiters()
 
-    #: Packets or bounds from the application, with the lock held, are work like any other.
-    events_added = schedule_pump
+    def events_added(self) -> None:
+        """React to packets or bounds from the application: work like any other. Lock held."""
+        self.schedule_pump()
 
     def wake_waiters(self) -> None:
         if self._waiting:

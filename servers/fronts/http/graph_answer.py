@@ -20,6 +20,8 @@ from servers.fronts.http.whole_answer import send_whole
 
 _log = logging.getLogger(__name__)
 _JSON_FIELDS = {"Content-Type": JSON}
+#: The first character of a packet that may be JSON.
+_OBJECT = ("{", b"{")
 
 
 async def answer_from_packets(
@@ -100,7 +102,7 @@ class GraphAnswer:
         if isinstance(packet, HttpAnswer):
             self._begin(packet)
         elif self.stream is not None:
-            if not self._has_begun and self._events_of is not None:
+            if not self._has_begun and self._events_of is not None and packet[:1] in _OBJECT:
                 packet = _as_events(packet, self._events_of)
             self.stream.emit(packet)
         elif self._whole is not None or self._json is not None:
@@ -167,8 +169,6 @@ class GraphAnswer:
 
 def _as_events(packet: str | bytes, events_of: Callable[[str], str]) -> str | bytes:
     """Return the events of a packet that is JSON, and any other packet as it is."""
-    if packet[:1] not in ("{", b"{"):
-        return packet
     text = packet if isinstance(packet, str) else packet.decode("utf-8", "replace")
     try:
         return events_of(text)

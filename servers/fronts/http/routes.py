@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache
+from functools import cache, lru_cache
 from urllib.parse import unquote_to_bytes
 
 from calculators.tasks import (
@@ -161,6 +161,8 @@ _GRAPH = Route(Endpoint.GRAPH, POST)
 _GRAPH_GET = Route(Endpoint.GRAPH, _GET)
 _GRAPH_GET_POST = Route(Endpoint.GRAPH, (*_GET, *POST))
 _KSERVE_PREFIX = "/v2/models/"
+# Clients ask for the same few models: parsing a path takes as long as a node of a graph.
+_KNOWN_PATHS = 256
 _KSERVE_ACTIONS = {
     "infer": (Endpoint.INFER, POST),
     "generate": (Endpoint.GENERATE, POST),
@@ -282,6 +284,7 @@ def _task_route(endpoint: TaskEndpoint) -> Route:
     return _GRAPH_GET_POST if "POST" in endpoint.methods else _GRAPH_GET
 
 
+@lru_cache(maxsize=_KNOWN_PATHS)
 def _kserve_route(rest: str) -> Route | None:
     """Parse ``{model}[/versions/{version}][/{action}]`` from its end: names may have slashes.
 

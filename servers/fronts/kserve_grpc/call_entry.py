@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
 import grpc
 
-from calculators.requests.request_record import RequestRecord
+from calculators.requests.request_record import ClientIdentity, RequestRecord
 from servers.access import Access
 from servers.access.access import KEY_HEADERS, identity_of_peer
 from servers.operations.request_log import RequestEnd, RequestJournal, request_id_of
@@ -38,6 +39,10 @@ _PROBES: Final = frozenset(
 )
 
 
+# As many as there are connections, by default.
+_PEERS: Final = 4096
+
+
 class CallEntry:
     """One call: ``with CallEntry(...) as entry:`` around it.
 
@@ -61,22 +66,18 @@ class CallEntry:
         self.response_bytes: int | None = None
 
     def __enter__(self) -> Self:
-        metadata = dict(self._context.invocation_metadata() or ())
-
-        def header(name: str) -> str | None:
-            value = metadata.get(name)
-            return value if isinstance(value, str) else None
-
+        # Values of names that end in -bin are bytes; no header here is one of them.
+        header = {
+            name: value
+            for name, value in self._context.invocation_metadata() or ()
+            if isinstance(value, str)
+        }.get
         request_id = request_id_of(header(REQUEST_ID))
         is_probe = self._method in _PROBES
         self._record = self._journal.begin(request_id, header, is_probe=is_probe)
         if not is_probe:
-            # ``ipv4:192.0.2.1:50000``, ``ipv6:%5B2001:db8::1%5D:50000``, ``unix:``.
-            address, _, port = unquote(self._context.peer()).partition(":")[2].rpartition(":")
-            keys = (header(name) for name in KEY_HEADERS)
-            self._record.client = self._access.client(
-                identity_of_peer(address.strip("[]"), port), *keys
-            )
+            keys = map(header, KEY_HEADERS)
+            self._record.client = self._access.client(_identity_of(self._context.peer()), *keys)
         self._context.set_trailing_metadata(((REQUEST_ID, request_id),))
         return self
 
@@ -94,3 +95,13 @@ class CallEntry:
             response_bytes=self.response_bytes,
         )
         self._journal.end(self._record, end)
+
+
+@lru_cache(maxsize=_PEERS)
+def _identity_of(peer: str) -> ClientIdentity:
+    """Return the identity of gRPC's peer.
+
+    ``peer``: ``ipv4:192.0.2.1:50000``, ``ipv6:%5B2001:db8::1%5D:50000``, ``unix:``.
+    """
+    address, _, port = unquote(peer).partition(":")[2].rpartition(":")
+    return identity_of_peer(address.strip("[]"), port)

@@ -38,10 +38,17 @@ def split(message: bytes, field: int) -> tuple[bytes, list[memoryview]]:
             count += 1
             if count > MAX_FIELDS:
                 raise RequestError(f"the request has more than {MAX_FIELDS} fields")
-            tag, at = _varint(message, at)
+            # Most numbers have one byte.
+            tag, at = message[at], at + 1
+            if tag >= 0x80:
+                tag, at = _varint(message, begin)
             kind = tag & 7
             if kind == _BYTES:
-                length, at = _varint(message, at)
+                length = message[at]
+                if length < 0x80:
+                    at += 1
+                else:
+                    length, at = _varint(message, at)
                 if tag == wanted:
                     rest.append(message[kept_from:begin])
                     kept_from = at + length

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from bench.mediapipe_agreement import CLASSES, Agreement, compare
-from bench.mediapipe_oracle import lines, picture
+from bench.mediapipe_oracle import lines, picture, registry
 from calculators.vision import FaceDetection, FaceMesh, Holistic, Pose, SelfieSegmentation, drawn
 from calculators.vision.landmarks.landmarks import Landmarks
+from graph_runtime import CalculatorGraph
 from tests.calculators.vision.solutions import needs_models
 
 STILLS = [case for case in lines("stills.jsonl") if case["picture"] == "astronaut"]
@@ -108,7 +109,9 @@ def test_a_drawn_result_differs_from_the_image_where_the_face_is() -> None:
     assert changed.min() > 50
 
 
-@pytest.mark.parametrize("make", [SelfieSegmentation, FaceMesh], ids=["stateless", "tracking"])
+@pytest.mark.parametrize(
+    "make", [SelfieSegmentation, FaceMesh, Holistic], ids=["stateless", "tracking", "branches"]
+)
 def test_images_at_once_give_the_results_of_one_after_the_other(make: Any) -> None:
     images = [np.roll(picture("astronaut"), 20 * step, axis=1) for step in range(6)]
     with make() as one_by_one, make() as at_once:
@@ -126,3 +129,38 @@ def test_a_bad_image_among_many_ends_the_iterator_and_not_the_solution() -> None
         with pytest.raises(ValueError, match="at least one pixel"):
             next(results)
         assert [len(each.detections or []) for each in faces.process_all([good])] == [1]
+
+
+def test_after_a_bad_image_among_those_in_the_graph_the_next_is_answered() -> None:
+    good = picture("astronaut")
+    with Holistic() as holistic:
+        results = holistic.process_all([good, np.zeros((0, 3, 3), np.uint8), good])
+        assert next(results).pose_landmarks is not None
+        with pytest.raises(ValueError, match="at least one pixel"):
+            next(results)
+        # The reader may also leave before the end.
+        assert next(holistic.process_all([good] * 4)).face_landmarks is not None
+        assert holistic.process(good).face_landmarks is not None
+
+
+def test_an_output_that_nobody_needs_is_empty_and_the_others_stay() -> None:
+    model = "mediapipe/modules/pose_landmark/pose_landmark_full.tflite"
+    text = f"""
+        input_stream: "in" input_side_packet: "wants_mask"
+        node {{ calculator: "InferenceCalculator" input_stream: "TENSORS:in"
+                output_stream: "TENSORS:out" input_side_packet: "OUTPUT_2:wants_mask"
+                options {{ [mediapipe.InferenceCalculatorOptions.ext] {{
+                    model_path: "{model}" }} }} }}"""
+    tensor = np.linspace(0, 1, 256 * 256 * 3, dtype=np.float32).reshape(1, 256, 256, 3)
+    found = []
+    for wants_mask in (True, False):
+        graph = CalculatorGraph(text_config=text, registry=registry())
+        graph.observe_output_stream("out", lambda _, packet: found.append(packet.value))
+        graph.start_run({"wants_mask": wants_mask})
+        graph.add_packet_to_input_stream("in", [tensor], 1)
+        graph.close()
+    whole, part = found
+    assert whole[2].shape == (1, 256, 256, 1)
+    assert part[2].size == 0
+    for place in (0, 1, 3, 4):
+        assert np.abs(whole[place] - part[place]).max() < 1e-4 * np.abs(whole[place]).max()

@@ -15,6 +15,7 @@ from deploy.manifests import CHART, MANIFESTS, manifests, rendered
 from tests.release.kubernetes.custom_resources import check, objects_of
 
 KEYS: Final = {"keys": {"secret": "graphrt-keys"}}
+ONE: Final = {"autoscaling": {"enabled": False}, "replicas": 1}
 CONFIG: Final = {"mediapipe_config_list": [{"name": "chat", "base_path": "/models/org/name"}]}
 #: Name -> values, and templates that must be there because of them.
 VARIATIONS: Final[dict[str, tuple[dict[str, Any], set[str]]]] = {
@@ -32,6 +33,14 @@ VARIATIONS: Final[dict[str, tuple[dict[str, Any], set[str]]]] = {
         {"deployment"},
     ),
     "cache": ({"cache": {"volume": {"hostPath": {"path": "/var/cache"}}}}, {"deployment"}),
+    "batches": (
+        ONE | {"batches": {"enabled": True, "claim": {"create": True, "storageClassName": "ssd"}}},
+        {"batches_claim"},
+    ),
+    "batches on a volume": (
+        ONE | {"batches": {"enabled": True, "volume": {"hostPath": {"path": "/srv/batches"}}}},
+        {"deployment"},
+    ),
     "no gRPC": ({"ports": {"grpc": 0}}, {"service"}),
     "monitoring": (
         {"podMonitor": {"enabled": True}, "autoscaling": {"requestsPerReplica": 16}},
@@ -139,6 +148,31 @@ def test_downloads_need_the_way_out_and_write_where_the_server_only_reads() -> N
     assert mount["readOnly"] is True
 
 
+def test_batches_have_a_directory_that_one_pod_writes_to() -> None:
+    for members, source in (
+        ({}, {"emptyDir": {}}),
+        (
+            {"claim": {"create": True}},
+            {"persistentVolumeClaim": {"claimName": "graphrt-batches"}},
+        ),
+        ({"volume": {"hostPath": {"path": "/srv"}}}, {"hostPath": {"path": "/srv"}}),
+    ):
+        values = ONE | {"batches": {"enabled": True, **members}}
+        spec = deployment_of(values)["spec"]
+        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+        (volume,) = [
+            each for each in spec["template"]["spec"]["volumes"] if each["name"] == "batches"
+        ]
+        assert volume == {"name": "batches", **source}
+        container = container_of(values)
+        (mount,) = [each for each in container["volumeMounts"] if each["name"] == "batches"]
+        assert f"--batch_dir={mount['mountPath']}" in container["args"]
+        assert "readOnly" not in mount
+    without = deployment_of({})["spec"]
+    assert without["strategy"]["type"] == "RollingUpdate"
+    assert "batches" not in {each["name"] for each in without["template"]["spec"]["volumes"]}
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [
@@ -159,6 +193,14 @@ def test_downloads_need_the_way_out_and_write_where_the_server_only_reads() -> N
         (
             {"models": {"volume": {"image": {"reference": "m"}}, "pull": ["org/a"]}},
             "models.pull: models.volume is of a kind that cannot be written to",
+        ),
+        (
+            {"batches": {"enabled": True}},
+            "set autoscaling.enabled to false and replicas to 1",
+        ),
+        (
+            ONE | {"batches": {"enabled": True, "volume": {"nfs": {}}, "claim": {"create": True}}},
+            "batches.volume and batches.claim.create: set one of them",
         ),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import resource
+import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -15,7 +17,13 @@ import pytest
 from servers.batch_work.worker import BatchWorker
 from servers.batches.clock import unix_seconds
 from servers.batches.objects import Answer, Batch, Status, TokenUsage
-from servers.batches.request_lines import BatchRequest, answer_line
+from servers.batches.request_lines import (
+    BatchRequest,
+    Findings,
+    LineReader,
+    answer_line,
+    check_lines,
+)
 from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore
 from tests.patience import PATIENCE
@@ -72,6 +80,29 @@ class Asked:
         text = answer_line("id", request.custom_id, status=200, body=body)
         usage = TokenUsage(2, 1)
         return Answer(batch=batch, line=number, is_error=False, text=text, usage=usage)
+
+
+class HeldCheck:
+    """Holds the check of a file at a line until `release` is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+        self.release = threading.Event()
+        self._at = at
+        monkeypatch.setattr("servers.batch_work.batch_run.check_lines", self._check)
+
+    def _check(
+        self,
+        reader: LineReader,
+        endpoint: str,
+        most_requests: int,
+        is_wanted: Callable[[Findings, int], bool],
+    ) -> Findings:
+        def look(findings: Findings, offset: int) -> bool:
+            if findings.total == self._at:
+                assert self.release.wait(PATIENCE)
+            return is_wanted(findings, offset)
+
+        return check_lines(reader, endpoint, most_requests, look)
 
 
 def worker_of(store: BatchStore, asked: Asked, width: int = 4) -> BatchWorker:
@@ -142,7 +173,7 @@ async def test_results_are_written_once_more_after_an_end_in_between(
 ) -> None:
     batch = add_batch(store, lines_of(map(line, range(10))))
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("killed here")
 
     monkeypatch.setattr(BatchStore, "finish", fail)
@@ -225,6 +256,113 @@ async def test_a_full_disk_holds_batches_back_only_while_it_is_full(
     await working
     assert store.batch(batch.id, "").completed == 2000
     assert "batches go on" in caplog.text
+
+
+@on_a_loop
+async def test_a_large_file_begins_before_the_whole_of_it_is_checked(
+    store: BatchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.batch_work.batch_run._CHECKED_BYTES", 5000)
+    held = HeldCheck(monkeypatch, at=500)
+    batch = add_batch(store, lines_of(map(line, range(600))))
+    asked = Asked()
+    working = asyncio.create_task(work(store, asked))
+    await until(lambda: store.batch(batch.id, "").completed >= 100)
+    found = store.batch(batch.id, "")
+    assert found.status is Status.IN_PROGRESS
+    assert not found.is_checked
+    assert 0 < found.total <= 500
+    held.release.set()
+    await working
+    found = store.batch(batch.id, "")
+    assert (found.status, found.total, found.completed) == (Status.COMPLETED, 600, 600)
+    assert len(results_of(store, batch)[0]) == 600
+
+
+@on_a_loop
+async def test_a_fault_late_in_a_large_file_ends_its_batch(
+    store: BatchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.batch_work.batch_run._CHECKED_BYTES", 5000)
+    held = HeldCheck(monkeypatch, at=500)
+    batch = add_batch(store, lines_of([*map(line, range(600)), line(7)]))
+    asked = Asked(asyncio.Event())  # never open: requests are in flight at the end
+    working = asyncio.create_task(work(store, asked))
+    await until(lambda: store.batch(batch.id, "").completed >= 5)
+    held.release.set()
+    await working
+    found = store.batch(batch.id, "")
+    assert (found.status, found.errors[0].code) == (Status.FAILED, "duplicate_custom_id")
+    assert found.errors[0].line == 601
+    assert found.output_file_id is None
+    assert not store.answered_lines(batch.number, 0)
+
+
+@on_a_loop
+async def test_a_check_that_a_kill_interrupted_is_made_again(
+    store: BatchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.batch_work.batch_run._CHECKED_BYTES", 5000)
+    held = HeldCheck(monkeypatch, at=50)
+    batch = add_batch(store, lines_of(map(line, range(60))))
+    first = Asked()
+    working = asyncio.create_task(work(store, first))
+    await until(lambda: store.batch(batch.id, "").completed == 60)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    held.release.set()
+    assert not store.batch(batch.id, "").is_checked
+    monkeypatch.undo()
+    again = Asked()
+    await work(store, again)
+    found = store.batch(batch.id, "")
+    assert (found.status, found.total, again.requests) == (Status.COMPLETED, 60, [])
+
+
+@on_a_loop
+async def test_a_large_batch_is_cancelled_while_it_is_checked(
+    store: BatchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.batch_work.batch_run._CHECKED_BYTES", 5000)
+    held = HeldCheck(monkeypatch, at=50)
+    batch = add_batch(store, lines_of(map(line, range(60))))
+    working = asyncio.create_task(work(store, Asked(asyncio.Event())))
+    await until(lambda: store.batch(batch.id, "").completed >= 5)
+    store.cancel(batch.id, "", unix_seconds())
+    await asyncio.sleep(0)
+    held.release.set()
+    await working
+    found = store.batch(batch.id, "")
+    assert (found.status, found.total) == (Status.CANCELLED, 60)
+    output, errors = results_of(store, batch)
+    assert len(output) + len(errors) == 60
+
+
+@on_a_loop
+async def test_results_that_find_no_room_are_written_once_there_is(
+    store: BatchStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("servers.batch_work.answer_writer._FULL_SECONDS", 0.01)
+    batch = add_batch(store, lines_of(map(line, range(300))))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    taken = BatchStore.begin_finalizing
+
+    def fill(self: BatchStore, number: int, now: int) -> None:
+        taken(self, number, now)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+
+    monkeypatch.setattr(BatchStore, "begin_finalizing", fill)
+    try:
+        working = asyncio.create_task(work(store, Asked()))
+        await until(lambda: "the disk for files and batches is full" in caplog.text)
+        assert store.batch(batch.id, "").status is Status.FINALIZING
+        await until(lambda: not list(store.uploads.iterdir()))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    await working
+    assert store.batch(batch.id, "").status is Status.COMPLETED
+    assert len(results_of(store, batch)[0]) == 300
+    assert not list(store.uploads.iterdir())
 
 
 @on_a_loop

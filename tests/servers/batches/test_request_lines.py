@@ -23,7 +23,7 @@ from tests.servers.batches.samples import CHAT, line, lines_of
 def checked(path: Path, content: bytes, *, most: int = 1000, endpoint: str = CHAT) -> Findings:
     path.write_bytes(content)
     with closing(LineReader(path, most_bytes=10_000)) as reader:
-        return check_lines(reader, endpoint, most, lambda: True)
+        return check_lines(reader, endpoint, most, lambda *_: True)
 
 
 def test_lines_are_read_from_any_of_them_on(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_without_an_endpoint_each_line_names_its_own(tmp_path: Path) -> None:
 
 def test_a_check_ends_when_nobody_wants_it(tmp_path: Path) -> None:
     path = tmp_path / "in"
-    path.write_bytes(lines_of(map(line, range(5000))))
+    path.write_bytes(lines_of(map(line, range(100))))
     with closing(LineReader(path, most_bytes=10_000)) as reader:
-        assert check_lines(reader, CHAT, 10_000, lambda: False).total == 1000
+        assert check_lines(reader, CHAT, 10_000, lambda found, _: found.total < 70).total == 70
 
 
 def test_an_answer_is_one_line() -> None:

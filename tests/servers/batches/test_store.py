@@ -132,6 +132,17 @@ def test_a_store_is_opened_again(store: BatchStore, tmp_path: Path) -> None:
     other.close()
 
 
+def test_a_store_of_the_first_version_is_opened(store: BatchStore, tmp_path: Path) -> None:
+    batch = add_batch(store, b"{}")
+    store.begin(batch.number, 1, None, NOW)
+    store._connection.execute("alter table batches drop column is_checked")
+    store._connection.execute("pragma user_version = 1")
+    for _ in range(2):
+        other = BatchStore(tmp_path / "store")
+        assert [each.is_checked for each in other.unfinished()] == [True]
+        other.close()
+
+
 def test_one_process_serves_a_directory(tmp_path: Path) -> None:
     path = tmp_path / "server.lock"
     with StoreLock(path), pytest.raises(StoreError, match="another process"):

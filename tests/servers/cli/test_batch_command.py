@@ -56,8 +56,14 @@ def test_every_request_is_answered(tmp_path: Path, words: tuple[str, ...]) -> No
     again = graphrt(*words, cwd=tmp_path)
     assert again.returncode == 1
     assert "error: in.output.jsonl: the file exists already" in again.stderr
+    full = graphrt(*words, "--output", "a.jsonl", "--errors", "/dev/full", cwd=tmp_path)
+    assert full.returncode == 1
+    assert "error: /dev/full: No space left on device" in full.stderr
+    assert "every answer is kept, and the same command goes on from here" in full.stderr
+    before = computed(tmp_path)
     named = graphrt(*words, "--output", "a.jsonl", "--errors", "b.jsonl", cwd=tmp_path)
     assert named.returncode == 1
+    assert computed(tmp_path) == before
     assert len(read(tmp_path / "a.jsonl")) == 3
     assert len(read(tmp_path / "b.jsonl")) == 2
 

@@ -40,6 +40,12 @@ def test_demands_have_rays_names(tmp_path: Path) -> None:
     assert read(tmp_path, given).demands == demands
 
 
+def test_nodes_have_scales_of_their_own(tmp_path: Path) -> None:
+    nodes = {"llm": {"place": "own", "max_replicas": 4, "num_gpus": 1}}
+    (node,) = read(tmp_path, {"nodes": nodes}).nodes.values()
+    assert (node.min_replicas, node.max_replicas, node.num_gpus) == (1, 4, 1)
+
+
 @pytest.mark.parametrize(
     ("scale", "text"),
     [
@@ -49,6 +55,10 @@ def test_demands_have_rays_names(tmp_path: Path) -> None:
         ({"max_replicas": 0}, "a whole number from 1 to 10000 is needed, not 0"),
         ({"resources": {"npu": "two"}}, "a number from 0"),
         ([], "an object is needed"),
+        ({"nodes": {"llm": {"max_replicas": 2}}}, 'the key "place" is missing'),
+        ({"nodes": {"llm": {"place": "here"}}}, '"own" is needed, not "here"'),
+        ({"nodes": {"llm": {"place": "own", "min_replicas": 3, "max_replicas": 2}}}, "3 is more"),
+        ({"nodes": {"llm": {"place": "own", "nodes": {}}}}, "unknown key"),
     ],
 )
 def test_errors_name_the_place(tmp_path: Path, scale: Any, text: str) -> None:

@@ -69,7 +69,9 @@ class ChatAnswerWriter:
         self._include_usage = include_usage
         self.verbose = verbose
         self._frame = frame = EventFrame(head, "chat.completion.chunk", include_usage=include_usage)
-        self._openings = [f'{frame.opening}{index},"delta":{{' for index in range(n)]
+        self._openings: list[str] = []
+        for index in range(n):
+            self._openings.append(f'{frame.opening}{index},"delta":{{')
         self._closing = frame.closing
         # The end of nearly every event, after the text.
         self._rest = f'}},"logprobs":null,"finish_reason":null{frame.closing}'

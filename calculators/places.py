@@ -1,0 +1,126 @@
+"""`Places`: nodes whose heavy work is done elsewhere, such as in replicas on a cluster.
+
+A family whose nodes can be placed elsewhere has a `Work`, the part of a node's resource that is
+heavy: the engine of a language model, the process of an encoder. Where a node has a `Place`, its
+resource sends its requests there, and does all else itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from graph_runtime import LoadProgress
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """The work of a node as data. Nodes with equal orders may share one place.
+
+    Attributes:
+        maker: ``module:name`` of a function that takes ``arguments``, a name for messages and
+            `NodeMetrics`, and returns the `Work`.
+        arguments: plain data that pickles, and whose ``repr`` is the same in each process.
+        name: the name of the model, for people.
+        paths: the files and directories that are read.
+    """
+
+    maker: str
+    arguments: tuple[Any, ...]
+    name: str
+    paths: tuple[Path, ...]
+
+
+class Question(Protocol):
+    """One request to a `Work`.
+
+    Attributes:
+        body: its content.
+        emit: sends a part of the answer. Must be called on the event loop.
+        on_note: called with each note that the asker sends meanwhile.
+    """
+
+    body: bytes
+    emit: Callable[[bytes], object]
+    on_note: Callable[[bytes], object]
+
+
+class Work(Protocol):
+    """The heavy part of a node's resource. Belongs to one event loop."""
+
+    async def start(self, progress: LoadProgress) -> bytes:
+        """Load; return the message for those who will ask.
+
+        Raises:
+            GraphError: it cannot be loaded; the text says why.
+        """
+
+    async def answer(self, question: Question) -> None:
+        """Answer one question. If the asker leaves, it is cancelled.
+
+        Raises:
+            RequestError: for the client.
+        """
+
+    async def close(self) -> None:
+        """Release everything."""
+
+
+#: The type of the function that `WorkOrder.maker` names.
+WorkMaker = Callable[..., Work]
+
+
+class Asked(Protocol):
+    """A question on its way to a place."""
+
+    async def answer(self, take: Callable[[bytes], None]) -> None:
+        """Take the parts of the answer until it has ended. Cancelling it cancels the work.
+
+        Raises:
+            RequestError: as the `Work` has raised it, or the process that had the question is gone
+                (UNAVAILABLE).
+        """
+
+    def note(self, note: bytes) -> None:
+        """Send a note; it is lost if the answer has ended."""
+
+
+class Place(Protocol):
+    """Where the work of one node is done."""
+
+    async def start(self, order: WorkOrder, progress: LoadProgress) -> bytes:
+        """Wait until the work can be asked; return its first message.
+
+        Raises:
+            GraphError: it cannot be loaded; the text says why.
+        """
+
+    def ask(self, body: bytes, *, beginning: str, tokens: float) -> Asked:
+        """Begin a question.
+
+        Args:
+            beginning: the first characters of the prompt: a process that has seen them answers
+                sooner.
+            tokens: of prompt and answer, about.
+        """
+
+    async def close(self) -> None:
+        """End the use of the place; others may go on using it."""
+
+
+def _nowhere(name: str) -> Place | None:
+    return None
+
+
+class Places:
+    """The nodes of a graph with a place of their own; none, unless a server names some."""
+
+    def __init__(self, find: Callable[[str], Place | None] = _nowhere) -> None:
+        """``find``: returns the place of a node by its name."""
+        self._find = find
+
+    def of_node(self, name: str) -> Place | None:
+        """Return the place of a node; None: its work is done in a child process of this one."""
+        return self._find(name)

@@ -1,0 +1,70 @@
+"""The task of an awaited call: awaits it, reports it, and makes the calls that follow inline.
+
+Not in `driver`, which mypyc may compile: Python's own coroutines can let go of their variables, and
+their frames say which call they are in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable
+from time import perf_counter_ns
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final
+
+from graph_runtime.engine.drivers.call_results import from_below, not_a_result
+from graph_runtime.errors import Cancelled
+
+if TYPE_CHECKING:
+    from graph_runtime.authoring.context import CalculatorContext
+    from graph_runtime.engine.drivers.driver import Driver
+
+#: Calls that one task makes in a row before it yields to others.
+CHAIN: Final = 64
+
+
+async def drive_awaitable(
+    driver: Driver, context: CalculatorContext, awaitable: Awaitable[Any] | None
+) -> None:
+    """Await a call, report it, and make the calls that follow. Entered without the lock."""
+    following: CalculatorContext | None = context
+    waits_for: Any = awaitable
+    result: Any = None
+    error: BaseException | None = None
+    chained = 0
+    while following is not None:
+        error = None
+        started = perf_counter_ns()
+        try:
+            result = waits_for if waits_for is not None else following.call(following)
+            if type(result) is CoroutineType or inspect.isawaitable(result):
+                result = await result
+            if result is not None:
+                error = not_a_result(following, result)
+        except asyncio.CancelledError as raised:
+            error = Cancelled() if driver.is_cancelled else from_below(raised)
+        except BaseException as raised:
+            error = from_below(raised)
+        ended = perf_counter_ns()
+        waits_for = None
+        with driver.lock:
+            following._node.time_ns += ended - started
+            if driver.tracer is not None:
+                driver.tracer.record_call(following, started, ended)
+            following = driver.scheduler.finished(following, error)
+            driver.after_step()
+            if following is None and chained < CHAIN and not driver.is_cancelled:
+                chained += 1
+                following = driver.take_next_inline()
+            if following is None:
+                driver.scheduler.running -= 1
+                driver.settle()
+                break
+            if driver.scheduler.throttling.has_released_input:
+                # The chain may be long; a waiter with a packet to add can go on now.
+                driver.scheduler.throttling.has_released_input = False
+                driver.schedule_pump()
+    # Since Python 3.13 the frames of an error keep this one, their caller, with its variables:
+    # they would keep the run that keeps the error.
+    del driver, context, awaitable, following, waits_for, error, result

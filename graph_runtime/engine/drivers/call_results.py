@@ -1,0 +1,27 @@
+"""What a call of a calculator returned or raised, as its driver reports it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graph_runtime.errors import Code, GraphError
+
+if TYPE_CHECKING:
+    from graph_runtime.authoring.context import CalculatorContext
+
+
+def from_below(error: BaseException) -> BaseException:
+    """The error without the frame of its caller, which would keep the error that keeps the frame.
+
+    What calculators hold, such as the body of a request, then goes with the run's last reference.
+    """
+    traceback = error.__traceback__
+    return error if traceback is None else error.with_traceback(traceback.tb_next)
+
+
+def not_a_result(context: CalculatorContext, result: object) -> GraphError:
+    return GraphError(
+        f"returned {type(result).__name__}; a calculator's methods return None and send packets "
+        f"through their context",
+        code=Code.INTERNAL,
+    )
