@@ -54,6 +54,7 @@ class Progress:
         seconds: that it took.
         pairs: by name of a combination, rounds of the defaults and of it with the same requests.
         finals: the same of the last comparison.
+        objections: by name, the reasons why `graphrt tune` may not choose it; "": it may.
     """
 
     def __init__(self, file: Path) -> None:
@@ -63,6 +64,7 @@ class Progress:
         self.seconds: float = known.get("seconds", 0.0)
         self.pairs: dict[str, _Pairs] = known.get("pairs", {})
         self.finals: dict[str, _Pairs] = known.get("finals", {})
+        self.objections: dict[str, str] = known.get("objections", {})
 
     def save(self) -> None:
         fields = {
@@ -70,6 +72,7 @@ class Progress:
             "seconds": self.seconds,
             "pairs": self.pairs,
             "finals": self.finals,
+            "objections": self.objections,
         }
         self._file.write_text(json.dumps(fields), encoding="utf-8")
 
@@ -100,6 +103,7 @@ async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list
                 standings = [Standing(each) for each in left[place : place + _AT_ONCE]]
                 await arena.measure(standings, arguments.rounds, float("inf"))
                 progress.pairs |= {each.name: _pairs(each) for each in standings}
+                progress.objections |= _objections(standings)
                 progress.save()
             _say(f"{path.name}: {len(progress.pairs)} of {len(every)} combinations")
             if len(progress.pairs) < len(every) or monotonic() > until:
@@ -108,6 +112,7 @@ async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list
                 standings = [Standing(known[name]) for name in _finalists(progress)]
                 await arena.measure(standings, arguments.finals, float("inf"))
                 progress.finals = {each.name: _pairs(each) for each in standings}
+                progress.objections |= _objections(standings)
                 progress.save()
     return _cells(progress)
 
@@ -123,6 +128,10 @@ def _pairs(standing: Standing) -> _Pairs:
     return [(ours.seconds, its.seconds) for ours, its in standing.pairs]
 
 
+def _objections(standings: Sequence[Standing]) -> dict[str, str]:
+    return {each.name: Conditions().objection(each) for each in standings}
+
+
 def _speed(pairs: _Pairs) -> float:
     """Return the throughput as a multiple of the defaults'; 0 for what cannot be loaded."""
     return median(ours / its for ours, its in pairs) if pairs else 0.0
@@ -131,7 +140,8 @@ def _speed(pairs: _Pairs) -> float:
 def _finalists(progress: Progress) -> list[str]:
     """Return the best combinations and the choice; the defaults are beside them anyway."""
     assert progress.chosen is not None
-    best = sorted(progress.pairs, key=lambda name: _speed(progress.pairs[name]), reverse=True)
+    able = [name for name in progress.pairs if not progress.objections.get(name)]
+    best = sorted(able, key=lambda name: _speed(progress.pairs[name]), reverse=True)
     names = dict.fromkeys([progress.chosen, *best[:_NEAR_THE_BEST]])
     return [name for name in names if name != Candidate().name]
 
@@ -141,7 +151,8 @@ def _cells(progress: Progress) -> list[str]:
     defaults = Candidate().name
     taken = {name: [its for _, its in pairs] for name, pairs in progress.finals.items()}
     taken[defaults] = [ours for ours, _ in next(iter(progress.finals.values()))]
-    best = min(taken, key=lambda name: median(taken[name]))
+    able = [name for name in taken if not progress.objections.get(name)]
+    best = min(able, key=lambda name: median(taken[name]))
     chosen = progress.chosen or defaults
     ratio = median_interval(
         [first / own for first, own in zip(taken[best], taken[chosen], strict=True)]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from calculators.garbage import collect_seldom
 from servers.cli.arguments import make_parser
 from servers.cli.interrupt import INTERRUPTED
 from servers.cli.messages import CommandFailed, print_error
@@ -15,6 +16,7 @@ from servers.cli.words import spread
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code. Wrong usage raises argparse's ``SystemExit(2)``."""
+    collect_seldom()
     try:
         words = spread(sys.argv[1:] if argv is None else argv)
         args = make_parser().parse_args(words)

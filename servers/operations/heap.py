@@ -9,10 +9,8 @@ little memory (`gc.freeze`, `gc.set_threshold`).
 from __future__ import annotations
 
 import gc
-from typing import Final
 
-#: The first number: new objects before a young collection. Three requests make CPython's 700.
-_THRESHOLDS: Final = (10_000, 20, 100)
+from calculators.garbage import collect_seldom
 
 
 def freeze_garbage(*, is_full: bool = True) -> None:
@@ -26,4 +24,4 @@ def freeze_garbage(*, is_full: bool = True) -> None:
         gc.unfreeze()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    collect_seldom()

@@ -18,6 +18,7 @@ from calculators.child_process.parent_connection import (
     ParentGone,
     die_with_parent,
 )
+from calculators.garbage import collect_seldom
 from calculators.llm.engine.core import SIGN_SECONDS, EngineCore
 from calculators.llm.engine.messages import VERSION, Load, Step, to_engine_decoder
 from calculators.llm.engine.shared_requests import SharedRequests
@@ -29,6 +30,7 @@ def main(descriptor: int, parent: int) -> int:
     connection = ParentConnection(descriptor)
     try:
         die_with_parent(parent)
+        collect_seldom()
         leave_out_converter()
         # Before the first message, which a server that is still starting sends later.
         with contextlib.suppress(Exception):  # `_load` reports it

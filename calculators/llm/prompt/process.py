@@ -11,6 +11,7 @@ from typing import Any
 from calculators.child_process.answering_process import Report, run
 from calculators.child_process.lean_openvino import leave_out_converter
 from calculators.child_process.messages import Loading
+from calculators.garbage import collect_seldom
 from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
 
 
@@ -34,6 +35,7 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
 def main() -> int:
     """Answer the server until it stops the process or is gone; return the exit code."""
     descriptor, parent = map(int, sys.argv[1:3])
+    collect_seldom()
     leave_out_converter()
     # Before the first message, which a server that is still starting sends later.
     with contextlib.suppress(Exception):  # `load` reports it

@@ -16,14 +16,12 @@ from calculators.llm.tuning.candidates import Candidate
 from calculators.llm.tuning.loads import Conversation, Load, PromptMaker
 from calculators.llm.tuning.standings import Standing
 from calculators.llm.tuning.trial import Round, Trial
+from calculators.llm.tuning.usual_time import UsualTime
 from graph_runtime import ResourceError
 
 #: Answers by which settings are compared, and their tokens.
 _ANSWERS: Final = 3
 _ANSWER_TOKENS: Final = 32
-#: A round in which the defaults take this multiple of their best time does not count: something
-#: else computes on the machine.
-_DISTURBED: Final = 1.5
 #: Engines that run at a time, whatever the memory.
 _FEWEST, _MOST = 2, 9
 #: The least part of its prompts and answers to which a load is cut for a slow model.
@@ -41,7 +39,7 @@ class Arena:
     Attributes:
         load: as it is run; on slow models with shorter prompts and answers.
         base: the measurements of the defaults, paired with themselves.
-        discarded: rounds that did not count, see `_DISTURBED`.
+        discarded: rounds that did not count, see `UsualTime`.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class Arena:
         self._most_open = _FEWEST
         self._own_answers: list[list[int]] = []
         self._questions: list[bytes] = []
-        self._best = float("inf")
+        self._usual = UsualTime()
         self._turn = itertools.count()
         self.base = Standing(Candidate())
         self.discarded = 0
@@ -162,8 +160,7 @@ class Arena:
             candidate = Candidate() if each is None else each.candidate
             rounds[id(each)] = await self._open[candidate].run(requests)
         ours = rounds[id(None)]
-        self._best = min(self._best, ours.seconds)
-        if ours.seconds > _DISTURBED * self._best:
+        if self._usual.is_disturbed(ours.seconds):
             self.discarded += 1
             return False
         self.base.pairs.append((ours, ours))

@@ -15,6 +15,7 @@ from calculators.llm.tuning.interval import median_interval
 from calculators.llm.tuning.standings import Conditions, Standing
 from calculators.llm.tuning.trial import Round
 from calculators.llm.tuning.tuner import Outcome, Tuner
+from calculators.llm.tuning.usual_time import UsualTime
 
 _ENDLESS = 1e6
 
@@ -168,3 +169,11 @@ def test_the_interval_of_a_median_is_made_of_measured_values() -> None:
     assert median_interval(range(1, 21)) == (6, 10.5, 15)
     few, many = (median_interval([1 + n % 7 for n in range(count)]) for count in (7, 70))
     assert many.width < few.width
+
+
+def test_rounds_count_when_the_first_ones_were_fast_and_not_when_something_else_computes() -> None:
+    usual = UsualTime()
+    # One engine alone, then others beside it, then somebody else for two rounds.
+    seconds = [0.4, 0.4, 0.7, 0.7, 0.7, 0.7, 1.6, 1.4, 0.8]
+    disturbed = [each for each in seconds if usual.is_disturbed(each)]
+    assert disturbed == [1.6, 1.4]
