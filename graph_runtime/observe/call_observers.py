@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from graph_runtime.engine.drivers.driver import CallRecorder
+from graph_runtime.engine.drivers.awaited_call import CallRecorder
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext

@@ -22,8 +22,6 @@ ALLOWED: Final = {
     ("graph_runtime.authoring.context", "graph_runtime.streams.output_stream"): "decision 0002",
     ("graph_runtime.streams.input_stream", "graph_runtime.engine.node"): "decision 0002",
     ("graph_runtime.streams.output_stream", "graph_runtime.streams.input_stream"): "decision 0002",
-    # A part of the driver, for types only: what it is compiled with cannot have this coroutine.
-    ("graph_runtime.engine.drivers.awaited_call", "graph_runtime.engine.drivers.driver"): "mypyc",
 }
 
 Imports = Mapping[str, frozenset[str]]

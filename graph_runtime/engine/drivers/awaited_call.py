@@ -8,24 +8,53 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable
 from time import perf_counter_ns
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from graph_runtime.engine.drivers.call_results import from_below, not_a_result
 from graph_runtime.errors import Cancelled
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext
-    from graph_runtime.engine.drivers.driver import Driver
+    from graph_runtime.engine.scheduler import Scheduler
 
 #: Calls that one task makes in a row before it yields to others.
 CHAIN: Final = 64
 
 
+class CallRecorder(Protocol):
+    """Receives every call that a driver makes. The driver measures the times in any case."""
+
+    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
+        """Record a call that has returned and is not reported yet.
+
+        ``context`` still holds its inputs and outputs. ``started`` and ``ended`` are nanoseconds of
+        ``time.perf_counter_ns``. The graph's lock is held, so this must be quick.
+        """
+
+
+class AwaitingDriver(Protocol):
+    """The parts of `graph_runtime.engine.drivers.driver.Driver` that such a task uses."""
+
+    lock: threading.Lock
+    scheduler: Scheduler
+    tracer: CallRecorder | None
+    is_cancelled: bool
+
+    def after_step(self) -> bool: ...
+
+    def take_next_inline(self) -> CalculatorContext | None: ...
+
+    def settle(self) -> None: ...
+
+    def schedule_pump(self) -> None: ...
+
+
 async def drive_awaitable(
-    driver: Driver, context: CalculatorContext, awaitable: Awaitable[Any] | None
+    driver: AwaitingDriver, context: CalculatorContext, awaitable: Awaitable[Any] | None
 ) -> None:
     """Await a call, report it, and make the calls that follow. Entered without the lock."""
     following: CalculatorContext | None = context

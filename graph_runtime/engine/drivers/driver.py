@@ -62,10 +62,10 @@ from functools import partial
 from heapq import heappop
 from time import perf_counter_ns
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from graph_runtime.authoring.executor import Executor
-from graph_runtime.engine.drivers.awaited_call import drive_awaitable
+from graph_runtime.engine.drivers.awaited_call import CallRecorder, drive_awaitable
 from graph_runtime.engine.drivers.call_results import from_below, not_a_result
 from graph_runtime.errors import GraphError, StateError, reason_of
 
@@ -75,17 +75,6 @@ if TYPE_CHECKING:
     from graph_runtime.engine.scheduler import Scheduler
     from graph_runtime.packet import Packet
     from graph_runtime.streams.output_stream import StreamObserver
-
-
-class CallRecorder(Protocol):
-    """Receives every call that a driver makes. The driver measures the times in any case."""
-
-    def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
-        """Record a call that has returned and is not reported yet.
-
-        ``context`` still holds its inputs and outputs. ``started`` and ``ended`` are nanoseconds of
-        ``time.perf_counter_ns``. The graph's lock is held, so this must be quick.
-        """
 
 
 class Pool:
