@@ -35,8 +35,8 @@ def test_each_command_has_help(command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "packages"),
     [
-        (["--help"], {"calculators"}),
-        (["run", "--help"], {"calculators"}),
+        (["--help"], {"calculators.tasks"}),
+        (["run", "--help"], {"calculators.tasks"}),
         (["serve", "--help"], set()),
         (["parse-output", "--help"], set()),
     ],
