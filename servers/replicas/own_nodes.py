@@ -20,7 +20,7 @@ import msgspec
 from calculators.model_identity import model_identity
 from calculators.places import Asked, Place, Places, WorkOrder
 from calculators.requests.request_record import current_record
-from graph_runtime import LoadProgress, ResourceError
+from graph_runtime import LoadProgress, ResourceError, RunError
 from servers import version
 from servers.config.scale import Scale
 from servers.replicas.cluster import ClusterError, RayCluster, Target
@@ -173,7 +173,11 @@ class _Asked:
             assert isinstance(packet, bytes), "a replica of a node sends bytes"
             take(packet)
 
-        await self._request.run("answer", (self._body, self._origin), take_packet)
+        try:
+            await self._request.run("answer", (self._body, self._origin), take_packet)
+        except RunError as error:
+            # The loss of a replica counts as an error of a run; here it is one of a node's part.
+            raise error.errors[0] from None
 
     def note(self, note: bytes) -> None:
         """See `Asked.note`."""

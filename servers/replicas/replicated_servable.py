@@ -214,18 +214,23 @@ class ReplicatedServable:
         """Take another number of replicas; those that run go on."""
         if scale == self._scale:
             return
-        self._scale = scale
+        before, self._scale = self._scale, scale
         if self.state is ServableState.AVAILABLE:
-            self._rescaling = asyncio.create_task(self._rescale(), name=f"rescale {self.name}")
+            has_changed = replace(before, nodes={}) != replace(scale, nodes={})
+            self._rescaling = asyncio.create_task(
+                self._rescale(deploys=has_changed), name=f"rescale {self.name}"
+            )
 
-    async def _rescale(self) -> None:
+    async def _rescale(self, *, deploys: bool) -> None:
+        """``deploys``: the graph's own numbers have changed, not only those of its nodes."""
         cluster, scale, application = self._cluster, self._scale, self._application
         try:
             await asyncio.to_thread(cluster.check_room, scale)
-            target = Target(ServableReplica, self._work())
-            await asyncio.to_thread(
-                cluster.deploy, application, target, scale, scale.first_replicas
-            )
+            if deploys:
+                target = Target(ServableReplica, self._work())
+                await asyncio.to_thread(
+                    cluster.deploy, application, target, scale, scale.first_replicas
+                )
             if self._own is not None:
                 await asyncio.to_thread(self._own.rescale, scale.nodes)
         except ClusterError as error:

@@ -145,7 +145,7 @@ def test_a_killed_engine_ends_its_streams_only(serving: Serving, client: openai.
     results = in_threads(4, stream)
     failed = [each for each in results if isinstance(each, Exception)]
     assert 0 < len(failed) < 4, results
-    assert all("is gone" in str(each) or "503" in str(each) for each in failed)
+    assert all("is gone" in str(each) or "503" in str(each) for each in failed), failed
     assert client.chat.completions.create(model="left", messages=QUESTION, max_tokens=5).choices
     wait_until(lambda: len(set(replicas_of("own-demo", serving.pid)) - set(victims[:1])) == 2)
 
