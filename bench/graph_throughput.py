@@ -1,6 +1,7 @@
 """The cost of the engine per packet and node, and per graph.
 
     python -m bench.graph_throughput [--write FILE] [--mediapipe PYTHON]
+    PYTHONPATH=build/compiled python -P -m bench.graph_throughput ...    # after `make compiled`
 
 Packets go through chains of PassThroughCalculator nodes; an observer counts them on the last
 stream. ``--mediapipe`` names a Python that can import mediapipe 0.10.21, and adds its figures
@@ -32,6 +33,8 @@ from graph_runtime import (
     validate_graph,
 )
 
+#: Python with the runtime that `make compiled` has made.
+COMPILED = "PYTHONPATH=build/compiled python -P"
 REPEATS = 5
 #: Nodes and packets of each chain.
 CHAINS = ((1, 20_000), (10, 10_000), (50, 4_000))
@@ -205,13 +208,19 @@ def throughput_rows(name: str, measure: Callable[[int, int], float]) -> list[str
     return rows
 
 
+def _command() -> str:
+    """Return the command with the place of the runtime, which may be compiled: hatch_build.py."""
+    source = sys.modules["graph_runtime.packet"].__file__ or ""
+    is_pure = source.endswith(".py")
+    return f"{'python' if is_pure else COMPILED} -m bench.graph_throughput"
+
+
 def report(mediapipe: str | None) -> str:
     """Return all tables as Markdown."""
     lines = [
         "# Throughput of the graph runtime",
         "",
-        f"`python -m bench.graph_throughput` on {describe_machine()}. Median (minimum to maximum) "
-        f"of {REPEATS} runs.",
+        f"`{_command()}` on {describe_machine()}. Median (minimum to maximum) of {REPEATS} runs.",
         "",
         "Packets through a chain of PassThroughCalculator nodes, an observer on the last stream:",
         "",

@@ -2,7 +2,7 @@
 
     python -m bench.plain_model_throughput [--seconds S] [--write FILE]
 
-A model of about five milliseconds on one core, compiled for throughput, gets one picture FP32
+A model of three to five milliseconds on one core, compiled for throughput, gets one picture FP32
 [1, 12288] after the other: from an `AsyncInferQueue` in a process without a server, and from
 clients of `graphrt serve`, which are a process of their own. All have the same number of infer
 requests, and twice as many clients. They take turns; medians count. Clients and server share the
