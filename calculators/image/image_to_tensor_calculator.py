@@ -101,7 +101,6 @@ class ImageToTensorCalculator(Calculator):
         self._dtype = _TYPES[field][0]
         if self._dtype is np.int8 and limits.min >= 0:
             self._dtype = np.uint8
-        self._size = (0, 0)
         self._sampler: RegionSampler | None = None
 
     def process(self, cc: CalculatorContext) -> None:
@@ -144,11 +143,10 @@ class ImageToTensorCalculator(Calculator):
                 f"{frame.width}x{frame.height}"
             )
         sampler = self._sampler
-        if sampler is None or self._size != (width, height):
+        if sampler is None or sampler.size != (width, height):
             cv2 = opencv()
             is_zero = self.options.border_mode == _BORDER_ZERO
             border = cv2.BORDER_CONSTANT if is_zero else cv2.BORDER_REPLICATE
-            self._size = (width, height)
             sampler = self._sampler = RegionSampler(width, height, border)
         found = sampler.sample(frame.numpy_view(), region)
         pixels = found.reshape(1, height, width, frame.channels)[..., :3]

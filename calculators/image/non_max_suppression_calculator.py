@@ -11,7 +11,7 @@ from calculators.image.image_error import ImageError
 from calculators.image.image_frame import ImageFrame
 from calculators.image.overlap import overlaps, relative_box
 from calculators.image.packet_types import list_of, message
-from calculators.image.weighted_boxes import weighted
+from calculators.image.weighted_boxes import overlapping, set_mean
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
 _OPTIONS = "mediapipe.NonMaxSuppressionCalculatorOptions"
@@ -121,15 +121,18 @@ class NonMaxSuppressionCalculator(Calculator):
         if is_weighted:
             size = None  # a mean has to be a relative box
         boxes = np.array([relative_box(detection, size) for _, detection in chosen], np.float32)
-        if is_weighted:
-            kept = [_with_top_label(detection, top) for top, detection in chosen]
-            return weighted(
-                kept, boxes, scores[order], options.overlap_type, options.min_suppression_threshold
-            )
-        return [
-            _with_top_label(chosen[index][1], chosen[index][0])
-            for index in self._apart(boxes, self._limit(len(boxes)))
-        ]
+        if not is_weighted:
+            places = self._apart(boxes, self._limit(len(boxes)))
+            return [_with_top_label(*chosen[place]) for place in places]
+        found = []
+        threshold = np.float32(options.min_suppression_threshold)
+        for best, group in overlapping(boxes, options.overlap_type, threshold):
+            one = _with_top_label(*chosen[best])
+            if len(group):
+                alike = [chosen[place][1] for place in group]
+                set_mean(one, alike, boxes[group], scores[order[group]])
+            found.append(one)
+        return found
 
     def _apart(self, boxes: npt.NDArray[np.float32], limit: int) -> list[int]:
         """The places of the boxes that stay, the best first."""
@@ -166,7 +169,7 @@ def _top(detection: Any) -> int:
     return scores.index(max(scores))
 
 
-def _with_top_label(detection: Any, top: int) -> Any:
+def _with_top_label(top: int, detection: Any) -> Any:
     """A copy with the label of the highest score only."""
     found = message("Detection")()
     found.CopyFrom(detection)

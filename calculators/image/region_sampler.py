@@ -24,11 +24,14 @@ class RegionSampler:
 
     The places of a region that comes again, as the whole image does in every frame of a video, are
     kept: finding them takes longer than sampling. The pixels are the same.
+
+    Attributes:
+        size: width and height of what `sample` returns, in pixels.
     """
 
     def __init__(self, width: int, height: int, border: int) -> None:
         """``border``: OpenCV's mode beyond the image."""
-        self._size = (width, height)
+        self.size = (width, height)
         self._border = border
         self._region: Region | None = None
         self._places: tuple[Image, Image] | None = None
@@ -36,7 +39,7 @@ class RegionSampler:
     def sample(self, image: Image, region: Region) -> Image:
         """Return the region's pixels, (height, width, channels), as the image's type."""
         cv2 = opencv()
-        width, height = self._size
+        width, height = self.size
         found: Image
         if region == self._region and self._places is not None:
             found = cv2.remap(image, *self._places, cv2.INTER_LINEAR, borderMode=self._border)
@@ -48,7 +51,7 @@ class RegionSampler:
         elif region != self._region:
             self._region, self._places = region, None
         found = cv2.warpPerspective(
-            image, matrix, self._size, flags=cv2.INTER_LINEAR, borderMode=self._border
+            image, matrix, self.size, flags=cv2.INTER_LINEAR, borderMode=self._border
         )
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,45 +14,47 @@ from calculators.image.overlap import overlaps
 Floats = npt.NDArray[np.float32]
 
 
-def weighted(
-    detections: list[Any], boxes: Floats, scores: Floats, kind: int, threshold: float
-) -> list[Any]:
-    """The best detections, each with the mean box and keypoints of those it overlaps.
+def overlapping(
+    boxes: Floats, kind: int, threshold: np.float32
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Yield the place of each box that overlaps no better one, and of all boxes that it overlaps.
 
     Args:
-        detections: mediapipe.Detection messages, the best first; they are changed.
-        boxes: (n, 4): xmin, ymin, xmax, ymax, in fractions of the image.
-        scores: (n,).
+        boxes: (n, 4): xmin, ymin, xmax, ymax, in fractions of the image, the best first.
         kind: the measure of overlap, see `overlaps`.
         threshold: the overlap above which boxes become one.
 
     Source: MediaPipe ``calculators/util/non_max_suppression_calculator.cc``.
     """
-    left = np.arange(len(detections))
-    found: list[Any] = []
+    left = np.arange(len(boxes))
     while len(left):
         best = int(left[0])
-        alike = overlaps(boxes[left], boxes[best], kind) > np.float32(threshold)
-        group = left[alike]
-        if len(group):
-            _set_mean(detections, best, group, boxes, scores)
-        found.append(detections[best])
+        alike = overlaps(boxes[left], boxes[best], kind) > threshold
+        yield best, left[alike]
         if not alike.any():
             break  # as MediaPipe: the box does not even overlap itself enough
         left = left[~alike]
-    return found
 
 
-def _set_mean(
-    detections: list[Any], best: int, group: npt.NDArray[np.int64], boxes: Floats, scores: Floats
-) -> None:
-    weights = scores[group] / scores[group].sum()
-    xmin, ymin, xmax, ymax = (float(value) for value in weights @ boxes[group])
-    location = detections[best].location_data
+def set_mean(found: Any, detections: Sequence[Any], boxes: Floats, scores: Floats) -> None:
+    """Give a detection the mean box and keypoints of others, weighted by their scores.
+
+    Args:
+        found: a mediapipe.Detection, with a relative box; it is changed.
+        detections: with as many keypoints, or more.
+        boxes: (n, 4), of ``detections``: xmin, ymin, xmax, ymax.
+        scores: (n,), likewise.
+
+    Raises:
+        ImageError: a detection has fewer keypoints.
+    """
+    weights = scores / scores.sum()
+    xmin, ymin, xmax, ymax = (weights @ boxes).tolist()
+    location = found.location_data
     box = location.relative_bounding_box
     box.xmin, box.ymin = xmin, ymin
     box.width, box.height = xmax - xmin, ymax - ymin
-    all_points = [detections[index].location_data.relative_keypoints for index in group]
+    all_points = [detection.location_data.relative_keypoints for detection in detections]
     if any(len(points) < len(location.relative_keypoints) for points in all_points):
         raise ImageError("detections that overlap have different numbers of keypoints")
     shares: list[float] = weights.tolist()  # a message takes Python's numbers much faster

@@ -105,7 +105,7 @@ class TensorsToSegmentationCalculator(Calculator):
             )
         raw: Floats = tensor.reshape(shape[len(shape) - 3 :])
         if activation == _SOFTMAX:
-            # Of two classes, one is the logistic function of the difference.
+            # With two classes, one is the logistic function of the difference.
             layer = self.options.output_layer_index
             if layer not in (0, 1):
                 raise GraphError(

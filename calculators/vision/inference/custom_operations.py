@@ -40,6 +40,10 @@ def _ints(value: Any) -> Any:
     return _ops().constant(np.asarray(value, np.int64))
 
 
+def _whole(value: int) -> Any:
+    return _ops().constant(np.asarray(value, np.int32))
+
+
 def transposed_convolution(node: Any, options: bytes) -> list[Any]:
     """Convert ``Convolution2DTransposeBias``: x (NHWC), weights (OHWI) and bias."""
     op = _ops()
@@ -110,33 +114,55 @@ def landmarks_to_matrix(node: Any, options: bytes) -> list[Any]:
 def sample_bilinear(node: Any, options: bytes) -> list[Any]:
     """Convert ``TransformTensorBilinear``: a map (1, h, w, c) sampled through a matrix.
 
-    A point of the output outside the centres of the map's border pixels is 0.
+    A point of the output outside the centres of the map's border pixels is 0. The four pixels
+    around a point are gathered as rows of c numbers: OpenVINO's own sampler wants each channel for
+    itself, so the whole map would be transposed before it, and each sample after it.
     """
     op = _ops()
     values = read_flexbuffer(options)
     height, width = values["output_height"], values["output_width"]
+    count = height * width
     source = node.get_input(0)
     shape = source.get_partial_shape()
-    last = np.array([[shape[axis].get_length() - 1 for axis in (2, 1)]], np.float32)
+    rows, columns, channels = (shape[axis].get_length() for axis in (1, 2, 3))
+    last = np.array([columns - 1, rows - 1], np.float32).reshape(2, 1, 1)
     matrix = op.reshape(node.get_input(1), _ints([4, 4]), False)
-    rows = op.gather(matrix, _ints([0, 1]), _ints(0))
     y, x = np.mgrid[0:height, 0:width].reshape(2, -1) + 0.5
-    centers = np.stack([x, y, np.zeros_like(x), np.ones_like(x)], axis=1)
-    # x and y of each pixel, (n, 2). The constant comes first: OpenVINO takes a constant second
-    # factor for weights, with a kernel that is slow for so few.
-    moved = op.subtract(op.matmul(_floats(centers), rows, False, True), _floats(0.5))
-    grid = op.subtract(op.multiply(moved, _floats(2 / last)), _floats(1))
-    sampled = op.grid_sample(
-        op.transpose(source, _ints([0, 3, 1, 2])),
-        op.reshape(grid, _ints([1, height, width, 2]), False),
-        {"align_corners": True, "mode": "bilinear", "padding_mode": "zeros"},
-    )
+    centers = np.stack([x, y, np.zeros_like(x), np.ones_like(x)])
+    # x and y of each point in the map, (2, points, 1), and of the two pixels beside it.
+    found = op.matmul(op.gather(matrix, _ints([0, 1]), _ints(0)), _floats(centers), False, False)
+    moved = op.subtract(op.reshape(found, _ints([2, count, 1]), False), _floats(0.5))
+    beside = op.add(op.floor(moved), _floats([[[0, 1]]]))
     inside = op.logical_and(
         op.greater_equal(moved, _floats(0)), op.less_equal(moved, _floats(last))
     )
-    both = op.reduce_min(op.convert(inside, "f32"), _ints([1]), keep_dims=False)
-    mask = op.reshape(both, _ints([1, 1, height, width]), False)
-    return [op.transpose(op.multiply(sampled, mask), _ints([0, 2, 3, 1])).output(0)]
+    shares = op.subtract(_floats(1), op.abs(op.subtract(moved, beside)))
+    shares = op.multiply(shares, op.convert(inside, "f32"))
+
+    def by_point(pairs: Any, axis: int, dims: list[int]) -> Any:
+        return op.reshape(op.gather(pairs, _ints([axis]), _ints(0)), _ints(dims), False)
+
+    place = op.add(
+        op.multiply(by_point(beside, 1, [count, 2, 1]), _floats(columns)),
+        by_point(beside, 0, [count, 1, 2]),
+    )
+    # As whole numbers, since what is not a number has no place; a pixel outside has no share.
+    place = op.minimum(op.maximum(op.convert(place, "i32"), _whole(0)), _whole(rows * columns - 1))
+    share = op.multiply(by_point(shares, 1, [count, 2, 1]), by_point(shares, 0, [count, 1, 2]))
+    # The pool of one pixel changes nothing. Without it OpenVINO would keep the whole map, for all
+    # its readers, in the order that only this one needs.
+    pool = op.max_pool(
+        op.transpose(source, _ints([0, 3, 1, 2])), [1, 1], [1, 1], [0, 0], [0, 0], [1, 1]
+    )
+    in_rows = op.transpose(pool.output(0), _ints([0, 2, 3, 1]))
+    pixels = op.gather(
+        op.reshape(in_rows, _ints([rows * columns, channels]), False),
+        op.reshape(place, _ints([count, 4]), False),
+        _ints(0),
+    )
+    weighed = op.multiply(pixels, op.reshape(share, _ints([count, 4, 1]), False))
+    summed = op.reduce_sum(weighed, _ints([1]), False)
+    return [op.reshape(summed, _ints([1, height, width, channels]), False).output(0)]
 
 
 def transform_landmarks(node: Any, options: bytes) -> list[Any]:

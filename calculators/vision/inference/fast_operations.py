@@ -12,21 +12,35 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-#: Channels up to which a convolution to one channel fills a kernel badly.
+#: Channels up to which a convolution to one channel fills a kernel badly, and up to which an
+#: interpolation takes as long for each pixel as it would for more.
 _FEW: Final = 16
+#: What doubles a map: shares of a pixel and of its neighbour, in linear interpolation.
+_NEAR: Final = 0.75
+_FAR: Final = 0.25
 
 
 def use_fast_operations(network: Any) -> None:
     """Replace what OpenVINO is slow at, in place."""
     for op in network.get_ordered_ops():
-        if op.get_type_name() != "Convolution":
-            continue
-        attributes, weights = op.get_attributes(), _weights(op)
-        if weights is None or attributes["strides"] != [1, 1] or attributes["dilations"] != [1, 1]:
-            continue
-        made, taken, *window = weights.shape
-        if made == 1 and taken <= _FEW and window != [1, 1]:
-            op.output(0).replace(_by_channel(op, weights).output(0))
+        found = None
+        if op.get_type_name() == "Convolution":
+            found = _few_channels_to_one(op)
+        elif op.get_type_name() == "Interpolate":
+            found = _doubled_few_channels(op)
+        if found is not None:
+            op.output(0).replace(found.output(0))
+
+
+def _few_channels_to_one(op: Any) -> Any:
+    """Return the equal of a convolution of a few channels to one; None for others."""
+    attributes, weights = op.get_attributes(), _weights(op)
+    if weights is None or attributes["strides"] != [1, 1] or attributes["dilations"] != [1, 1]:
+        return None
+    made, taken, *window = weights.shape
+    if made != 1 or taken > _FEW or window == [1, 1]:
+        return None
+    return _by_channel(op, weights)
 
 
 def _weights(op: Any) -> Array | None:
@@ -56,3 +70,68 @@ def _by_channel(op: Any, weights: Array) -> Any:
     return ov.convolution(
         apart, ov.constant(np.ones((1, channels, 1, 1), np.float32)), [1, 1], [0, 0], [0, 0], [1, 1]
     )
+
+
+def _doubled_few_channels(op: Any) -> Any:
+    """Return the linear doubling of a map (1, h, w, c) of a few channels; None for others."""
+    attributes = op.get_attributes()
+    shapes = op.input_value(0).get_partial_shape(), op.get_output_partial_shape(0)
+    if (
+        attributes["mode"] not in ("linear", "linear_onnx")
+        or attributes["coordinate_transformation_mode"] != "half_pixel"
+        or attributes["antialias"]
+        or any(attributes["pads_begin"] + attributes["pads_end"])
+        or not all(shape.is_static for shape in shapes)
+    ):
+        return None
+    own, wanted = (tuple(shape.to_shape()) for shape in shapes)
+    if len(own) != 4 or own[0] != 1 or own[3] > _FEW:
+        return None
+    _, height, width, channels = own
+    if wanted != (1, 2 * height, 2 * width, channels):
+        return None
+    return _doubled(op.input_value(0), height, width, channels)
+
+
+def _doubled(source: Any, height: int, width: int, channels: int) -> Any:
+    """A map (1, h, w, c) with sides twice as long, by linear interpolation.
+
+    A convolution makes both pixels of each pixel in a row, as 2 c channels, which are those pixels
+    in memory; then each row is mixed with the row above, and with the row below.
+    """
+    from openvino import opset13 as ov
+
+    def ints(*values: int) -> Any:
+        return ov.constant(np.array(values, np.int64))
+
+    weights = np.zeros((2, channels, channels, 1, 3), np.float32)
+    for channel in range(channels):
+        weights[0, channel, channel, 0] = _FAR, _NEAR, 0
+        weights[1, channel, channel, 0] = 0, _NEAR, _FAR
+    wide = ov.convolution(
+        ov.transpose(source, ints(0, 3, 1, 2)),
+        ov.constant(weights.reshape(2 * channels, channels, 1, 3)),
+        [1, 1],
+        [0, 1],
+        [0, 1],
+        [1, 1],
+    )
+    length = 2 * width * channels
+    rows = ov.reshape(ov.transpose(wide, ints(0, 2, 3, 1)), ints(height, length), False)
+    # Beyond the border lie zeros, so the pixels at both ends of a row have their own share only.
+    shares = np.ones((1, 1, 2 * width, channels), np.float32)
+    shares[:, :, [0, -1]] = 1 / _NEAR
+    share = shares.reshape(1, 1, length)
+    own = np.arange(height)
+    beside = np.clip(np.stack([own - 1, own + 1], axis=1), 0, height - 1).astype(np.int32)
+    mixed = ov.add(
+        ov.multiply(
+            ov.gather(rows, ov.constant(beside), ints(0)),
+            ov.constant((share * _FAR).astype(np.float32)),
+        ),
+        ov.multiply(
+            ov.reshape(rows, ints(height, 1, length), False),
+            ov.constant((share * _NEAR).astype(np.float32)),
+        ),
+    )
+    return ov.reshape(mixed, ints(1, 2 * height, 2 * width, channels), False)

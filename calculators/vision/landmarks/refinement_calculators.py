@@ -166,10 +166,9 @@ class RefineLandmarksFromHeatmapCalculator(Calculator):
         """``values`` (n, 5) by a heatmap (h, w, n) of raw numbers."""
         options = self.options
         height, width, count = heatmap.shape
-        with np.errstate(invalid="ignore"):
-            # Towards 0, as C++ converts; what is not a number is outside.
-            columns = np.trunc(np.nan_to_num(values[:, 0] * np.float32(width), nan=-1.0))
-            rows = np.trunc(np.nan_to_num(values[:, 1] * np.float32(height), nan=-1.0))
+        # Towards 0, as C++ converts; what is not a number is outside, since no comparison holds.
+        columns = np.trunc(values[:, 0] * np.float32(width))
+        rows = np.trunc(values[:, 1] * np.float32(height))
         inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
         column = np.where(inside, columns, 0).astype(np.intp)
         row = np.where(inside, rows, 0).astype(np.intp)
@@ -179,11 +178,11 @@ class RefineLandmarksFromHeatmapCalculator(Calculator):
         near_x = column[:, np.newaxis] + offsets
         near_y = row[:, np.newaxis] + offsets
         valid_x, valid_y = (near_x >= 0) & (near_x < width), (near_y >= 0) & (near_y < height)
-        window = heatmap[
-            np.clip(near_y, 0, height - 1)[:, :, np.newaxis],
-            np.clip(near_x, 0, width - 1)[:, np.newaxis, :],
-            np.arange(count)[:, np.newaxis, np.newaxis],
-        ]
+        cells = np.clip(near_y, 0, height - 1)[:, :, np.newaxis] * width
+        cells = cells + np.clip(near_x, 0, width - 1)[:, np.newaxis, :]
+        window = heatmap.reshape(-1).take(
+            cells * count + np.arange(count)[:, np.newaxis, np.newaxis]
+        )
         valid = valid_y[:, :, np.newaxis] & valid_x[:, np.newaxis, :]
         confidence = np.where(valid, sigmoid(window), np.float32(0))
 

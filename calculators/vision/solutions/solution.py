@@ -190,7 +190,7 @@ class Solution(ABC, Generic[Result]):
             is_complete = True
         finally:
             if not is_complete and self._is_running:
-                # What is still being computed has no reader.
+                # Images that are still being computed have no reader.
                 try:
                     self._graph.wait_until_idle()
                 except RunError:
