@@ -15,15 +15,14 @@ if TYPE_CHECKING:
 def register_all(registry: Registry) -> None:
     """Add every family's calculators, and those of all installed tasks, to a registry.
 
-    Most families are imported only when a graph names one of their nodes.
+    A family is imported only when a graph names one of its nodes.
     """
     # Imported here: processes that run one family's code must not pay for the others.
     from importlib import import_module
 
-    from calculators import core, tasks
+    from calculators import tasks
     from calculators.family_names import NAMES
 
-    core.register(registry)
     for family, names in NAMES.items():
 
         def register(registry: Registry, family: str = family) -> None:

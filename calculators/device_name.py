@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Final
 
 from graph_runtime.errors import did_you_mean
@@ -25,3 +27,12 @@ def device_problem(device: str) -> str:
                 f"one of several GPU.1, and combinations such as AUTO:GPU,CPU.{near}"
             )
     return ""
+
+
+def has_no_accelerator() -> bool:
+    """Return whether OpenVINO can find no device but the CPU here; False where that is unknown."""
+    if sys.platform != "linux":
+        return False
+    # Devices of Linux's graphics and accelerators, of WSL and of NVIDIA's driver.
+    patterns = ("dri/renderD*", "accel/accel*", "dxg", "nvidia[0-9]*")
+    return not any(True for each in patterns for _ in Path("/dev").glob(each))

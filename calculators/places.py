@@ -109,6 +109,47 @@ class Place(Protocol):
         """End the use of the place; others may go on using it."""
 
 
+class PlacedModel:
+    """The asker's side of a model whose work is in a place. Belongs to one event loop."""
+
+    def __init__(self, order: WorkOrder, place: Place) -> None:
+        self._order = order
+        self._place = place
+
+    async def _started(self, progress: LoadProgress | None) -> bytes:
+        """Wait until the place has loaded the model; return the work's first message.
+
+        Raises:
+            GraphError: it cannot be loaded.
+        """
+        return await self._place.start(self._order, progress or LoadProgress())
+
+    @property
+    def pid(self) -> int | None:
+        """None: the process is elsewhere."""
+        return None
+
+    @property
+    def unavailable_reason(self) -> str:
+        """Always "": a question waits for a process, or fails."""
+        return ""
+
+    async def close(self) -> None:
+        """End the use of the place."""
+        await self._place.close()
+
+
+async def asked_once(place: Place, body: bytes, *, tokens: float = 1.0) -> bytes:
+    """Ask a question whose answer has one part, and which is answered equally well everywhere.
+
+    Raises:
+        RequestError: see `Asked.answer`.
+    """
+    parts: list[bytes] = []
+    await place.ask(body, beginning="", tokens=tokens).answer(parts.append)
+    return parts[0]
+
+
 def _nowhere(name: str) -> Place | None:
     return None
 

@@ -11,9 +11,10 @@ from typing import Final
 
 from graph_runtime import Registry
 
-#: Families that are imported when a graph names one of their nodes. ``core`` always is.
+#: Families that are imported when a graph names one of their nodes.
 FAMILIES: Final = (
     "answer_cache",
+    "core",
     "ensemble",
     "image",
     "moderation",

@@ -114,7 +114,7 @@ class AnswerRecorder:
                 if self._is_fit and self.begun is not None:
                     self.kept = self._whole(self.begun, item)
             case ToolRan():
-                # What a tool did is not done again by an answer out of a cache.
+                # An answer out of a cache does not do again what a tool did.
                 self._is_fit = False
             case Failed():
                 self.is_over = True

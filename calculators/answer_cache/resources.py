@@ -10,7 +10,7 @@ from calculators.answer_cache.answer_cache import AnswerCache
 from calculators.answer_cache.similar_questions import SimilarQuestions
 from calculators.embeddings.node_options import OPTIONS_TYPE, read_embeddings_options
 from calculators.embeddings.servable import EmbeddingsServable
-from calculators.places import Places
+from calculators.model_initializer import cache_of, host_of
 from calculators.tasks.options import naming_node
 from calculators.text_models.model_options import compiled_entry
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, has_options
@@ -76,17 +76,8 @@ def _similarity(node: NodePlan) -> float:
 
 async def _embedder(node: NodePlan, settings: ResourceSettings) -> EmbeddingsServable:
     options = await asyncio.to_thread(read_embeddings_options, node, settings)
-    entry = await asyncio.to_thread(
-        compiled_entry, options.model, settings, {"pooling": options.pooling}
-    )
-    name = settings.model_name or node.config.name
-    embedder = EmbeddingsServable(
-        options,
-        name,
-        entry,
-        settings.metrics.of_node(node.config.name),
-        settings.of(Places).of_node(node.config.name),
-    )
+    entry = await asyncio.to_thread(compiled_entry, options.model, cache_of(settings), options.head)
+    embedder = EmbeddingsServable(options, host_of(node, settings, entry))
     with naming_node(node):
         await embedder.start(settings.progress)
     return embedder

@@ -66,18 +66,21 @@ class ChildProcess(FrameProtocol):
         module: str,
         defaults: Mapping[str, str] = MappingProxyType({}),
         listener: socket.socket | None = None,
+        *,
+        first: bytes = b"",
     ) -> None:
         """Start ``python -m module DESCRIPTOR PARENT``. Until the first await it has a `pid`.
 
         ``defaults``: environment variables for it, unless the server's environment has them.
         ``listener``: a Unix socket on which it takes further connections.
+        ``first``: the first message to it; one that was started early may have it already.
 
         Raises:
             OSError: the system has no process or descriptor left; `on_end` is not called then.
         """
         # One that was started early has no further socket, and its output goes to this process.
         is_usual = listener is None and not self._has_log
-        early = take_early(module, defaults) if is_usual else None
+        early = take_early(module, defaults, first) if is_usual else None
         if early is not None:
             self._process = early.process
             ours = early.connection
@@ -95,6 +98,8 @@ class ChildProcess(FrameProtocol):
             self._process.wait()
             self._finish_output()
             raise
+        if first and (early is None or not early.told):
+            self.send(first)
 
     def _start_process(
         self, module: str, defaults: Mapping[str, str], listener: socket.socket | None

@@ -1,7 +1,9 @@
 """Child processes that start before the server wants them, while it still imports its own modules.
 
 A child imports its libraries and waits for its first message, so it can do that beside the server.
-`ChildProcess.start` takes such a child if module and environment are those that it would start.
+Where that message is known as early, the child loads beside the server's imports too.
+`ChildProcess.start` takes such a child if module, environment and message are those that it would
+have started it with.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
+
+from calculators.child_process.framing import SHORT, framed
 
 _waiting: Final[dict[str, EarlyChild]] = {}
 
@@ -26,12 +30,14 @@ class EarlyChild:
         connection: the server's end.
         output: the reading end of its standard error.
         environment: all its variables.
+        told: the first message, if it was sent.
     """
 
     process: subprocess.Popen[bytes]
     connection: socket.socket
     output: int
     environment: Mapping[str, str]
+    told: bytes = b""
 
     def end(self) -> None:
         """Kill it: it has nothing to lose."""
@@ -66,13 +72,29 @@ def start_early(module: str, defaults: Mapping[str, str] = MappingProxyType({}))
     _waiting[module] = EarlyChild(process, ours, reader, environment)
 
 
-def take_early(module: str, defaults: Mapping[str, str]) -> EarlyChild | None:
-    """Return the waiting child of a module; None if there is none that fits."""
+def tell_early(module: str, message: bytes) -> None:
+    """Send the first message to the waiting child of a module, if there is one."""
+    child = _waiting.get(module)
+    if child is None or child.told or len(message) >= SHORT:
+        return
+    try:
+        child.connection.sendall(b"".join(framed(message)))
+    except OSError:  # it has ended, which whoever takes it sees
+        return
+    _waiting[module] = replace(child, told=message)
+
+
+def take_early(module: str, defaults: Mapping[str, str], first: bytes = b"") -> EarlyChild | None:
+    """Return the waiting child of a module; None if there is none that fits.
+
+    ``first``: the message that it shall get; one that was told another does not fit.
+    """
     child = _waiting.pop(module, None)
     if child is None:
         return None
     # Paths for imports may have been added since, and the child may have ended.
-    if child.environment == child_environment(defaults) and child.process.poll() is None:
+    is_usable = child.environment == child_environment(defaults) and child.process.poll() is None
+    if is_usable and child.told in (b"", first):
         return child
     child.end()
     return None

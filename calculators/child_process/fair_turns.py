@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from calculators.requests.request_record import UNKNOWN_CLIENT, ClientIdentity, current_record
@@ -16,6 +17,8 @@ _OLDEST_EVERY: Final = 8
 REMEMBERED: Final = 1024
 #: The weight of the last cost in a connection's mean.
 _NEWEST: Final = 0.5
+#: Work that may have left a line before the line is ranked anew.
+_GONE: Final = 64
 
 
 class TooManyWaiting(Exception):
@@ -41,6 +44,44 @@ class Turn:
         self.started: asyncio.Future[None] | None = None
 
 
+class _Line:
+    """The waiting work of one client.
+
+    Attributes:
+        turns: the work, the oldest first.
+    """
+
+    __slots__ = ("_heap", "turns")
+
+    def __init__(self) -> None:
+        self.turns: dict[Turn, None] = {}
+        #: Work by its rank, with some that waits no longer; None: not ranked by what is known now.
+        self._heap: list[tuple[float, int, Turn]] | None = None
+
+    def add(self, turn: Turn, rank: Callable[[Turn], float]) -> None:
+        self.turns[turn] = None
+        if self._heap is not None:
+            heappush(self._heap, (rank(turn), turn.number, turn))
+
+    def remove(self, turn: Turn) -> None:
+        del self.turns[turn]
+        if self._heap is not None and len(self._heap) > 2 * len(self.turns) + _GONE:
+            self._heap = None
+
+    def rank_anew(self) -> None:
+        """Note that ranks have changed."""
+        self._heap = None
+
+    def cheapest(self, rank: Callable[[Turn], float]) -> Turn:
+        """Return the work of the lowest rank, of equals the oldest."""
+        if self._heap is None:
+            self._heap = [(rank(turn), turn.number, turn) for turn in self.turns]
+            heapify(self._heap)
+        while self._heap[0][2] not in self.turns:
+            heappop(self._heap)
+        return self._heap[0][2]
+
+
 class FairTurns:
     """Work waits here, in the server; a child gets a few pieces at a time.
 
@@ -58,7 +99,9 @@ class FairTurns:
         self._free = at_once
         self._most_waiting = most_waiting
         #: Waiting work by client, in the order of their turns; no entry is empty.
-        self._waiting: dict[str, list[Turn]] = {}
+        self._waiting: dict[str, _Line] = {}
+        #: The same work by connection.
+        self._waits_of: Counter[ClientIdentity] = Counter()
         self._count = 0
         self._turns_of: dict[str, int] = {}
         self._number = 0
@@ -110,7 +153,11 @@ class FairTurns:
 
     async def _wait(self, turn: Turn) -> None:
         turn.started = started = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(turn.client.name, []).append(turn)
+        line = self._waiting.get(turn.client.name)
+        if line is None:
+            line = self._waiting[turn.client.name] = _Line()
+        line.add(turn, self._rank)
+        self._waits_of[turn.client] += 1
         self._count += 1
         if self._most_waiting is not None and self._count > self._most_waiting:
             self._refuse_last()
@@ -125,33 +172,36 @@ class FairTurns:
             raise
 
     def _refuse_last(self) -> None:
-        longest = max(self._waiting.values(), key=len)
-        last = max(longest, key=self._rank)
+        longest = max(self._waiting.values(), key=lambda line: len(line.turns))
+        last = max(longest.turns, key=lambda turn: (self._rank(turn), turn.number))
         self._remove(last)
         assert last.started is not None
         last.started.set_exception(TooManyWaiting())
 
     def _remove(self, turn: Turn) -> None:
-        waiting = self._waiting.get(turn.client.name)
-        if waiting is not None and turn in waiting:
-            self._take_from(waiting, turn)
+        line = self._waiting.get(turn.client.name)
+        if line is not None and turn in line.turns:
+            self._take_from(line, turn)
 
-    def _take_from(self, waiting: list[Turn], turn: Turn) -> None:
-        waiting.remove(turn)
+    def _take_from(self, line: _Line, turn: Turn) -> None:
+        line.remove(turn)
         self._count -= 1
-        if not waiting:
+        self._waits_of[turn.client] -= 1
+        if not self._waits_of[turn.client]:
+            del self._waits_of[turn.client]
+        if not line.turns:
             del self._waiting[turn.client.name]
             self._turns_of.pop(turn.client.name, None)
 
     def _begin_turns(self) -> None:
         while self._free and self._waiting:
             name = next(iter(self._waiting))
-            waiting = self._waiting.pop(name)
-            self._waiting[name] = waiting  # behind the others
+            line = self._waiting.pop(name)
+            self._waiting[name] = line  # behind the others
             count = self._turns_of[name] = self._turns_of.get(name, 0) + 1
             oldest = count % _OLDEST_EVERY == 0
-            turn = waiting[0] if oldest else min(waiting, key=self._rank)
-            self._take_from(waiting, turn)
+            turn = next(iter(line.turns)) if oldest else line.cheapest(self._rank)
+            self._take_from(line, turn)
             assert turn.started is not None
             if turn.started.cancelled():
                 continue
@@ -163,12 +213,21 @@ class FairTurns:
         if before is None:
             self._new_cost += _NEWEST * (cost - self._new_cost)
             self._costs[client] = cost
+            for line in self._waiting.values():  # new connections may wait in any
+                line.rank_anew()
         else:
             self._costs[client] = before + _NEWEST * (cost - before)
+            self._rank_anew(client)
         if len(self._costs) > REMEMBERED:
-            self._costs.popitem(last=False)
+            forgotten, _ = self._costs.popitem(last=False)
+            self._rank_anew(forgotten)
 
-    def _rank(self, turn: Turn) -> tuple[float, int]:
+    def _rank_anew(self, client: ClientIdentity) -> None:
+        """Note that the rank of a connection's waiting work has changed, if there is any."""
+        if client in self._waits_of:
+            self._waiting[client.name].rank_anew()
+
+    def _rank(self, turn: Turn) -> float:
         # By what is known now: turns that began to wait before the first costs were noted would
         # pass for cheaper than a new one.
-        return turn.expected + self._costs.get(turn.client, self._new_cost), turn.number
+        return turn.expected + self._costs.get(turn.client, self._new_cost)

@@ -28,8 +28,6 @@ def framed(*pieces: Piece) -> list[Piece]:
 
     Long pieces are not copied.
     """
-    if len(pieces) == 1 and len(pieces[0]) < SHORT:
-        return [b"".join((len(pieces[0]).to_bytes(HEADER, "little"), pieces[0]))]
     length = sum(map(len, pieces))
     made: list[Piece] = []
     short: list[Piece] = [length.to_bytes(HEADER, "little")]
@@ -60,11 +58,8 @@ class FrameBuffer:
         self._long: bytearray | None = None
         self._filled = 0
 
-    def room(self, sizehint: int = -1) -> memoryview:
-        """The buffer for the next bytes; never empty. Report their number to `received`.
-
-        ``sizehint`` has no effect: `asyncio.BufferedProtocol.get_buffer` has it.
-        """
+    def room(self) -> memoryview:
+        """The buffer for the next bytes; never empty. Report their number to `received`."""
         if self._long is not None:
             return memoryview(self._long)[self._filled :]
         return memoryview(self._stage)[self._end :]

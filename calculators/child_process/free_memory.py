@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from typing import Final
 
@@ -19,6 +18,8 @@ def return_free_memory() -> None:
     up to tens of milliseconds without the interpreter's lock: for a thread.
     """
     if sys.platform == "linux":
+        import ctypes  # here: a server that starts wants the constant alone
+
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)

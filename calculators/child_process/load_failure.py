@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from calculators.child_process.lean_openvino import whole_tokenizers
 from calculators.child_process.library_errors import library_reason
 
 _NAMES: Final = (
@@ -30,7 +31,8 @@ def load_failure(model_path: str, error: BaseException) -> str:
 def _problem(file: Path) -> str:
     """Why the two files of a model cannot be read; "" if they can."""
     import openvino
-    import openvino_tokenizers  # noqa: F401  # teaches openvino the tokenizers' operations
+
+    whole_tokenizers()
 
     try:
         openvino.Core().read_model(file.with_suffix(".xml"))

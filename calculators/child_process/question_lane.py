@@ -12,18 +12,14 @@ import msgspec
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting, Turn
 from calculators.child_process.framing import Frame
 from calculators.child_process.shared_child import sharers
-from calculators.child_process.supervisor import STALL_SECONDS, ChildState, Supervisor
+from calculators.child_process.supervisor import RETRY_AFTER, STALL_SECONDS, ChildState, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress
 
-#: Seconds after which a client may retry a request that failed through no fault of its own.
-RETRY_AFTER: Final = 1.0
 #: Seconds after which a process that has computed little for one question counts as hung: it is
 #: stopped, gets no processor time, or waits for something.
 WALL_SECONDS: Final = 20.0
-#: Seconds that a question waits for a process that is being started.
-START_SECONDS: Final = 60.0
 
 
 class _Lost(Exception):
@@ -97,8 +93,6 @@ class QuestionLane(Generic[ReadyT]):
         self._question: _Question | None = None
         self._overrun: Overrun | None = None
         self._is_at_fault = False
-        self._cannot_load = False
-        self._ready = asyncio.Event()
         self._child = Supervisor(
             name=name,
             module=module,
@@ -107,8 +101,6 @@ class QuestionLane(Generic[ReadyT]):
             ready=ready,
             on_message=self._take,
             on_down=self._down,
-            on_back=self._back,
-            on_failed_restart=self._failed_restart,
             is_requests_fault=self._judge,
             is_busy=lambda: self._question is not None,
             hang_seconds=2 * wall_seconds,  # the lane itself looks after each question
@@ -124,7 +116,6 @@ class QuestionLane(Generic[ReadyT]):
             LoadError: it cannot load; the text says why.
         """
         ready: ReadyT = await self._child.start(progress)
-        self._ready.set()
         return ready
 
     @property
@@ -145,8 +136,7 @@ class QuestionLane(Generic[ReadyT]):
         """End the process; questions that wait fail."""
         closing = asyncio.create_task(self._child.close())
         await asyncio.sleep(0)  # it is closed, so no question begins
-        self._fail(self._unavailable())
-        self._ready.set()
+        self._fail(self._child.unavailable())
         await closing
 
     async def ask(self, body: bytes, expected: float) -> Any:
@@ -159,7 +149,7 @@ class QuestionLane(Generic[ReadyT]):
                 there is no process (UNAVAILABLE).
         """
         if self._child.state in _DOWN:
-            raise self._unavailable()
+            raise self._child.unavailable()
         try:
             turn = await self._turns.begin(expected)
         except TooManyWaiting:
@@ -172,7 +162,7 @@ class QuestionLane(Generic[ReadyT]):
             reason = ""
             for _ in range(2):
                 if self._child.state is not ChildState.READY:
-                    await self._until_ready()
+                    await self._child.until_ready()
                 try:
                     return await self._put(body, turn)
                 except _Lost as lost:
@@ -194,7 +184,8 @@ class QuestionLane(Generic[ReadyT]):
         pid = self._child.pid
         assert pid is not None
         self._overrun = None
-        self._child.ask(body)
+        self._child.expect_answer()
+        self._child.send(body)
         limit = WorkLimit(
             pid, cpu=self._cpu_seconds, wall=self._wall_seconds, on_overrun=self._stop
         )
@@ -218,22 +209,6 @@ class QuestionLane(Generic[ReadyT]):
         if answer is not None:
             answer.set_exception(error)
             answer.exception()  # its asker may leave before it learns of this
-
-    async def _until_ready(self) -> None:
-        if self._child.state in _DOWN:
-            raise self._unavailable()
-        if not self._cannot_load:
-            self._ready.clear()
-            try:
-                await asyncio.wait_for(self._ready.wait(), START_SECONDS)
-            except TimeoutError:
-                raise self._unavailable() from None
-        if self._child.state is not ChildState.READY:
-            raise self._unavailable()
-
-    def _unavailable(self) -> RequestError:
-        reason = self._child.unavailable_reason or f"the {self._name} is starting"
-        return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
 
     # Called by the supervisor ---------------------------------------------------------------------
 
@@ -262,11 +237,3 @@ class QuestionLane(Generic[ReadyT]):
             self._fail(RequestError(f"the {self._subject} takes too long or too much memory"))
         else:
             self._fail(_Lost(reason))
-
-    def _back(self) -> None:
-        self._cannot_load = False
-        self._ready.set()
-
-    def _failed_restart(self, reason: str) -> None:
-        self._cannot_load = True
-        self._ready.set()

@@ -41,7 +41,7 @@ class Child(Protocol):
     def has_crashed(self) -> bool: ...
 
     async def start(
-        self, module: str, defaults: Mapping[str, str] = MappingProxyType({})
+        self, module: str, defaults: Mapping[str, str] = MappingProxyType({}), *, first: bytes = b""
     ) -> None: ...
 
     def send(self, *pieces: Piece) -> None: ...
@@ -149,10 +149,14 @@ class SharedChild(FrameProtocol):
         """False: the request at fault may be another worker's, so no request is blamed."""
         return False
 
-    async def start(self, module: str, defaults: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Note the program. The first message starts it."""
+    async def start(
+        self, module: str, defaults: Mapping[str, str] = MappingProxyType({}), *, first: bytes = b""
+    ) -> None:
+        """Note the program. The first message, now or sent later, starts it."""
         self._module = module
         self._environment = dict(defaults)
+        if first:
+            self.send(first)
 
     def send(self, *pieces: Piece) -> None:
         """See `ChildProcess.send`."""

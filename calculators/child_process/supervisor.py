@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,7 +24,8 @@ from calculators.child_process.framing import Frame, Piece
 from calculators.child_process.messages import LoadFailed, Loading, Log
 from calculators.child_process.process_memory import mapped_part
 from calculators.child_process.shared_child import Child, make_child, sharing_here
-from graph_runtime import LoadProgress
+from calculators.requests.http_payload import RequestError
+from graph_runtime import Code, LoadProgress
 
 log = logging.getLogger("graphrt.child")
 
@@ -33,6 +35,10 @@ LAST_DELAY: Final = 30.0
 GOOD_LIFE: Final = 60.0
 #: A busy child that has been silent this long is reported as not ready; it may come back.
 STALL_SECONDS: Final = 5.0
+#: Seconds that a request waits for a child that is being started.
+START_SECONDS: Final = 60.0
+#: Seconds after which a client may retry a request that failed through no fault of its own.
+RETRY_AFTER: Final = 1.0
 _STOP_SECONDS: Final = 2.0
 
 
@@ -64,8 +70,17 @@ TRANSITIONS: Final[dict[tuple[ChildState, ChildEvent], ChildState]] = {
 }
 
 
+#: States in which waiting does not help.
+_SETTLED: Final = (ChildState.STOPPED, ChildState.READY, ChildState.CLOSED)
+
+
 class LoadError(Exception):
     """The child could not load; the text says why."""
+
+
+def unavailable(reason: str) -> RequestError:
+    """Return the error of a request whose process cannot work now."""
+    return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
 
 
 class Supervisor:
@@ -132,6 +147,9 @@ class Supervisor:
         self._sharing = sharing_here() if is_shared else None
         #: See the table at the top.
         self.state = ChildState.STOPPED
+        #: Set while nobody need wait for the state to become READY: it is, or a start has failed.
+        self._settled = asyncio.Event()
+        self._settled.set()
         self._child: Child | None = None
         self._first: asyncio.Future[Any] | None = None
         self._progress: LoadProgress | None = None
@@ -168,6 +186,21 @@ class Supervisor:
             case _:
                 why = f" ({self._last_reason})" if self._last_reason else ""
                 return f"the {self._name} is starting{why}"
+
+    def unavailable(self) -> RequestError:
+        """Return the error of a request that needs the child, which cannot work now."""
+        return unavailable(self.unavailable_reason or f"the {self._name} is starting")
+
+    async def until_ready(self) -> None:
+        """Wait for a child that is being started.
+
+        Raises:
+            RequestError: UNAVAILABLE: there is none, it could not load, or it takes too long.
+        """
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._settled.wait(), START_SECONDS)
+        if self.state is not ChildState.READY:
+            raise self.unavailable()
 
     @property
     def silence(self) -> float:
@@ -214,12 +247,6 @@ class Supervisor:
         if self._child is not None and self.state is ChildState.READY:
             self._child.send(*pieces)
 
-    def ask(self, message: Piece) -> None:
-        """Send an encoded message to which the child, which is ready, owes an answer."""
-        self._heard_at = asyncio.get_running_loop().time()
-        if self._child is not None:
-            self._child.send(message)
-
     def kill(self, reason: str) -> None:
         """Kill the current child; a new one will be started."""
         if self._child is not None:
@@ -251,11 +278,9 @@ class Supervisor:
         name = f"the {self._name}"
         self._child = child = make_child(self._take, self._ended, name, self._sharing)
         try:
-            await child.start(self._module, self._environment)
+            await child.start(self._module, self._environment, first=self._load)
         except OSError as error:
             self._ended(f"it could not be started: {error.strerror}")
-        else:
-            child.send(self._load)
 
     def _take(self, frame: Frame) -> None:
         self._heard_at = asyncio.get_running_loop().time()
@@ -304,6 +329,10 @@ class Supervisor:
                 self._first.set_exception(LoadError(self._last_reason or reason))
             return
         was_ready = self.state is ChildState.READY
+        if was_ready:
+            self._settled.clear()
+        else:
+            self._settled.set()
         loop = asyncio.get_running_loop()
         if was_ready:
             self._last_reason = reason
@@ -345,3 +374,7 @@ class Supervisor:
         if state is None:
             raise RuntimeError(f"{self._name}: {event} in state {self.state}")
         self.state = state
+        if event is ChildEvent.START:
+            self._settled.clear()
+        elif state in _SETTLED:
+            self._settled.set()

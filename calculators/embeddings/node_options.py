@@ -50,6 +50,11 @@ class EmbeddingsOptions:
     default_prompt: str = ""
     warnings: tuple[str, ...] = ()
 
+    @property
+    def head(self) -> Mapping[str, Any]:
+        """The settings of the model's head: a part of what is compiled."""
+        return {"pooling": self.pooling}
+
 
 def read_embeddings_options(node: NodePlan, settings: ResourceSettings) -> EmbeddingsOptions:
     """Check the options of a node, and the files that they name.

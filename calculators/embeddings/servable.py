@@ -21,13 +21,12 @@ from calculators.embeddings.texts import (
     find_prompt,
 )
 from calculators.embeddings.vectors import Floats, finish
-from calculators.model_cache import CacheEntry
-from calculators.places import Place
+from calculators.model_initializer import ModelHost
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
 from calculators.text_models.large_bodies import off_loop
 from calculators.text_models.placed_text_model import text_model
-from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics
+from graph_runtime import Code, LoadProgress
 
 _log: Final = logging.getLogger("graphrt.embeddings")
 
@@ -47,30 +46,16 @@ class EmbeddingsServable:
         max_tokens: the most tokens of one text.
     """
 
-    def __init__(
-        self,
-        options: EmbeddingsOptions,
-        name: str,
-        entry: CacheEntry | None = None,
-        metrics: NodeMetrics = NO_METRICS,
-        place: Place | None = None,
-    ) -> None:
-        """``name``: the served model's name, for messages; ``entry``: of the compiled model.
-
-        ``place``: of the model; None: a child process of this one.
-        """
+    def __init__(self, options: EmbeddingsOptions, host: ModelHost) -> None:
         self._options = options
         self.max_tokens = options.model.max_tokens
         self._size = 0
         self.model = text_model(
             "calculators.embeddings.process",
             options.model,
-            head={"pooling": options.pooling},
-            name=f'embedding process of "{name}"',
-            subject="request",
-            metrics=metrics,
-            entry=entry,
-            place=place,
+            head=options.head,
+            kind="embedding",
+            host=host,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:

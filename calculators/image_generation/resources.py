@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from calculators.image_generation.image_settings import ImageSettings
@@ -14,60 +11,41 @@ from calculators.image_generation.servable import ImageGenServable
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
 from calculators.model_identity import model_identity
-from calculators.tasks.options import naming_node
-from graph_runtime import NodePlan, NodeResource, ResourceSettings
+from calculators.model_initializer import ModelHost, ModelInitializer
+from graph_runtime import NodePlan, ResourceSettings
 
 RESOURCES_TAG: Final = "IMAGE_GEN_NODE_RESOURCES"
 
-_log = logging.getLogger("graphrt.image_generation")
 
-
-class ImageGenResourceInitializer:
+class ImageGenResourceInitializer(ModelInitializer[ImageGenOptions, ImageGenServable]):
     """Loads the model of every node that draws."""
 
-    tag: str = RESOURCES_TAG
-    context_tags: Sequence[str] = ()
+    tag = RESOURCES_TAG
+    family = "image_generation"
+    calculators = ("ImageGenCalculator", "ImageGenerationCalculator")
 
-    def matches(self, calculator: str) -> bool:
-        return calculator.endswith(("ImageGenCalculator", "ImageGenerationCalculator"))
+    def read(self, node: NodePlan, settings: ResourceSettings) -> ImageGenOptions:
+        return read_image_gen_options(node, settings)
 
-    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
-        return read_image_gen_options(node, settings).warnings
+    def warnings(self, options: ImageGenOptions) -> Sequence[str]:
+        return options.warnings
 
-    async def make(self, node: NodePlan, settings: ResourceSettings) -> ImageGenServable:
-        options = await asyncio.to_thread(read_image_gen_options, node, settings)
-        name = settings.model_name or node.config.name
-        for warning in options.warnings:
-            _log.warning("%s: %s", name, warning)
-        entry = None
-        if settings.cache_dir and not options.loras.adapters:
-            cache = ModelCache(Path(settings.cache_dir), settings.cache_bytes)
-            entry = await asyncio.to_thread(_cache_entry, options, cache)
-        metrics = settings.metrics.of_node(node.config.name)
-        servable = ImageGenServable(options, name, settings.of(ImageSettings), metrics, entry)
-        with naming_node(node):
-            await servable.start(settings.progress)
-        return servable
+    def hold(self, options: ImageGenOptions, cache: ModelCache) -> CacheEntry | None:
+        if options.loras.adapters:
+            return None
+        files = [
+            file
+            for file in sorted(options.directory.glob("*/openvino_*"))
+            if file.suffix in (".xml", ".bin")
+        ]
+        device = " ".join(options.devices)
+        return hold_compiled(cache, files, device, options.properties, options.static)
 
-    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
-        """See `graph_runtime.SharingInitializer`."""
-        options = read_image_gen_options(node, settings)
+    def resource(
+        self, options: ImageGenOptions, host: ModelHost, settings: ResourceSettings
+    ) -> ImageGenServable:
+        return ImageGenServable(options, host, settings.of(ImageSettings))
+
+    def made_of(self, options: ImageGenOptions) -> str | None:
         adapters = (adapter.path for adapter in options.loras.adapters)
         return model_identity(options, paths=(options.directory, *adapters))
-
-    async def adopt(
-        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
-    ) -> NodeResource:
-        """Return ``resource``: all options belong to its identity."""
-        return resource
-
-
-def _cache_entry(options: ImageGenOptions, cache: ModelCache) -> CacheEntry | None:
-    """Return the entry of the compiled models; None if the cache cannot be used."""
-    files = [
-        file
-        for file in sorted(options.directory.glob("*/openvino_*"))
-        if file.suffix in (".xml", ".bin")
-    ]
-    device = " ".join(options.devices)
-    return hold_compiled(cache, files, device, options.properties, options.static)

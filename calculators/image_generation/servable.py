@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.child_process.supervisor import ChildState, Supervisor
+from calculators.child_process.supervisor import RETRY_AFTER, Supervisor
 from calculators.child_process.work_limit import Overrun, WorkLimit
 from calculators.image_generation.drawing import Drawing
 from calculators.image_generation.image_metrics import ImageMetrics
@@ -33,20 +33,18 @@ from calculators.image_generation.model_rules import ModelRules
 from calculators.image_generation.node_options import ImageGenOptions
 from calculators.image_generation.request import ImageRequest
 from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY
+from calculators.model_cache.compiled_models import compiling_with
 from calculators.model_cache.loading import loading
+from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code, LoadProgress, NodeMetrics
+from graph_runtime import Code, LoadProgress
 
 #: Silence after which a busy process counts as hung. It gives signs of life during a step.
 HANG_SECONDS: Final = 60.0
 #: Processor seconds for reading the given files, and seconds after which the process is replaced.
 _READ_CPU_SECONDS: Final = 30.0
 _READ_WALL_SECONDS: Final = 120.0
-#: Seconds that a request waits for a process that is being started.
-_START_SECONDS: Final = 60.0
-#: Seconds after which a client may try again, at least and at most.
-_SHORTEST_RETRY: Final = 1.0
+#: The most seconds after which a client may try again.
 _LONGEST_RETRY: Final = 300.0
 #: The weight of the last drawing in the mean of their durations.
 _NEWEST: Final = 0.5
@@ -66,16 +64,13 @@ class ImageGenServable:
     def __init__(
         self,
         options: ImageGenOptions,
-        name: str,
+        host: ModelHost,
         settings: ImageSettings,
-        metrics: NodeMetrics,
-        entry: CacheEntry | None = None,
     ) -> None:
-        """``name``: the served model's name, for messages; ``entry``: of the compiled model."""
         self._options = options
-        self._name = name
+        self._name = host.name
         self._settings = settings
-        self._entry = entry
+        self._entry = host.entry
         self._encode = msgspec.msgpack.Encoder().encode
         self._turns = FairTurns(most_waiting=settings.image_queue_limit)
         self._numbers = 0
@@ -85,27 +80,23 @@ class ImageGenServable:
         self._limit: WorkLimit | None = None
         self._overrun: Overrun | None = None
         self._is_at_fault = False
-        self._cannot_load = False
-        self._ready = asyncio.Event()
         self._mean_seconds = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._what = f'image process of "{name}"'
+        self._what = f'image process of "{host.name}"'
         self._child = Supervisor(
             name=self._what,
             module="calculators.image_generation.process",
-            load=_load(options, entry),
+            load=_load(options, host.entry),
             decode=from_artist_decoder.decode,
             ready=Ready,
             on_message=self._take,
             on_down=self._down,
-            on_back=self._back,
-            on_failed_restart=self._failed_restart,
             is_requests_fault=self._judge,
             is_busy=lambda: self._current is not None,
             hang_seconds=HANG_SECONDS,
             stall_seconds=HANG_SECONDS,  # a step of a large model may take that long
         )
-        self._metrics = ImageMetrics(metrics)
+        self._metrics = ImageMetrics(host.metrics)
 
     async def start(self, progress: LoadProgress | None = None) -> None:
         """Load the model; ``progress`` gets the phases.
@@ -115,7 +106,6 @@ class ImageGenServable:
         """
         async with loading(self._entry, self.close):
             ready: Ready = await self._child.start(progress)
-        self._ready.set()
         self.rules = ModelRules(self._options, ready, self._settings.image_seed)
         self._metrics.follow(
             waiting=lambda: len(self._turns),
@@ -141,8 +131,7 @@ class ImageGenServable:
         closing = asyncio.create_task(self._child.close())
         await asyncio.sleep(0)  # it is closed, so no drawing begins
         if self._current is not None:
-            self._current.end(self._unavailable())
-        self._ready.set()
+            self._current.end(self._child.unavailable())
         await closing
         if self._entry is not None:
             self._entry.close()
@@ -189,7 +178,7 @@ class ImageGenServable:
         message = _draw_message(drawing, self._options)
         # An image in it may have megabytes.
         body = await asyncio.to_thread(self._encode, message)
-        await self._until_ready()
+        await self._child.until_ready()
         if drawing.is_cancelled:
             drawing.end()
             return
@@ -233,25 +222,9 @@ class ImageGenServable:
         if self._current is drawing:
             self._child.send(self._encode(Cancel(drawing.number)))
 
-    async def _until_ready(self) -> None:
-        if self._child.state in (ChildState.STOPPED, ChildState.CLOSED):
-            raise self._unavailable()
-        if self._child.state is not ChildState.READY and not self._cannot_load:
-            self._ready.clear()
-            try:
-                await asyncio.wait_for(self._ready.wait(), _START_SECONDS)
-            except TimeoutError:
-                raise self._unavailable() from None
-        if self._child.state is not ChildState.READY:
-            raise self._unavailable()
-
-    def _unavailable(self) -> RequestError:
-        reason = self._child.unavailable_reason or f"the {self._what} is starting"
-        return RequestError(reason, code=Code.UNAVAILABLE, retry_after=_SHORTEST_RETRY)
-
     def _retry_after(self) -> float:
         """Return the seconds until there is room for one more, by the last drawings."""
-        return min(max(self._mean_seconds, _SHORTEST_RETRY), _LONGEST_RETRY)
+        return min(max(self._mean_seconds, RETRY_AFTER), _LONGEST_RETRY)
 
     def _progress_ratio(self) -> float:
         progress = self.progress
@@ -313,23 +286,12 @@ class ImageGenServable:
             error = RequestError(
                 f"the {self._what} stopped while it drew this request; it is started again",
                 code=Code.UNAVAILABLE,
-                retry_after=_SHORTEST_RETRY,
+                retry_after=RETRY_AFTER,
             )
         self._current.end(error)
 
-    def _back(self) -> None:
-        self._cannot_load = False
-        self._ready.set()
-
-    def _failed_restart(self, reason: str) -> None:
-        self._cannot_load = True
-        self._ready.set()
-
 
 def _load(options: ImageGenOptions, entry: CacheEntry | None) -> Load:
-    properties = dict(options.properties)
-    if entry is not None:
-        properties[PROPERTY] = str(entry.path)
     shape = None
     if options.static is not None:
         static = options.static
@@ -337,7 +299,7 @@ def _load(options: ImageGenOptions, entry: CacheEntry | None) -> Load:
     return Load(
         model_path=str(options.directory),
         devices=list(options.devices),
-        properties=properties,
+        properties=compiling_with(options.properties, entry),
         shape=shape,
         adapters=[Adapter(str(each.path), each.alpha) for each in options.loras.adapters],
         adapter_mode=options.loras.mode,

@@ -51,6 +51,11 @@ def hold_compiled(
         return None
 
 
+def compiling_with(properties: Mapping[str, Any], entry: CacheEntry | None) -> dict[str, Any]:
+    """Return OpenVINO's properties with those that make it use an entry."""
+    return {**properties, PROPERTY: str(entry.path)} if entry is not None else {**properties}
+
+
 def finish(entry: CacheEntry | None) -> None:
     """Keep what OpenVINO has written, now that the model is compiled."""
     if entry is not None and not entry.is_complete and not entry.complete():

@@ -97,6 +97,14 @@ class ModelCache:
             self.warn(f"{error.strerror or error}")
             return None
 
+    def find(self, kind: str, key: str) -> Path | None:
+        """Return the folder of a complete entry; None if there is none.
+
+        It may be removed unless somebody holds it.
+        """
+        path = self.folder / f"{kind}-{key}"
+        return path if _is_complete(path) else None
+
     def warn(self, reason: str) -> None:
         """Warn, once for each directory, that models are loaded without the cache."""
         with _warning:

@@ -7,14 +7,16 @@ import glob
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calculators.openvino.model import Model
 from calculators.openvino.model_folder import NO_FILE, SUFFIXES, model_in, versions_in
-from calculators.openvino.model_loading import load_model
 from calculators.openvino.model_settings import ModelSettings
+from calculators.openvino.model_source import ModelSource
 from graph_runtime import GraphError, NotFoundError, identity_of
 from graph_runtime.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from calculators.openvino.model import Model
 
 
 class _Loaded(NamedTuple):
@@ -77,6 +79,11 @@ class DirectoryModels:
         """
         self._find(name, version)
 
+    async def source(self, name: str, version: int | None = None) -> ModelSource:
+        """See `calculators.openvino.model_provider.ModelSources`."""
+        file, found = await asyncio.to_thread(self._find, name, version)
+        return ModelSource(file, name, found, self._settings)
+
     def _get(self, name: str, version: int | None) -> Model:
         with self._lock:
             file, found = self._find(name, version)
@@ -117,7 +124,7 @@ class DirectoryModels:
 
     def _load(self, file: Path, name: str, version: int) -> Model:
         try:
-            return load_model(file, name, version, self._settings)
+            return ModelSource(file, name, version, self._settings).load()
         except GraphError as error:
             raise GraphError(
                 f'the model "{name}" (version {version}) cannot be loaded: {error}', code=error.code

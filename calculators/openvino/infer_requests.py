@@ -15,7 +15,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 #: Seconds until a request without an answer is checked, and the longest time between two checks.
-_FIRST_LOOK: Final = 0.01
+#: Most inferences, with their wait for a turn, are over before the first.
+_FIRST_LOOK: Final = 0.05
 _LONGEST_LOOK: Final = 0.2
 
 

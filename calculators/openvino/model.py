@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from calculators.openvino.infer_requests import InferRequests
+from calculators.openvino.infer_requests import Array, InferRequests
 from calculators.openvino.openvino_reason import openvino_reason
 from calculators.openvino.tensor_spec import TensorError, TensorSpec
 from graph_runtime import Code, GraphError
 from graph_runtime.errors import did_you_mean
 
 
-class Model:
-    """A compiled model, the content of the side packet ``SESSION``. Graphs may share one.
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """All that is known of a compiled model without running it.
 
     Attributes:
         name, version: as in the request for the model.
@@ -25,27 +27,71 @@ class Model:
         rt_info: metadata of the model's file, as JSON values.
     """
 
-    def __init__(
-        self,
+    name: str
+    version: int
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    nireq: int
+    streams: int
+    rt_info: Mapping[str, object]
+
+
+class Inferences(Protocol):
+    """The inferences of one model, wherever it is; see `InferRequests`."""
+
+    @property
+    def active(self) -> int: ...
+
+    def observe_times(
+        self, waited: Callable[[float], object], computed: Callable[[float], object]
+    ) -> None: ...
+
+    async def infer(self, inputs: Sequence[Array]) -> list[Array]: ...
+
+
+class Model:
+    """A compiled model, the content of the side packet ``SESSION``. Graphs may share one.
+
+    Attributes:
+        facts: the `ModelFacts`; each of them is an attribute of the model too.
+    """
+
+    def __init__(self, facts: ModelFacts, inferences: Inferences) -> None:
+        self.facts = facts
+        self.name = facts.name
+        self.version = facts.version
+        self.rt_info = facts.rt_info
+        self.inputs: Sequence[TensorSpec] = facts.inputs
+        self.outputs: Sequence[TensorSpec] = facts.outputs
+        self.nireq = facts.nireq
+        self.streams = facts.streams
+        self._requests = inferences
+
+    @classmethod
+    def of(
+        cls,
         compiled: Any,
         name: str,
         version: int = 1,
         nireq: int = 0,
         rt_info: Mapping[str, object] | None = None,
-    ) -> None:
+    ) -> Model:
         """``compiled`` is an `openvino.CompiledModel`; ``nireq`` 0: as many as OpenVINO recommends.
 
         Raises:
             GraphError: no NumPy array can hold a tensor's element type.
         """
-        self.name = name
-        self.version = version
-        self.rt_info: Mapping[str, object] = rt_info or {}
-        self.inputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.inputs))
-        self.outputs: Sequence[TensorSpec] = tuple(map(TensorSpec.of, compiled.outputs))
-        self.nireq = nireq or compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
-        self.streams = _streams(compiled)
-        self._requests = InferRequests(compiled, [spec.dtype for spec in self.outputs], self.nireq)
+        facts = ModelFacts(
+            name,
+            version,
+            tuple(map(TensorSpec.of, compiled.inputs)),
+            tuple(map(TensorSpec.of, compiled.outputs)),
+            nireq or compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"),
+            _streams(compiled),
+            rt_info or {},
+        )
+        dtypes = [spec.dtype for spec in facts.outputs]
+        return cls(facts, InferRequests(compiled, dtypes, facts.nireq))
 
     def __repr__(self) -> str:
         return f'<Model "{self.name}" version {self.version}>'
@@ -90,13 +136,23 @@ class Model:
             raise TensorError(
                 f'the model "{self.name}" has no input "{unknown}".{did_you_mean(unknown, known)}'
             )
+        outputs = await self.infer_checked(arrays)
+        return {spec.name: array for spec, array in zip(self.outputs, outputs, strict=True)}
+
+    async def infer_checked(self, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """Run the model on arrays that fit; both lists are in the model's order.
+
+        For callers that have checked the arrays themselves; otherwise as `infer`.
+
+        Raises:
+            GraphError: the inference failed (INTERNAL).
+        """
         try:
-            outputs = await self._requests.infer(arrays)
+            return await self._requests.infer(arrays)
         except RuntimeError as error:
             raise GraphError(
                 f'the model "{self.name}" failed: {openvino_reason(error)}', code=Code.INTERNAL
             ) from error
-        return {spec.name: array for spec, array in zip(self.outputs, outputs, strict=True)}
 
 
 def _streams(compiled: Any) -> int:

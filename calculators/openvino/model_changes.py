@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from calculators.openvino.dimension import Dimension
 from calculators.openvino.model_settings import ANY_INPUT, Conversion, ModelSettings
 from calculators.openvino.openvino_reason import openvino_reason
-from calculators.openvino.tensor_spec import Dimension
 from graph_runtime import Code, GraphError
 from graph_runtime.errors import did_you_mean
 

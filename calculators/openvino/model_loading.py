@@ -51,7 +51,7 @@ def load_model(
         progress.begin("compiling the model", 0.2)
         compiled = _core().compile_model(network, settings.target_device, config)
         finish(entry)
-        return Model(compiled, name, version, settings.nireq, _rt_info(network))
+        return Model.of(compiled, name, version, settings.nireq, _rt_info(network))
     except GraphError:
         raise
     except Exception as error:

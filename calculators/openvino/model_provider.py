@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from calculators.openvino.directory_models import DirectoryModels
 from calculators.openvino.model import Model
+from calculators.openvino.model_source import ModelSource
 from graph_runtime import GraphService
 
 
@@ -18,6 +19,17 @@ class ModelProvider(Protocol):
 
         Raises:
             GraphError: no such model (NOT_FOUND), or it cannot be loaded (FAILED_PRECONDITION).
+        """
+
+
+class ModelSources(ModelProvider, Protocol):
+    """Models that can be loaded elsewhere."""
+
+    async def source(self, name: str, version: int | None = None) -> ModelSource:
+        """Return what the model is loaded from, without loading it.
+
+        Raises:
+            GraphError: no such model (NOT_FOUND), or there are no files (FAILED_PRECONDITION).
         """
 
 

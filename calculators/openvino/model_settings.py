@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from calculators.openvino.tensor_spec import Dimension
+from calculators.openvino.dimension import Dimension
 
 #: The key of a setting that names no tensor: it applies to every input, or to the only one.
 ANY_INPUT: Final = ""

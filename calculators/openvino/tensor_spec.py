@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from calculators.openvino.dimension import Dimension
 from graph_runtime import Code, GraphError
 
 #: The NumPy types that hold OpenVINO's element types. Of bf16, which NumPy does not have, an array
@@ -26,22 +27,6 @@ class TensorError(GraphError):
     """A tensor does not fit the model; the text names it and what is expected."""
 
     code = Code.INVALID_ARGUMENT
-
-
-class Dimension(NamedTuple):
-    """The allowed lengths of an axis: ``low`` to ``high``; None is no limit."""
-
-    low: int
-    high: int | None
-
-    def __str__(self) -> str:
-        if self.high is None:
-            return "?" if self.low == 0 else f"{self.low}.."
-        return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
-
-    def allows(self, length: int) -> bool:
-        """True if an axis may have this length."""
-        return self.low <= length and (self.high is None or length <= self.high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from calculators.child_process.framing import Piece
-from calculators.child_process.supervisor import Supervisor
+from calculators.child_process.supervisor import Supervisor, unavailable
 from calculators.python.handler_settings import HandlerSettings
 from calculators.python.instance import Turn
 from calculators.python.messages import (
@@ -24,11 +24,10 @@ from calculators.python.messages import (
 )
 from calculators.python.parcel import Head, UnsupportedPayloadError, packed
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Code, LoadProgress
+from graph_runtime import LoadProgress
 
 log = logging.getLogger("graphrt.python")
 
-RETRY_AFTER: Final = 1.0
 #: Seconds that ``finalize`` may delay the unloading of a graph before the process is killed.
 FINALIZE_SECONDS: Final = 5.0
 #: A call has no time limit while a caller waits for it.
@@ -197,8 +196,4 @@ class ProcessInstance:
         self._watch()
         for asked in open_:
             if asked.answer is not None:
-                asked.answer.set_exception(_unavailable(reason))
-
-
-def _unavailable(reason: str) -> RequestError:
-    return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
+                asked.answer.set_exception(unavailable(reason))

@@ -8,13 +8,10 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
+from calculators.child_process.supervisor import unavailable
 from calculators.python.instance import Instance, Turn
-from calculators.requests.http_payload import RequestError
-from graph_runtime import Code
-
-RETRY_AFTER: Final = 1.0
 
 
 class Call:
@@ -101,7 +98,7 @@ class PythonNode:
                 UNAVAILABLE if no instance works now, or its process ended.
         """
         if reason := self.unavailable_reason:
-            raise _unavailable(reason)
+            raise unavailable(reason)
         call = Call(next(self._orders), lambda instance: instance.execute(key, inputs))
         self._waiting.append(call)
         try:
@@ -122,7 +119,7 @@ class PythonNode:
             RequestError: like `execute`.
         """
         if key not in worker.generators:
-            raise _unavailable(f'the process of node "{self._node_name}" that answered has ended')
+            raise unavailable(f'the process of node "{self._node_name}" that answered has ended')
         call = Call(next(self._orders), lambda instance: instance.next(key))
         call.worker = worker
         worker.waiting.append(call)
@@ -215,8 +212,4 @@ def _fail(calls: deque[Call], reason: str) -> None:
     while calls:
         call = calls.popleft()
         if not call.answer.done():
-            call.answer.set_exception(_unavailable(reason))
-
-
-def _unavailable(reason: str) -> RequestError:
-    return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
+            call.answer.set_exception(unavailable(reason))

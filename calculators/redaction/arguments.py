@@ -203,7 +203,7 @@ class ArgumentsRedactor:
                 self._shown, self._token = shown, word
                 return stop
         self._state = _State.OTHER
-        # What was let go of a literal was no part of a match.
+        # The part of a literal that was let go belonged to no match.
         made.append(self._other.feed(text[place:])[self._shown :])
         self._shown = 0
         return len(text)

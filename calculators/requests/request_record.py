@@ -42,6 +42,8 @@ class GenerationRecord(Struct):
         first_token: the first tokens came back, after the wait in the engine and the prompt's pass.
         ended: the last tokens came, or the request was abandoned.
         prompt_tokens, completion_tokens: sums over all choices, once it has ended.
+        shared_tokens: tokens of the prompts with which earlier requests began too, so that they may
+            not have been computed again; an estimate, and 0 without prefix caching.
         choices: the choices until then.
         finish_reasons: one per choice that has ended, in the order of their ends.
         max_tokens: the requested limit, or None.
@@ -57,6 +59,7 @@ class GenerationRecord(Struct):
     ended: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    shared_tokens: int = 0
     finish_reasons: list[str] = []
     max_tokens: int | None = None
     keeps_texts: bool = False
@@ -225,6 +228,11 @@ class RequestRecord(Struct, eq=False):
     def prompt_tokens(self) -> int:
         """The number of prompt tokens of all generations so far."""
         return self._earlier_prompt_tokens + sum(each.prompt_tokens for each in self.generations)
+
+    @property
+    def shared_tokens(self) -> int:
+        """The number of shared prompt tokens of the generations that are kept."""
+        return sum(each.shared_tokens for each in self.generations)
 
     @property
     def completion_tokens(self) -> int:

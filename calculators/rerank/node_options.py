@@ -6,8 +6,9 @@ Names, defaults and their meaning are OpenVINO Model Server's (``rerank/rerank_s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from calculators.tasks.options import find_model_options, naming_node
 from calculators.text_models.model_options import TextModelOptions, read_text_model
@@ -35,6 +36,11 @@ class RerankOptions:
     model: TextModelOptions
     max_allowed_chunks: int
     warnings: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> Mapping[str, Any]:
+        """The settings of the model's head: a part of what is compiled."""
+        return {"kind": "rerank"}
 
 
 def read_rerank_options(node: NodePlan, settings: ResourceSettings) -> RerankOptions:

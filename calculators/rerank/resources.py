@@ -2,59 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Final
 
-from calculators.model_identity import model_identity
-from calculators.places import Places
-from calculators.rerank.node_options import read_rerank_options
-from calculators.rerank.servable import HEAD, RerankServable
-from calculators.tasks.options import naming_node
-from calculators.text_models.model_options import compiled_entry
-from graph_runtime import NodePlan, NodeResource, ResourceSettings
+from calculators.model_initializer import ModelHost
+from calculators.rerank.node_options import RerankOptions, read_rerank_options
+from calculators.rerank.servable import RerankServable
+from calculators.text_models.text_model_initializer import TextModelInitializer
+from graph_runtime import NodePlan, ResourceSettings
 
 RESOURCES_TAG: Final = "RERANK_NODE_RESOURCES"
 
-_CALCULATORS: Final = ("RerankCalculatorOV", "TextRerankCalculator")
-_log = logging.getLogger("graphrt.rerank")
 
+class RerankResourceInitializer(TextModelInitializer[RerankOptions, RerankServable]):
+    """Loads the model of every node that ranks texts."""
 
-class RerankResourceInitializer:
-    """Loads the model of every node whose calculator's name ends in one of the task's."""
+    tag = RESOURCES_TAG
+    family = "rerank"
+    calculators = ("RerankCalculatorOV", "TextRerankCalculator")
 
-    tag: str = RESOURCES_TAG
-    context_tags: Sequence[str] = ()
+    def read(self, node: NodePlan, settings: ResourceSettings) -> RerankOptions:
+        return read_rerank_options(node, settings)
 
-    def matches(self, calculator: str) -> bool:
-        return calculator.endswith(_CALCULATORS)
+    def warnings(self, options: RerankOptions) -> Sequence[str]:
+        return options.warnings
 
-    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
-        return read_rerank_options(node, settings).warnings
-
-    async def make(self, node: NodePlan, settings: ResourceSettings) -> RerankServable:
-        options = await asyncio.to_thread(read_rerank_options, node, settings)
-        name = settings.model_name or node.config.name
-        for warning in options.warnings:
-            _log.warning("%s: %s", name, warning)
-        entry = await asyncio.to_thread(compiled_entry, options.model, settings, HEAD)
-        metrics = settings.metrics.of_node(node.config.name)
-        place = settings.of(Places).of_node(node.config.name)
-        servable = RerankServable(options, name, metrics, entry, place)
-        with naming_node(node):
-            await servable.start(settings.progress)
-        return servable
-
-    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
-        """See `graph_runtime.SharingInitializer`."""
-        model = read_rerank_options(node, settings).model
-        return model_identity(model, paths=(model.directory,))
-
-    async def adopt(
-        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    def resource(
+        self, options: RerankOptions, host: ModelHost, settings: ResourceSettings
     ) -> RerankServable:
-        """Return the model of ``resource`` with the other options of ``node``."""
-        assert isinstance(resource, RerankServable)
-        options = await asyncio.to_thread(read_rerank_options, node, settings)
+        return RerankServable(options, host)
+
+    def with_options(self, resource: RerankServable, options: RerankOptions) -> RerankServable:
         return resource.with_options(options)

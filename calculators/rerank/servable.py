@@ -11,19 +11,16 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.model_cache import CacheEntry
-from calculators.places import Place
+from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
 from calculators.rerank.messages import RankQuestion
 from calculators.rerank.node_options import RerankOptions
 from calculators.rerank.ranking import Ranking
 from calculators.text_models.placed_text_model import text_model
-from graph_runtime import Code, GraphError, LoadProgress, NodeMetrics
+from graph_runtime import Code, GraphError, LoadProgress
 
 Floats: TypeAlias = NDArray[np.float64]
 
-#: Settings of the model's head: a part of the key of its compiled form.
-HEAD: Final[dict[str, object]] = {"kind": "rerank"}
 #: A request goes to the process in parts, so that others are tokenized in between.
 _DOCUMENTS: Final = 64
 _CHARACTERS: Final = 256 * 1024
@@ -52,30 +49,16 @@ class Scores:
 class RerankServable:
     """A model in a supervised process, and the scores of its pairs."""
 
-    def __init__(
-        self,
-        options: RerankOptions,
-        name: str,
-        metrics: NodeMetrics,
-        entry: CacheEntry | None = None,
-        place: Place | None = None,
-    ) -> None:
-        """``name``: the served model's name, for messages; ``entry``: of the compiled model.
-
-        ``place``: of the model; None: a child process of this one.
-        """
+    def __init__(self, options: RerankOptions, host: ModelHost) -> None:
         self._most = options.max_allowed_chunks
         #: The most tokens of a pair.
         self.max_tokens = options.model.max_tokens
         self.model = text_model(
             "calculators.rerank.process",
             options.model,
-            head=HEAD,
-            name=f'rerank process of "{name}"',
-            subject="request",
-            metrics=metrics,
-            entry=entry,
-            place=place,
+            head=options.head,
+            kind="rerank",
+            host=host,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:

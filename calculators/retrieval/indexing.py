@@ -14,6 +14,7 @@ import numpy as np
 from calculators.embeddings.node_options import EmbeddingsOptions
 from calculators.embeddings.servable import EmbeddingsServable
 from calculators.embeddings.texts import MAX_ALL_CHARACTERS, MAX_CHARACTERS
+from calculators.model_initializer import ModelHost
 from calculators.retrieval.documents import Document, read_document
 from calculators.retrieval.embedder import PASSAGE, identify
 from calculators.retrieval.index_file import IndexMeta, Vectors
@@ -86,7 +87,7 @@ async def build_index(
         ResourceError: the model cannot be loaded.
     """
     model = await asyncio.to_thread(identify, options)
-    servable = EmbeddingsServable(options, model.name)
+    servable = EmbeddingsServable(options, ModelHost(model.name))
     await servable.start(loads)
     try:
         embedder = _Embedder(servable)

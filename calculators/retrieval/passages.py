@@ -174,7 +174,7 @@ def _next_start(
     room = size.overlap * (sums[end] - sums[start])
     found = end
     for place in range(end - 1, start, -1):
-        # What is repeated must leave room for something new.
+        # Repeated text must leave room for something new.
         if sums[end] - sums[place] > room or _full(units, sums, place, size, titles) <= end:
             break
         found = place

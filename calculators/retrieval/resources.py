@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.model_identity import model_identity
-from calculators.places import Places
+from calculators.model_initializer import cache_of, host_of
 from calculators.retrieval.index_file import IndexFile, IndexFileError
 from calculators.retrieval.index_paths import CALCULATOR
 from calculators.retrieval.node_options import RetrievalOptions, read_retrieval_options
-from calculators.retrieval.retriever import Retriever, make_index_search, open_index
+from calculators.retrieval.retriever import (
+    Retriever,
+    embedder_of,
+    make_index_search,
+    open_index,
+)
 from calculators.retrieval.search import Search, search_file
 from calculators.tasks.options import naming_node
 from calculators.text_models.model_options import compiled_entry
@@ -44,17 +49,11 @@ class RetrievalResourceInitializer:
         with naming_node(node):
             index, search = await asyncio.to_thread(_opened, options)
             _log.info("%s: %d passages in %s", name, index.count, options.index_name)
+            embedder = embedder_of(index, options)
             entry = await asyncio.to_thread(
-                compiled_entry,
-                options.embedder.model,
-                settings,
-                {"pooling": index.meta.model.pooling},
+                compiled_entry, embedder.model, cache_of(settings), embedder.head
             )
-            metrics = settings.metrics.of_node(node.config.name)
-            place = settings.of(Places).of_node(node.config.name)
-            retriever = Retriever(
-                options, index, search, name, entry=entry, metrics=metrics, place=place
-            )
+            retriever = Retriever(options, index, search, host_of(node, settings, entry))
             await retriever.start(settings.progress)
         return retriever
 

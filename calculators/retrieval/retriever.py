@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calculators.embeddings.node_options import EmbeddingsOptions
 from calculators.embeddings.servable import EmbeddingsServable
 from calculators.embeddings.texts import MAX_CHARACTERS
-from calculators.model_cache import CacheEntry
-from calculators.places import Place
+from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
 from calculators.retrieval.embedder import QUESTION, hidden_size, identify
 from calculators.retrieval.index_file import FoundPassage, IndexFile, IndexFileError
@@ -30,7 +30,7 @@ from calculators.retrieval.search import (
     open_search,
     search_file,
 )
-from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics, ResourceError
+from graph_runtime import Code, LoadProgress, ResourceError
 
 _log: Final = logging.getLogger("graphrt.retrieval")
 
@@ -47,19 +47,13 @@ class Retriever:
         options: RetrievalOptions,
         index: IndexFile,
         search: Search,
-        name: str,
-        *,
-        entry: CacheEntry | None = None,
-        metrics: NodeMetrics = NO_METRICS,
-        place: Place | None = None,
+        host: ModelHost,
     ) -> None:
-        """``name``: the served model's name; ``entry``, ``place``: of the embedding model."""
+        """``host``: of the embedding model."""
         self.options = options
         self._index = index
         self._search = search
-        # As the passages were embedded, whatever the model's files say by now.
-        embedder = replace(options.embedder, pooling=index.meta.model.pooling)
-        self._embedder = EmbeddingsServable(embedder, name, entry, metrics, place)
+        self._embedder = EmbeddingsServable(embedder_of(index, options), host)
 
     async def start(self, progress: LoadProgress | None = None) -> None:
         """Load the embedding model; ``progress`` gets the phases.
@@ -126,6 +120,11 @@ class Retriever:
         options = self.options
         scores = self._search.nearest(vector, options.k)
         return self._index.passages(each for each in scores if each[1] >= options.min_score)
+
+
+def embedder_of(index: IndexFile, options: RetrievalOptions) -> EmbeddingsOptions:
+    """Return the embedding model as it embedded the passages, whatever its files say by now."""
+    return replace(options.embedder, pooling=index.meta.model.pooling)
 
 
 def open_index(options: RetrievalOptions) -> IndexFile:

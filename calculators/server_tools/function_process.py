@@ -163,7 +163,7 @@ def main() -> None:
     descriptor, parent = map(int, sys.argv[1:3])
     connection = ParentConnection(descriptor)
     faulthandler.enable(os.fdopen(os.dup(2), "w"))
-    # What libraries and programs print past Python cannot be bounded, so nobody reads it.
+    # Output of libraries and programs past Python cannot be bounded, so nobody reads it.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)

@@ -23,10 +23,8 @@ from calculators.speech_to_text.messages import (
     encode,
     from_model_decoder,
 )
-from graph_runtime import Cancelled, Code, LoadProgress
+from graph_runtime import Cancelled, LoadProgress
 
-#: Seconds after which a client may retry a request that failed through no fault of its own.
-RETRY_AFTER: Final = 1.0
 #: Processor seconds for a sound: so many, and so many more for each of its seconds. A model of 1.5
 #: billion parameters takes about 10 for each on slow cores.
 CPU_SECONDS: Final = 120.0
@@ -34,8 +32,6 @@ CPU_SECONDS_PER_SECOND: Final = 60.0
 #: Seconds of silence after which a busy process counts as hung: it tells nothing while it encodes
 #: a window of 30 s.
 HANG_SECONDS: Final = 300.0
-#: Seconds that a sound waits for a process that is being started.
-START_SECONDS: Final = 60.0
 _NEVER: Final = 1e9
 #: Bytes of samples that are sent at a time, so that the event loop does other work in between.
 _PART_BYTES: Final = 1024 * 1024
@@ -56,7 +52,6 @@ class PipelineProcess:
         self._overrun: Overrun | None = None
         self._cancelled = -1
         self._is_at_fault = False
-        self._ready = asyncio.Event()
         self._child = Supervisor(
             name=name,
             module="calculators.speech_to_text.process",
@@ -65,8 +60,6 @@ class PipelineProcess:
             ready=Ready,
             on_message=self._take,
             on_down=self._down,
-            on_back=self._ready.set,
-            on_failed_restart=lambda reason: self._ready.set(),
             is_requests_fault=self._judge,
             is_busy=lambda: self._answer is not None,
             hang_seconds=HANG_SECONDS * sharers(),
@@ -81,7 +74,6 @@ class PipelineProcess:
             LoadError: it cannot be loaded; the text says why.
         """
         await self._child.start(progress)
-        self._ready.set()
 
     @property
     def pid(self) -> int | None:
@@ -108,8 +100,7 @@ class PipelineProcess:
         closing = asyncio.create_task(self._child.close())
         await asyncio.sleep(0)  # it is closed, so no sound begins
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(self._unavailable())
-        self._ready.set()
+            self._answer.set_exception(self._child.unavailable())
         await closing
 
     def cancel(self, number: int) -> None:
@@ -132,7 +123,7 @@ class PipelineProcess:
             RequestError: the sound takes too long, or fails; the process is down.
             Cancelled: after `cancel`.
         """
-        await self._until_ready()
+        await self._child.until_ready()
         if self._cancelled == question.number:
             raise Cancelled
         pid = self._child.pid
@@ -159,21 +150,6 @@ class PipelineProcess:
             self._answer = None
             self._on_piece = _drop
             limit.stop()
-
-    async def _until_ready(self) -> None:
-        if self._child.state is not ChildState.READY:
-            self._ready.clear()
-            if self._child.state is not ChildState.CLOSED:
-                try:
-                    await asyncio.wait_for(self._ready.wait(), START_SECONDS)
-                except TimeoutError:
-                    raise self._unavailable() from None
-        if self._child.state is not ChildState.READY:
-            raise self._unavailable()
-
-    def _unavailable(self) -> RequestError:
-        reason = self._child.unavailable_reason or f"the {self._name} is starting"
-        return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
 
     # Called by the supervisor ---------------------------------------------------------------------
 

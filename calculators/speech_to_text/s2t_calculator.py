@@ -9,6 +9,7 @@ from typing import Any, Final
 from calculators.requests.http_payload import HttpPayload, Messages, RequestError
 from calculators.requests.payload_calculator import PayloadCalculator
 from calculators.speech_to_text.answers import delta_event, done_event, whole_answer
+from calculators.speech_to_text.placed_speech import AnySpeechToText
 from calculators.speech_to_text.realtime.session import RealtimeSession
 from calculators.speech_to_text.request import (
     TRANSCRIPTIONS,
@@ -16,7 +17,6 @@ from calculators.speech_to_text.request import (
     SpeechRequest,
     parse_speech_request,
 )
-from calculators.speech_to_text.servable import SpeechToTextServable
 from calculators.speech_to_text.spoken_text import SpokenText
 from calculators.tasks.node_resource import node_resource
 from graph_runtime import (
@@ -75,7 +75,7 @@ class S2tCalculator(PayloadCalculator):
         contract.set_apart("LOOPBACK")
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable: SpeechToTextServable = node_resource(cc, self.resources, "STT")
+        self._servable: AnySpeechToText = node_resource(cc, self.resources, "STT")
         self._spoken: SpokenText | None = None
 
     def close(self, cc: CalculatorContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,14 +15,15 @@ from calculators.audio.sound import Sound
 from calculators.audio.sound_reader import SoundReader
 from calculators.audio.speech_recognizer import Segment, SpeechSettings, Transcript, Word
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY
+from calculators.child_process.supervisor import RETRY_AFTER
+from calculators.model_cache.compiled_models import compiling_with
 from calculators.model_cache.loading import loading
+from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
 from calculators.speech_to_text.languages import code_of, listed, name_of
 from calculators.speech_to_text.messages import Load, Recognize, Recognized
 from calculators.speech_to_text.node_options import SpeechToTextOptions
-from calculators.speech_to_text.pipeline_process import RETRY_AFTER, Lost, PipelineProcess
+from calculators.speech_to_text.pipeline_process import Lost, PipelineProcess
 from calculators.speech_to_text.speech_metrics import SpeechMetrics
 from calculators.speech_to_text.spoken_text import SpokenText
 from graph_runtime import Cancelled, Code, LoadProgress
@@ -56,25 +57,22 @@ class SpeechToTextServable:
     def __init__(
         self,
         options: SpeechToTextOptions,
-        name: str,
-        metrics: SpeechMetrics,
-        entry: CacheEntry | None = None,
+        host: ModelHost,
     ) -> None:
-        """``name``: the served model's, for messages; ``entry``: of the compiled model."""
-        self._entry = entry
+        self._entry = host.entry
         self._options = options
-        self._metrics = metrics
-        self._reader = SoundReader(name)
+        self._metrics = SpeechMetrics(host.metrics)
+        self._reader = SoundReader(host.name)
         load = Load(
             str(options.directory),
             MEMORY,
             options.device,
-            _properties(options, entry),
+            compiling_with(options.properties, host.entry),
             options.finds_words,
         )
         count = options.pipelines
         self._processes = [
-            PipelineProcess(load, f'speech process{_numbered(number, count)} of "{name}"')
+            PipelineProcess(load, f'speech process{_numbered(number, count)} of "{host.name}"')
             for number in range(count)
         ]
         self._free = list(self._processes)
@@ -220,34 +218,8 @@ class SpeechToTextServable:
         raise AssertionError
 
     def _question(self, settings: SpeechSettings) -> Recognize:
-        """Settings as the model's process wants them.
-
-        Raises:
-            RequestError: the model does not have what they ask for.
-        """
-        options = self._options
-        if settings.words and not options.finds_words:
-            raise RequestError(
-                "Word timestamps not supported for this model; the option enable_word_timestamps "
-                "of the graph's node makes it find them",
-                param="timestamp_granularities",
-            )
-        if settings.translates and not options.is_multilingual:
-            raise RequestError(
-                "this model knows English only, and translates nothing; use a multilingual one",
-                param="model",
-            )
         self._number += 1
-        return Recognize(
-            self._number,
-            _language(settings.language, options),
-            settings.translates,
-            settings.prompt,
-            settings.hotwords,
-            settings.temperature,
-            settings.segments,
-            settings.words,
-        )
+        return question_of(self._number, settings, self._options)
 
     def _check_room(self, seconds: float) -> None:
         """Refuse a sound if those that are held are too long or too many already."""
@@ -264,11 +236,33 @@ class SpeechToTextServable:
         )
 
 
-def _properties(options: SpeechToTextOptions, entry: CacheEntry | None) -> dict[str, Any]:
-    properties = dict(options.properties)
-    if entry is not None:
-        properties[PROPERTY] = str(entry.path)
-    return properties
+def question_of(number: int, settings: SpeechSettings, options: SpeechToTextOptions) -> Recognize:
+    """Return settings as the model's process wants them.
+
+    Raises:
+        RequestError: the model does not have what they ask for.
+    """
+    if settings.words and not options.finds_words:
+        raise RequestError(
+            "Word timestamps not supported for this model; the option enable_word_timestamps "
+            "of the graph's node makes it find them",
+            param="timestamp_granularities",
+        )
+    if settings.translates and not options.is_multilingual:
+        raise RequestError(
+            "this model knows English only, and translates nothing; use a multilingual one",
+            param="model",
+        )
+    return Recognize(
+        number,
+        _language(settings.language, options),
+        settings.translates,
+        settings.prompt,
+        settings.hotwords,
+        settings.temperature,
+        settings.segments,
+        settings.words,
+    )
 
 
 def _numbered(number: int, count: int) -> str:

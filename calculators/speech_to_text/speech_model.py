@@ -89,7 +89,7 @@ class SpeechModel:
             texts["hotwords"], count = self._cut(question.hotwords, slice(room))
             most -= count
         if question.prompt:
-            # What was said last counts most.
+            # The last words count most.
             texts["initial_prompt"], _ = self._cut(question.prompt, slice(-most, None))
         return texts
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from calculators.audio.sound import Sound
 from calculators.audio.speech_recognizer import SpeechSettings
-from calculators.speech_to_text.servable import SpeechToTextServable
+from calculators.speech_to_text.placed_speech import AnySpeechToText
 from calculators.speech_to_text.spoken_text import SpokenText
 from calculators.tasks.node_resource import node_resource
 from graph_runtime import Calculator, CalculatorContext, In, Out, SideIn
@@ -48,7 +48,7 @@ class SpeechToTextCalculator(Calculator):
     timestamp_offset = None
 
     def open(self, cc: CalculatorContext) -> None:
-        self._servable: SpeechToTextServable = node_resource(cc, self.resources, "STT")
+        self._servable: AnySpeechToText = node_resource(cc, self.resources, "STT")
         self._settings = SpeechSettings(language=cc.side(self.language, ""))
         self._spoken: SpokenText | None = None
         self._next_time = 0

@@ -14,6 +14,15 @@ from typing import Any, Final
 _CONFIG: Final = "config.json"
 _MODULES: Final = "modules.json"
 _SAFETENSORS: Final = "*.safetensors"
+#: Members of config.json that may have the length of a model in tokens; the first number counts.
+LENGTH_NAMES: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "seq_len",
+    "seq_length",
+    "n_ctx",
+    "sliding_window",
+)
 #: Bytes; a larger file is no config.
 _LARGEST: Final = 16 << 20
 

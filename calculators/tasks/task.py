@@ -17,7 +17,7 @@ from calculators.tasks.options import NoOptions
 
 if TYPE_CHECKING:
     from calculators.tasks.operation import TaskDescription
-    from graph_runtime import Registry
+    from graph_runtime import NodePlan, Registry, ResourceSettings
 
 
 class TaskError(ValueError):
@@ -48,6 +48,10 @@ def _no_arguments(path: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _no_facts(resource: Any) -> Mapping[str, Any]:
+    return {}
+
+
+def _no_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
     return {}
 
 
@@ -93,6 +97,9 @@ class Task:
         processes: modules of the processes that a node of the task starts when it loads, with
             their environment variables: a server may start them early
             (`calculators.child_process.early_start`).
+        first_messages: returns the first messages to ``processes`` of a node, by module, as loading
+            the node will send them, where they are known without making or writing anything. Raises
+            `ResourceError` as loading does.
         further_names: returns the names of a graph (a ``CalculatorGraphConfig``) besides its own,
             such as names of adapters.
     """
@@ -115,5 +122,6 @@ class Task:
     is_default: bool = False
     generates_text: bool = False
     processes: tuple[tuple[str, Mapping[str, str]], ...] = ()
+    first_messages: Callable[[NodePlan, ResourceSettings], Mapping[str, bytes]] = _no_messages
     model_facts: Callable[[Any], Mapping[str, Any]] = _no_facts
     further_names: Callable[[Any], Iterable[str]] = _no_names

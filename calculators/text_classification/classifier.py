@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from calculators.model_cache import CacheEntry
-from calculators.places import Place
+from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
 from calculators.text_classification import answers
 from calculators.text_classification.classify_request import ClassifyRequest
@@ -28,7 +27,7 @@ from calculators.text_classification.scores import (
 from calculators.text_classification.texts import Texts
 from calculators.text_models.placed_text_model import text_model
 from calculators.text_models.text_model import Outputs
-from graph_runtime import Code, LoadProgress, NodeMetrics, ResourceError
+from graph_runtime import Code, LoadProgress, ResourceError
 
 #: Numbers of an answer that is made on the event loop; a larger one is made in a thread.
 _FEW: Final = 4096
@@ -43,32 +42,18 @@ class TextClassifier:
 
     classes: Classes
 
-    def __init__(
-        self,
-        options: ClassifierOptions,
-        name: str,
-        metrics: NodeMetrics,
-        entry: CacheEntry | None = None,
-        place: Place | None = None,
-    ) -> None:
-        """``name``: the served model's name, for messages; ``entry``: of the compiled model.
-
-        ``place``: of the model; None: a child process of this one.
-        """
+    def __init__(self, options: ClassifierOptions, host: ModelHost) -> None:
         self._options = options
-        self._name = name
+        self._name = host.name
         #: The outputs of the model; 0: it does not say.
         self._columns = 0
         self.max_tokens = options.model.max_tokens
         self._model = text_model(
             "calculators.text_classification.process",
             options.model,
-            head={},
-            name=f'text classification process of "{name}"',
-            subject="request",
-            metrics=metrics,
-            entry=entry,
-            place=place,
+            head=options.head,
+            kind="text classification",
+            host=host,
         )
 
     async def start(self, progress: LoadProgress | None = None) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from calculators.tasks.options import find_model_options, naming_node
 from calculators.text_classification.categories import LabelRule, read_rules
@@ -48,6 +49,11 @@ class ClassifierOptions:
     model: TextModelOptions
     labels: tuple[str, ...]
     node: TextClassificationCalculatorOVOptions
+
+    @property
+    def head(self) -> Mapping[str, Any]:
+        """The settings of the model's head, of which there are none."""
+        return {}
 
     def classes_of(self, columns: int) -> Classes:
         """Return the classes of the model, which has so many outputs; 0: it does not say.

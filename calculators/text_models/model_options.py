@@ -13,7 +13,8 @@ from calculators.device_name import device_problem
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
 from calculators.plugin_config import read_json_properties
-from graph_runtime import ResourceError, ResourceSettings
+from calculators.tasks.model_config import LENGTH_NAMES
+from graph_runtime import ResourceError
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: Compiled kernels of each kind that are kept: batches have many shapes, and the process would
@@ -23,14 +24,6 @@ KERNELS: Final = 128
 #: Tokens of a text where config.json does not say how many the model takes.
 USUAL_MAX_TOKENS: Final = 1024
 
-_LENGTH_NAMES: Final = (
-    "max_position_embeddings",
-    "n_positions",
-    "seq_len",
-    "seq_length",
-    "n_ctx",
-    "sliding_window",
-)
 #: Models that count positions from behind the padding token.
 _ROBERTA: Final = frozenset({"roberta", "xlm-roberta", "camembert"})
 _MODEL_FILES: Final = ("openvino_model.xml", "openvino_model.bin")
@@ -96,15 +89,14 @@ def read_text_model(
 
 
 def compiled_entry(
-    options: TextModelOptions, settings: ResourceSettings, head: Mapping[str, Any]
+    options: TextModelOptions, cache: ModelCache | None, head: Mapping[str, Any]
 ) -> CacheEntry | None:
     """Return the cache's entry of the compiled model, or None; reads files: for a thread.
 
     ``head``: the task's settings, which are part of what is compiled.
     """
-    if not settings.cache_dir:
+    if cache is None:
         return None
-    cache = ModelCache(Path(settings.cache_dir), settings.cache_bytes)
     files = [options.directory / name for name in _MODEL_FILES]
     return hold_compiled(cache, files, options.device, options.properties, sorted(head.items()))
 
@@ -148,7 +140,7 @@ def _directory(models_path: str, graph: Path, exported_with: str) -> Path:
 
 
 def _max_tokens(config: Mapping[str, Any], usual: int) -> int:
-    found = (config.get(name) for name in _LENGTH_NAMES)
+    found = (config.get(name) for name in LENGTH_NAMES)
     length = next((each for each in found if type(each) is int and each > 0), usual)
     if config.get("model_type") in _ROBERTA:
         pad = config.get("pad_token_id")

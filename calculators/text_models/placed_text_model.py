@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from calculators.model_cache import CacheEntry
-from calculators.places import Place, Question, WorkOrder
+from calculators.model_initializer import ModelHost
+from calculators.packing import pack, unpack
+from calculators.places import Place, PlacedModel, Question, WorkOrder, asked_once
 from calculators.text_models.messages import Answer, Ready
 from calculators.text_models.model_options import TextModelOptions
 from calculators.text_models.text_model import Outputs, TextModel, outputs_of, packed_question
-from graph_runtime import NO_METRICS, LoadProgress, NodeMetrics
+from graph_runtime import LoadProgress, NodeMetrics
 
 _MAKER: Final = f"{__name__}:make_work"
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
 class _Arguments(msgspec.Struct, frozen=True, array_like=True):
-    """The arguments of `TextModel`, with the options in parts."""
+    """The arguments of `TextModel`."""
 
     module: str
-    directory: str
-    device: str
-    properties: dict[str, Any]
-    max_tokens: int
-    config: dict[str, Any]
-    head: dict[str, Any]
-    subject: str
+    options: TextModelOptions
+    head: Mapping[str, Any]
 
 
 class _Asked(msgspec.Struct, frozen=True, array_like=True):
@@ -41,13 +37,12 @@ class _Asked(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _asked_decoder: Final = msgspec.msgpack.Decoder(_Asked)
-_arguments_decoder: Final = msgspec.msgpack.Decoder(_Arguments)
 _answer_decoder: Final = msgspec.msgpack.Decoder(Answer)
 _ready_decoder: Final = msgspec.msgpack.Decoder(Ready)
 
 
-class PlacedTextModel:
-    """The asker's side: the interface of `TextModel`. Belongs to one event loop."""
+class PlacedTextModel(PlacedModel):
+    """The interface of `TextModel` to a model in a place."""
 
     def __init__(
         self,
@@ -55,24 +50,12 @@ class PlacedTextModel:
         options: TextModelOptions,
         place: Place,
         *,
-        head: dict[str, Any],
-        subject: str,
+        head: Mapping[str, Any],
     ) -> None:
         """The arguments are those of `TextModel`."""
         directory = options.directory
-        arguments = _Arguments(
-            module,
-            str(directory),
-            options.device,
-            dict(options.properties),
-            options.max_tokens,
-            dict(options.config),
-            head,
-            subject,
-        )
-        self._order = WorkOrder(_MAKER, _encode(arguments), directory.name, (str(directory),))
-        self._place = place
-        self._subject = subject
+        arguments = pack(_Arguments(module, options, head))
+        super().__init__(WorkOrder(_MAKER, arguments, directory.name, (str(directory),)), place)
         #: The most tokens of one sequence.
         self.max_tokens = options.max_tokens
 
@@ -82,35 +65,16 @@ class PlacedTextModel:
         Raises:
             ResourceError: it cannot be loaded.
         """
-        return _ready_decoder.decode(
-            await self._place.start(self._order, progress or LoadProgress())
-        )
-
-    @property
-    def pid(self) -> int | None:
-        """None: the process is elsewhere."""
-        return None
-
-    @property
-    def unavailable_reason(self) -> str:
-        """Always "": a question waits for a process, or fails."""
-        return ""
-
-    async def close(self) -> None:
-        """End the use of the place."""
-        await self._place.close()
+        return _ready_decoder.decode(await self._started(progress))
 
     async def ask(
         self, question: msgspec.Struct, *, characters: int, param: str | None = None
     ) -> Outputs:
         """See `TextModel.ask`."""
-        packed = await packed_question(question, characters, param or self._subject, param)
+        packed = await packed_question(question, characters, param)
         body = _encode(_Asked(characters, param, msgspec.Raw(packed)))
-        parts: list[bytes] = []
-        # Equal texts are not answered sooner by a process that has seen them.
-        asked = self._place.ask(body, beginning="", tokens=characters / _CHARACTERS_PER_TOKEN)
-        await asked.answer(parts.append)
-        return outputs_of(_answer_decoder.decode(parts[0]))
+        answer = await asked_once(self._place, body, tokens=characters / _CHARACTERS_PER_TOKEN)
+        return outputs_of(_answer_decoder.decode(answer))
 
 
 class TextModelWork:
@@ -139,23 +103,10 @@ class TextModelWork:
 
 def make_work(arguments: bytes, *, name: str, metrics: NodeMetrics) -> TextModelWork:
     """Make the work of an order of `PlacedTextModel`."""
-    found = _arguments_decoder.decode(arguments)
-    options = TextModelOptions(
-        directory=Path(found.directory),
-        device=found.device,
-        properties=found.properties,
-        max_tokens=found.max_tokens,
-        config=found.config,
-    )
+    found = unpack(arguments, _Arguments)
+    process = f'process of "{name}"'
     return TextModelWork(
-        TextModel(
-            found.module,
-            options,
-            head=found.head,
-            name=f'process of "{name}"',
-            subject=found.subject,
-            metrics=metrics,
-        )
+        TextModel(found.module, found.options, head=found.head, name=process, metrics=metrics)
     )
 
 
@@ -164,24 +115,18 @@ AnyTextModel: TypeAlias = TextModel | PlacedTextModel
 
 
 def text_model(
-    module: str,
-    options: TextModelOptions,
-    *,
-    head: dict[str, Any],
-    name: str,
-    subject: str,
-    metrics: NodeMetrics = NO_METRICS,
-    entry: CacheEntry | None = None,
-    place: Place | None = None,
+    module: str, options: TextModelOptions, *, head: Mapping[str, Any], kind: str, host: ModelHost
 ) -> AnyTextModel:
-    """Return a model in a child process of this one, or in ``place``.
+    """Return a model in a child process of this one, or in the place of ``host``.
 
-    The arguments are those of `TextModel`. In a place the compiled model is not kept.
+    The arguments are those of `TextModel`; ``kind``: of the process, for messages. In a place the
+    compiled model is not kept.
     """
-    if place is None:
+    if host.place is None:
+        name = f'{kind} process of "{host.name}"'
         return TextModel(
-            module, options, head=head, name=name, subject=subject, metrics=metrics, entry=entry
+            module, options, head=head, name=name, metrics=host.metrics, entry=host.entry
         )
-    if entry is not None:
-        entry.close()
-    return PlacedTextModel(module, options, place, head=head, subject=subject)
+    if host.entry is not None:
+        host.entry.close()
+    return PlacedTextModel(module, options, host.place, head=head)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.child_process.question_lane import RETRY_AFTER, START_SECONDS
-from calculators.child_process.supervisor import ChildState, Supervisor
+from calculators.child_process.supervisor import RETRY_AFTER, START_SECONDS, ChildState, Supervisor
 from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY
+from calculators.model_cache.compiled_models import compiling_with
 from calculators.model_cache.loading import loading
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import current_record
@@ -94,23 +94,17 @@ class TextModel:
         module: str,
         options: TextModelOptions,
         *,
-        head: dict[str, Any],
+        head: Mapping[str, Any],
         name: str,
-        subject: str,
         metrics: NodeMetrics = NO_METRICS,
         entry: CacheEntry | None = None,
     ) -> None:
         """``module``: the process's main module; ``head``: the task's settings, for the process.
 
-        ``name``, ``subject``: names of the process and of a question, for messages. ``entry``: the
-        compiled model's.
+        ``name``: the process's, for messages; ``entry``: the compiled model's.
         """
         self._name = name
-        self._subject = subject
         self._entry = entry
-        properties = dict(options.properties)
-        if entry is not None:
-            properties[PROPERTY] = str(entry.path)
         self._pack = msgspec.msgpack.Encoder().encode
         self._number = 0
         self._questions: OrderedDict[int, _Question] = OrderedDict()
@@ -129,9 +123,9 @@ class TextModel:
                 str(options.directory),
                 MEMORY,
                 options.device,
-                properties,
+                compiling_with(options.properties, entry),
                 options.max_tokens,
-                head,
+                dict(head),
             ),
             decode=from_model_decoder.decode,
             ready=Ready,
@@ -195,7 +189,7 @@ class TextModel:
                 there is no process (UNAVAILABLE).
         """
         if self._child.state in (ChildState.STOPPED, ChildState.CLOSED):
-            raise self._unavailable()
+            raise self._child.unavailable()
         asked = await self._made(question, characters, param)
         self._questions[asked.number] = asked
         self._characters += characters
@@ -225,13 +219,13 @@ class TextModel:
             or self._characters + characters > MOST_CHARACTERS
         ):
             raise RequestError(
-                f"too many {self._subject}s wait to be computed; try again later",
+                "too many requests wait to be computed; try again later",
                 code=Code.RESOURCE_EXHAUSTED,
                 retry_after=RETRY_AFTER,
             )
         record = current_record()
         client = "" if record is None else record.client.name
-        packed = await packed_question(question, characters, param or self._subject, param)
+        packed = await packed_question(question, characters, param)
         if self._refused and hashlib.sha256(packed).digest() in self._refused:
             raise self._refusal()
         self._number += 1
@@ -245,11 +239,7 @@ class TextModel:
         self._child.send(question.body)
 
     def _refusal(self) -> RequestError:
-        return RequestError(f"the {self._subject} ended the {self._name} twice, and is refused")
-
-    def _unavailable(self) -> RequestError:
-        reason = self._child.unavailable_reason or f"the {self._name} is starting"
-        return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
+        return RequestError(f"the request ended the {self._name} twice, and is refused")
 
     # Called by the supervisor ---------------------------------------------------------------------
 
@@ -338,22 +328,23 @@ class TextModel:
             self._deadline = None
         for question in self._questions.values():
             if not question.answer.done():
-                question.answer.set_exception(self._unavailable())
+                question.answer.set_exception(self._child.unavailable())
 
 
 async def packed_question(
-    question: msgspec.Struct | msgspec.Raw, characters: int, what: str, param: str | None
+    question: msgspec.Struct | msgspec.Raw, characters: int, param: str | None
 ) -> bytes:
     """Return a question as MessagePack; long ones are packed in a thread.
 
     Raises:
-        RequestError: a text of ``what`` is not Unicode.
+        RequestError: a text of ``param`` is not Unicode.
     """
     try:
         return await off_loop(characters, msgspec.msgpack.encode, question)
     except UnicodeEncodeError:
         raise RequestError(
-            f"the {what} has a text that is not Unicode (half of a surrogate pair)", param=param
+            f"the {param or 'request'} has a text that is not Unicode (half of a surrogate pair)",
+            param=param,
         ) from None
 
 

@@ -69,7 +69,7 @@ class Expression:
         """Make it from the forms of the module, each a pattern of ``regex``."""
         self._exact = exact
         self._growing = growing
-        # Of no use where nearly every character may begin a match.
+        # Useless where nearly every character may begin a match.
         self._head = None if head.match("a") else head
         self.needed = needed
 

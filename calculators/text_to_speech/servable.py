@@ -14,32 +14,26 @@ import numpy as np
 
 from calculators.audio.sound import Sound
 from calculators.audio.tempo import can_change_tempo, change_tempo
-from calculators.child_process.question_lane import RETRY_AFTER, QuestionLane
-from calculators.model_cache import CacheEntry
-from calculators.model_cache.compiled_models import PROPERTY
+from calculators.child_process.supervisor import RETRY_AFTER
+from calculators.model_cache.compiled_models import compiling_with
 from calculators.model_cache.loading import loading
+from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
 from calculators.text_to_speech.messages import (
     Load,
-    Ready,
     Refused,
     Speak,
     Spoken,
-    from_model_decoder,
 )
 from calculators.text_to_speech.node_options import ModelKind, T2sOptions
+from calculators.text_to_speech.placed_speech import speech_lane
 from calculators.text_to_speech.sentences import has_words, split_to_limit, spoken_text
-from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics
+from graph_runtime import Code, LoadProgress
 
 #: Requests of one model that are being spoken or wait; more are refused with 503.
 MOST_REQUESTS: Final = 64
 #: The voice of models that need none, for clients that must name one.
 DEFAULT_VOICE: Final = "default"
-#: Processor seconds that one text may take, and seconds after which its process is replaced.
-CPU_SECONDS: Final = 120.0
-_WALL_SECONDS: Final = 120.0
-#: Sentences in the queue: one for each request, and for each run of a graph.
-_MOST_WAITING: Final = 4096
 #: Bytes of addresses by which the process may grow after loading. OpenVINO keeps kernels for each
 #: step of SpeechT5's decoder: after the longest sentences they take 10 GiB, half of it in memory.
 _MEMORY: Final = 24 * 1024**3
@@ -76,19 +70,12 @@ class T2sServable:
     def __init__(
         self,
         options: T2sOptions,
-        name: str,
-        metrics: NodeMetrics = NO_METRICS,
-        entry: CacheEntry | None = None,
+        host: ModelHost,
         most_requests: int = MOST_REQUESTS,
     ) -> None:
-        """
-        Args:
-            name: the served model's name, for messages.
-            metrics: of the node.
-            entry: of the compiled models.
-            most_requests: the limit of requests in progress.
-        """
-        self._entry = entry
+        """``most_requests``: the limit of requests in progress."""
+        metrics = host.metrics
+        self._entry = host.entry
         self._options = options
         self._most_requests = most_requests
         self._requests = 0
@@ -104,30 +91,15 @@ class T2sServable:
             "graphrt_tts_requests", "Requests for speech in progress, waiting ones included."
         )
         self._forget_gauge = gauge.follow(lambda: self._requests)
-        properties = dict(options.properties)
-        if entry is not None:
-            properties[PROPERTY] = str(entry.path)
         load = Load(
             str(options.directory),
             _MEMORY,
             options.device,
-            properties,
+            compiling_with(options.properties, host.entry),
             {voice: str(file) for voice, file in options.voices.items()},
             keeps_state=options.kind is ModelKind.SPEECHT5,
         )
-        self._lane = QuestionLane(
-            "calculators.text_to_speech.process",
-            load,
-            decode=from_model_decoder.decode,
-            ready=Ready,
-            name=f'speech process of "{name}"',
-            subject="sentence",
-            cpu_seconds=CPU_SECONDS,
-            wall_seconds=_WALL_SECONDS,
-            most_waiting=_MOST_WAITING,
-            stall_seconds=_WALL_SECONDS,  # a long sentence may take that long
-            is_shared=True,
-        )
+        self._lane = speech_lane(load, host.name, host.place)
 
     async def start(self, progress: LoadProgress | None = None) -> None:
         """Load the model; ``progress`` gets the phases.
