@@ -107,13 +107,11 @@ class LlmEndpoint(TaskEndpoint):
             RequestError: with the member that is wrong as ``param``. The text about an unknown
                 member names the endpoint that has it.
         """
+        from calculators.requests.http_payload import RequestError
+
         try:
             return self.handling().parse(body, limits, defaults)
-        except Exception as error:
-            from calculators.requests.http_payload import RequestError
-
-            if not isinstance(error, RequestError):
-                raise
+        except RequestError as error:
             raise _with_hint(error, self) from None
 
 

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from calculators.language.generation_request import GenerationRequest
-from calculators.llm.api.neutral_request import (
-    OPEN_DEFAULTS,
-    OPEN_LIMITS,
-    neutral_request,
-    without_model_dependent,
-)
 from calculators.llm.endpoints import ENDPOINTS, Counting, endpoint_of
 from calculators.requests.http_payload import HttpPayload, RequestError
 from calculators.requests.request_record import set_current_record
@@ -37,6 +31,14 @@ class GenerationRequestReaderCalculator(Calculator):
     count = Out[HttpPayload]("COUNT", optional=True)
 
     def process(self, cc: CalculatorContext) -> None:
+        # Here, as in `endpoints`: a check of a graph needs the ports alone.
+        from calculators.llm.api.neutral_request import (
+            OPEN_DEFAULTS,
+            OPEN_LIMITS,
+            neutral_request,
+            without_model_dependent,
+        )
+
         # Taken, so that the body is free once it is read.
         payload = cc.take(self.payload)
         set_current_record(payload.record)

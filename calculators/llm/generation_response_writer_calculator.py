@@ -7,8 +7,6 @@ from typing import Any
 from calculators.language.delta import Begun, Deltas, Failed, Gained
 from calculators.language.events import Arguments, Content, Reasoning, ToolCall
 from calculators.language.first_answer import FirstAnswer
-from calculators.llm.answers.delta_writer import DeltaWriter
-from calculators.llm.api.answer_writers import answer_writer
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import RequestRecord
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out
@@ -45,6 +43,10 @@ class GenerationResponseWriterCalculator(Calculator):
             contract.timestamp_offset = None
 
     def open(self, cc: CalculatorContext) -> None:
+        # Here: a check of a graph needs the ports alone.
+        from calculators.llm.answers.delta_writer import DeltaWriter
+        from calculators.llm.api.answer_writers import answer_writer
+
         inputs = cc.inputs.num_entries("DELTAS")
         self._is_single = inputs == len(cc.input_list) == 1
         self._shards = cc.inputs.all_of("DELTAS")

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calculators.language.generation_request import GenerationRequest
-from calculators.llm.answers.answer import Answer
-from calculators.llm.answers.delta_writer import DeltaWriter
-from calculators.llm.api.answer_writers import answer_writer
-from calculators.llm.api.neutral_request import neutral_request
-from calculators.llm.endpoints import Counting, Generating, LlmEndpoint, endpoint_of
-from calculators.llm.servable import LlmServable
-from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import GenerationRecord, set_current_record
+from calculators.requests.http_payload import HttpPayload
 from calculators.tasks.node_resource import node_resource
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn
+
+if TYPE_CHECKING:
+    from calculators.llm.http_answering import HttpAnswering
 
 
 class HttpLLMCalculator(Calculator):
@@ -68,79 +62,28 @@ class HttpLLMCalculator(Calculator):
         contract.set_apart("LOOPBACK")
 
     def open(self, cc: CalculatorContext) -> None:
-        self._node = cc.node_name
-        self._servable: LlmServable = node_resource(cc, self.resources, "LLM")
-        self._answer: Answer | None = None
-        self._writer = DeltaWriter(answer_writer)
-        self._client: Any = None
+        # It came with the model: a check of a graph needs the ports alone.
+        from calculators.llm.http_answering import HttpAnswering
+
+        servable = node_resource(cc, self.resources, "LLM")
+        self._answering: HttpAnswering = HttpAnswering(cc.node_name, servable)
         self._time = 0
 
     async def process(self, cc: CalculatorContext) -> None:
+        answering = self._answering
         if not cc.is_empty(self.request):
-            payload = cc.take(self.request)
-            # Child processes take turns by client, whom they find by the task's record.
-            set_current_record(payload.record)
-            self._client = payload.client
-            endpoint = endpoint_of(payload.uri)
-            if payload.parsed_json is None:
-                raise RequestError("the body must be JSON, with Content-Type: application/json")
-            handling = endpoint.handling()
-            if isinstance(handling, Counting):
-                servable = self._servable
-                request = endpoint.parse(
-                    payload.parsed_json, servable.limits.request, servable.defaults
-                )
-                cc.emit(self.response, await handling.answer(servable, request))
+            whole = await answering.begin(cc.take(self.request))
+            if whole is not None:
+                cc.emit(self.response, whole, at=self._time)
                 return
-            record: GenerationRecord | None = None
-            if payload.record is not None:
-                record = payload.record.begin_generation(self._node, endpoint.path[1:])
-            is_stream, submitting = self._submit(endpoint, handling, payload, record)
-            del payload
-            self._answer = await submitting
-            if not is_stream:
-                cc.emit(self.response, await self._whole(self._answer), at=self._time)
-                return
-        answer = self._answer
-        if answer is None:
+        if not answering.has_more:
             return
-        if not self._client.is_writable:
-            # Text for a slow reader is made only when the reader has taken the last piece.
-            await self._client.writable()
-        events = self._writer.write(await answer.read())
+        events = await answering.events()
         if events:
             cc.emit(self.response, events, at=self._time)
-        if not answer.is_finished:
+        if answering.has_more:
             cc.emit(self.next_turn, True, at=self._time)
             self._time = max(time.time_ns() // 1000, self._time + 1)
 
     def close(self, cc: CalculatorContext) -> None:
-        if self._answer is not None:
-            self._answer.cancel()
-
-    async def _whole(self, answer: Answer) -> str:
-        body = ""
-        while not answer.is_finished:
-            body = self._writer.write(await answer.read())
-        return body
-
-    def _submit(
-        self,
-        endpoint: LlmEndpoint,
-        handling: Generating[Any],
-        payload: HttpPayload,
-        record: GenerationRecord | None,
-    ) -> tuple[bool, Awaitable[Answer]]:
-        """Parse a request, then render, tokenize and submit it; the first value: is it a stream?"""
-        servable = self._servable
-        # In one pass, so that the first of several errors is reported.
-        checked = endpoint.parse(payload.parsed_json, servable.limits.request, servable.defaults)
-        request: GenerationRequest = neutral_request(
-            checked,
-            handling.api,
-            payload.parsed_json,
-            payload.client,
-            payload.record,
-            has_prompt=False,
-        )
-        return request.stream, servable.submit(checked, request, record, logs_raw_text=True)
+        self._answering.cancel()

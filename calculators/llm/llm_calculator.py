@@ -13,7 +13,6 @@ from calculators.language.generation_request import GenerationRequest
 from calculators.language.language_model import DeltaSource, LanguageModel
 from calculators.llm.endpoints import Counting, endpoint_of
 from calculators.llm.options import OPTIONS_TYPE
-from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import HttpPayload, RequestError
 from calculators.requests.request_record import set_current_record
 from calculators.tasks.node_resource import node_resource
@@ -160,6 +159,8 @@ class LLMCalculator(Calculator):
         return items
 
     async def _count(self, cc: CalculatorContext, payload: HttpPayload) -> None:
+        from calculators.llm.servable import LlmServable
+
         set_current_record(payload.record)
         endpoint = endpoint_of(payload.uri)
         handling = endpoint.handling()

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from calculators.llm.conversion.converted_gguf import hold_converted
+from calculators.device_name import has_no_accelerator
+from calculators.llm.conversion.converted_gguf import find_converted, hold_converted
 from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.model_files.gguf import GgufModel, read_gguf_model
+from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.options.node_options import NodeOptions
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import PROPERTY, finish, hold_compiled
@@ -74,14 +77,47 @@ async def find_source(
     return source
 
 
+def files_known_now(
+    options: NodeOptions, cache: ModelCache | None
+) -> tuple[Path, EngineSettings] | None:
+    """Return path and settings of the `ModelSource` that `find_source` will return.
+
+    None if it may have to make or wait for something.
+    """
+    path, engine = options.model_path, options.engine
+    if cache is not None:
+        if path.is_file():
+            converted = find_converted(path, cache)
+            if converted is None:
+                return None
+            path, engine = converted, msgspec.structs.replace(engine, model_path=str(converted))
+        if _can_be_compiled_once(engine):
+            return None
+    return path, engine
+
+
+def length_of(options: NodeOptions) -> GgufModel:
+    """Return a model's length in tokens, and the types of weights that are not read exactly.
+
+    Raises:
+        ResourceError: the file is no GGUF file that the engine can read.
+    """
+    if options.model_path.is_file():
+        return read_gguf_model(options.model_path)
+    return GgufModel(read_model_length(options.model_directory), ())
+
+
 def _can_be_compiled_once(engine: EngineSettings) -> bool:
     """True if OpenVINO can read the compiled model back.
 
     Models with paged attention, which continuous batching needs, cannot be imported on a CPU
     (openvino 2026.4.1): they are compiled at each start, and what is written is never read. Where
-    the engine chooses the device, it decides.
+    the engine chooses the device, it decides, unless there is nothing to choose.
     """
-    return not (engine.kind.batches and engine.device.partition(":")[0] == "CPU")
+    is_on_cpu = engine.device.partition(":")[0] == "CPU" or (
+        not engine.device and has_no_accelerator()
+    )
+    return not (engine.kind.batches and is_on_cpu)
 
 
 def _hold_compiled(source: ModelSource, cache: ModelCache) -> CacheEntry | None:

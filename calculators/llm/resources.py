@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calculators.device_name import device_problem
-from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
-from calculators.llm.servable import LlmServable
-from calculators.llm.servable_loading import load_servable, make_servable
 from calculators.media.media_rules import MediaRules
-from calculators.model_cache import ModelCache
 from calculators.model_identity import model_identity
+from calculators.model_initializer import cache_of
 from calculators.places import Places
 from calculators.tasks.options import naming_node
 from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings
+
+if TYPE_CHECKING:
+    from calculators.llm.servable import LlmServable
 
 RESOURCES_TAG = "LLM_NODE_RESOURCES"
 CONTEXTS_TAG = "LLM_NODE_EXECUTION_CONTEXTS"
@@ -51,18 +51,21 @@ class LlmResourceInitializer:
         return model_identity(options.engine, paths=options.files())
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
+        # Here: a check of a graph loads no model. The first request shall not wait for imports.
+        from calculators.llm import http_answering  # noqa: F401
+        from calculators.llm.engine.engine_metrics import watch_engine
+        from calculators.llm.servable_loading import load_servable
+
         # In a thread: checks of adapters read the whole model file.
         options = await asyncio.to_thread(read_node_options, node, settings)
-        place = settings.of(Places).of_node(node.config.name)
+        place = settings.of(Places).of_node(node.name)
         with naming_node(node):
             servable = await load_servable(
                 options,
                 name=settings.model_name or node.config.name,
                 settings=settings.of(LlmSettings),
                 media=settings.of(MediaRules),
-                cache=ModelCache(Path(settings.cache_dir), settings.cache_bytes)
-                if settings.cache_dir
-                else None,
+                cache=cache_of(settings),
                 progress=settings.progress,
                 place=place,
             )
@@ -75,6 +78,9 @@ class LlmResourceInitializer:
         self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
     ) -> LlmServable:
         """Return the model that ``resource`` has loaded, with parsers and limits of ``node``."""
+        from calculators.llm.servable import LlmServable
+        from calculators.llm.servable_loading import make_servable
+
         assert isinstance(resource, LlmServable)
         options = await asyncio.to_thread(read_node_options, node, settings)
         with naming_node(node):

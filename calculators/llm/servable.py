@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,6 @@ from time import perf_counter_ns
 from typing import Any, Final, Protocol
 
 import msgspec
-import numpy as np
 
 from calculators.language.delta import Begun, ResolvedSampling
 from calculators.language.generation_request import Api, GenerationRequest
@@ -265,8 +265,6 @@ class LlmServable:
         outputs: list[ChoiceOutput] = []
         prompt_tokens = 0
         keeps_texts = record is not None and record.keeps_texts
-        tools = checked.tools if isinstance(checked, ChatRequest) else NO_TOOLS
-        is_guided = checked.structured is not None or bool(tools.items)
         written: list[Verbose] = []
         for prompt in prompts:
             count = self.check_prompt(prompt.input_ids, param=prompt.param)
@@ -280,8 +278,7 @@ class LlmServable:
             )
             if checked.model in self._adapters:
                 settings = msgspec.structs.replace(settings, adapter=checked.model)
-            if is_guided:
-                settings = await self.with_grammar(settings, checked, prompt.text)
+            settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
             parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images))
@@ -381,7 +378,7 @@ class LlmServable:
         ids = self.cut_prompt(prompt.input_ids, truncation, 1 if asked is None else asked)
         if len(ids) == len(prompt.input_ids):
             return prompt
-        left = np.frombuffer(ids, dtype=np.int64).tolist()
+        left = memoryview(ids).cast("q").tolist()
         text = self.tokens.decode(left, skip_special_tokens=False)
         return msgspec.structs.replace(prompt, input_ids=ids, text=text)
 
@@ -454,7 +451,7 @@ class LlmServable:
         Raises:
             RequestError: the prompt is empty, or too long for engine, device or cache.
         """
-        count = len(input_ids) // np.dtype(np.int64).itemsize
+        count = len(input_ids) // 8
         if count == 0:
             raise RequestError("the prompt has no tokens", param=param)
         for most, what in (
@@ -480,29 +477,27 @@ class LlmServable:
         Raises:
             RequestError: an id is not in the vocabulary, which the engine does not check.
         """
-        array = np.array(ids, dtype=np.int64)
         size = len(self.tokens.pieces)
-        wrong = np.flatnonzero((array < 0) | (array >= size))
-        if len(wrong):
-            place = int(wrong[0])
+        if ids and not 0 <= min(ids) <= max(ids) < size:
+            place = next(place for place, each in enumerate(ids) if not 0 <= each < size)
             raise RequestError(
                 f"token id {ids[place]} is not in the vocabulary, which has {size} tokens",
                 param=f"{param}[{place}]",
             )
-        return array.tobytes()
+        return array("q", ids).tobytes()
 
     async def with_grammar(
         self, settings: GenerationSettings, request: CheckedRequest, prompt: str
     ) -> GenerationSettings:
         """Return the settings with the grammar that the answer must follow, if there is one.
 
-        ``request``: asks for a form, or has tools.
-
         Raises:
             RequestError: the grammar cannot be made or combined with the settings.
         """
         is_chat = isinstance(request, ChatRequest)
         tools = request.tools if isinstance(request, ChatRequest) else NO_TOOLS
+        if request.structured is None and not tools.items:
+            return settings
         form = request_grammar(
             request.structured,
             tools,

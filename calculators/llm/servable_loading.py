@@ -11,8 +11,7 @@ from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.placed_engine import PlacedEngine
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.grammar_process.client import GrammarChecker
-from calculators.llm.model_files.gguf import read_gguf_model
-from calculators.llm.model_source import find_source
+from calculators.llm.model_source import find_source, length_of
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
@@ -26,7 +25,6 @@ from calculators.llm.parsers.registry import (
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import Ready as PromptsReady
 from calculators.llm.requests.model_defaults import read_generation_defaults
-from calculators.llm.requests.model_length import read_model_length
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.servable import (
     LlmServable,
@@ -68,23 +66,18 @@ async def load_servable(
     Raises:
         ResourceError: the model cannot be loaded; nothing is left running.
     """
-    directory = options.model_directory
-    defaults = read_generation_defaults(directory)
-    is_gguf = options.model_path.is_file()
-    if is_gguf:
-        length, rounded = read_gguf_model(options.model_path)
-        if rounded:
-            log.warning(
-                "%s: openvino-genai does not read weights of %s exactly: expect worse answers than "
-                "from a file of Q4_0, Q6_K, Q8_0 or F16",
-                name,
-                " and ".join(rounded),
-            )
-    else:
-        length = read_model_length(directory)
+    defaults = read_generation_defaults(options.model_directory)
+    length, rounded = length_of(options)
+    if rounded:
+        log.warning(
+            "%s: openvino-genai does not read weights of %s exactly: expect worse answers than "
+            "from a file of Q4_0, Q6_K, Q8_0 or F16",
+            name,
+            " and ".join(rounded),
+        )
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
-    # What a cache of this machine has is not there for an engine on another one.
+    # An engine on another machine has no access to this one's cache.
     cache = cache if place is None else None
     source = await find_source(options, cache, name, progress or LoadProgress())
     of_engine, of_prompts = source.progress.split(0.85, 0.15)

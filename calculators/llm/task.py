@@ -16,7 +16,7 @@ from calculators.tasks.task import ModelToServe, Task
 
 if TYPE_CHECKING:
     from calculators.llm.servable import LlmServable
-    from graph_runtime import Registry
+    from graph_runtime import NodePlan, Registry, ResourceSettings
 
 
 def _register(registry: Registry) -> None:
@@ -79,6 +79,12 @@ def _adapters(config: Any) -> Iterable[str]:
             continue
 
 
+def _first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
+    from calculators.llm.first_messages import first_messages
+
+    return first_messages(node, settings)
+
+
 def _facts(servable: LlmServable) -> Mapping[str, Any]:
     """Return the length of prompt and answer together, by vLLM's name."""
     length = servable.limits.length
@@ -111,6 +117,7 @@ TASK: Final = Task(
         ("calculators.llm.engine.process", ENVIRONMENT),
         ("calculators.llm.prompt.process", {}),
     ),
+    first_messages=_first_messages,
     model_facts=_facts,
     further_names=_adapters,
 )

@@ -1,7 +1,8 @@
 """The first part of `graphrt serve`: the model's processes start before the server's imports.
 
 The server imports for as long as they do; where a second core is free, they are ready when it is.
-Nothing slow is imported before they are started, `graph_runtime` neither.
+Nothing slow is imported before they are started, `graph_runtime` neither. Then `first_load` tells
+them what to load, if it can, with as few imports as that takes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from calculators.child_process.early_start import end_untaken, start_early
 from calculators.tasks import Task, task_of_model, task_of_node
@@ -26,10 +27,14 @@ def execute(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
     has_others = args.on is not None or (args.workers or 1) > 1  # other processes load the models
     sources = args.sources or [args.config_path or args.model_path or ""]
-    task = None if has_others else first_task(sources)
-    for module, environment in () if task is None else task.processes:
-        start_early(module, environment)
+    first = None if has_others else first_model(sources)
     try:
+        if first is not None and first.task.processes:
+            for module, environment in first.task.processes:
+                start_early(module, environment)
+            from servers.cli.first_load import tell_what_to_load
+
+            tell_what_to_load(args, first.task, first.path)
         from servers.cli import serve
 
         return serve.execute(args)
@@ -37,8 +42,15 @@ def execute(args: argparse.Namespace) -> int:
         end_untaken()
 
 
-def first_task(sources: list[str]) -> Task | None:
-    """Return the task of the first model that a server will load and that has one; a guess.
+class FirstModel(NamedTuple):
+    """The first model that a server will load: its graph or itself, and its task."""
+
+    path: Path
+    task: Task
+
+
+def first_model(sources: list[str]) -> FirstModel | None:
+    """Return the first model that a server will load and that has a task; a guess.
 
     What cannot be read is no model: the server says more about it later.
     """
@@ -47,7 +59,7 @@ def first_task(sources: list[str]) -> Task | None:
             for each in _loaded_at_start(path):
                 task = _task_of(each)
                 if task is not None:
-                    return task
+                    return FirstModel(each, task)
     except Exception:  # a task may raise any
         pass
     return None

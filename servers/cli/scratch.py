@@ -63,6 +63,8 @@ def main() -> int:
     os.environ.pop("API_KEY", None)  # no graph needs it
     try:
         die_with_parent(parent)
+        # Processes that calculators start belong to this one's group, and end with it.
+        os.setpgid(0, 0)
         _serve(connection)
     except ParentGone:
         pass

@@ -6,26 +6,23 @@ Nothing is loaded.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from calculators.openvino.directory_models import DirectoryModels
-from graph_runtime import GraphError, Registry, ResourceSettings
+from graph_runtime import GraphError, Registry, ResourceSettings, ValidatedGraph
 from servers.cli.graph_check import GraphCheck
 from servers.config import GraphEntry, ModelEntry
 from servers.contract.finding import Finding
-from servers.serving.graph_inference import GraphInterface, SideParameters
-from servers.serving.graph_inference.model_tensors import (
-    ModelTensors,
-    model_of_session,
-    sessions_of,
-)
 from servers.serving.graph_source import (
     RESPONSE_NAME,
     RESPONSE_TAGS,
     response_stream_of,
     serving_problems,
 )
-from servers.serving.loaded_graph import check_side_packets
-from servers.serving.models.version_folders import version_paths
+from servers.serving.http_streams import is_only_http
+from servers.serving.side_needs import SideNeeds
+
+#: The tag of the port of nodes that name a model.
+_SESSION: Final = "SESSION"
 
 
 def check_served_graph(
@@ -56,9 +53,9 @@ def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, Mo
     side_packets = check.add_resources(ResourceSettings(entry.directory, model_name=entry.name))
     if not problems:
         try:
-            interface = GraphInterface(entry.name, plan, ModelTensors())
-            check_side_packets(SideParameters(plan, side_packets), interface)
-            if interface.takes_http and not response_stream_of(plan):
+            takes_http = is_only_http(plan) or _takes_http(entry, plan)
+            SideNeeds(plan, side_packets).check(takes_http=takes_http)
+            if takes_http and not response_stream_of(plan):
                 check.add(
                     "warning",
                     "the graph takes HTTP requests and answers none: it has no output stream for "
@@ -68,26 +65,21 @@ def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, Mo
                 )
         except GraphError as error:
             check.add("error", str(error))
-    for session in sessions_of(plan):
-        name, version = model_of_session(session)
-        try:
-            _check_model(entry, name, version, models)
-        except GraphError as error:
-            check.add("error", str(error), session.config.name or session.name)
+    if any(_SESSION in node.output_side_packets.tags() for node in plan.nodes):
+        from servers.cli.session_check import session_errors
+
+        for node, reason in session_errors(plan, entry, models):
+            check.add("error", reason, node)
 
 
-def _check_model(
-    entry: GraphEntry, name: str, version: int | None, models: Mapping[str, ModelEntry]
-) -> None:
-    """Check that a model and its version exist.
+def _takes_http(entry: GraphEntry, plan: ValidatedGraph) -> bool:
+    """Check the graph's streams as tensors, and return whether it takes HTTP requests after all.
 
     Raises:
-        GraphError: there is no such model or version.
+        GraphConfigError: see `GraphInterface`.
     """
-    if name not in models:
-        DirectoryModels(entry.directory).check(name, version)
-        return
-    paths = version_paths(models[name])
-    if version is not None and version not in paths:
-        there = ", ".join(map(str, paths))
-        raise GraphError(f'the model "{name}" has no version {version}; it has {there}')
+    # Here: graphs without tensors need no NumPy.
+    from servers.serving.graph_inference import GraphInterface
+    from servers.serving.graph_inference.model_tensors import ModelTensors
+
+    return GraphInterface(entry.name, plan, ModelTensors()).takes_http

@@ -50,9 +50,6 @@ class Answer:
         verbose: prompt and raw text of the first choice, if they are shown.
         record: receives the times of the first token and the end, counts and finish reasons.
         written: the raw text of each choice, for the record; empty if it keeps no texts.
-
-    Attributes:
-        is_finished: has every choice ended?
     """
 
     def __init__(
@@ -90,7 +87,6 @@ class Answer:
         for number in range(len(outputs)):
             self._targets.append(range(number * copies, (number + 1) * copies))
         self._open = set(range(len(outputs)))
-        self.is_finished = not outputs
         self._is_stopped = False
         #: One choice without log-probabilities and details, like nearly all requests.
         self._is_plain = (
@@ -101,6 +97,11 @@ class Answer:
             and not echoes
             and outputs[0].is_plain
         )
+
+    @property
+    def is_finished(self) -> bool:
+        """Has every choice ended?"""
+        return not self._open
 
     def cancel(self) -> None:
         """Cancel the generation: nobody reads the answer any more."""
@@ -126,7 +127,6 @@ class Answer:
             gained = () if self._is_stopped else await self._generation.read()
         except RequestError as error:
             self._open.clear()
-            self.is_finished = True
             return Deltas((Failed(error, self._request),))
         except Cancelled:
             if not self._is_stopped:
@@ -159,7 +159,6 @@ class Answer:
                 items += [Finished(target, FinishReason.STOP) for target in self._targets[number]]
             self._open.clear()
         if not self._open:
-            self.is_finished = True
             usage = self._usage()
             if self._record is not None and not self._record.ended:
                 self._note_end(self._record, usage)
@@ -250,6 +249,7 @@ class Answer:
         record.ended = perf_counter_ns()
         record.prompt_tokens = usage.prompt_tokens
         record.completion_tokens = usage.completion_tokens
+        record.shared_tokens = self._generation.shared_tokens
         record.choices = ()
         if self._written:
             record.answers = [text.content for text in self._written]

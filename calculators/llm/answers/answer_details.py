@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from calculators.language.generation_request import GenerationRequest
 from calculators.language.usage import Usage
@@ -65,7 +64,7 @@ class AnswerDetails:
             return ""
         if self._prompts is None:
             return ',"prompt_token_ids":null'
-        ids = np.frombuffer(self._prompts[number], dtype=np.int64).tolist()
+        ids = memoryview(self._prompts[number]).cast("q").tolist()
         return f',"prompt_token_ids":{_encode(ids).decode()}'
 
     def prompt_once(self, place: int, number: int = 0) -> str:

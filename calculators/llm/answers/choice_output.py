@@ -120,7 +120,7 @@ class ChoiceOutput:
             return self._parsed(await self._text.feed_plain(ids))
         gained: list[OutputEvent] = []
         while ids:
-            count = 1 if len(ids) == 1 else self._reasoning.steady(ids)
+            count = self._reasoning.steady(ids)
             part, ids = ids[:count], ids[count:]
             events = self._parsed(await self._text.feed_plain(part))
             self._reasoning.add(part, events)

@@ -93,9 +93,7 @@ class DeltaWriter:
             return ""
         if writer.details is not None:
             writer.details.usage = begun.usage
-        usage = begun.usage
-        if usage.completion_tokens or usage.reasoning_tokens is not None:
-            usage = Usage(usage.prompt_tokens, 0, usage.cached_tokens)
+        usage = Usage(begun.usage.prompt_tokens, 0, begun.usage.cached_tokens)
         return "".join([writer.start(usage), *map(writer.begin, range(begun.choices))])
 
     def _more(self, gained: Gained) -> str:
@@ -166,7 +164,7 @@ class DeltaWriter:
         if item.call_id not in self._called:
             self._called.add(item.call_id)
             if isinstance(item, ToolRan):
-                # A node has told of the result only.
+                # A node has reported the result only.
                 written = self._tool(ToolCalled(*item[:5]))
         if self._choices is not None:
             self._choices[item.choice].events.append(item)

@@ -85,8 +85,7 @@ class OutputFactory:
                     parser = stream if stream.tool is not None else stream.reasoning
                 shown = parsers.special_tokens
             max_calls = None if request.parallel_tool_calls or schemas is None else 1
-        kept = shown if request.skip_special_tokens else None
-        visible = self._tables.get(kept) or self._visible(kept)
+        visible = self._visible(shown if request.skip_special_tokens else None)
         stops = NO_STOPS
         if request.settings.stop_strings:
             include = request.include_stop_str_in_output

@@ -53,10 +53,8 @@ class ReasoningCount:
             hidden = 0
             while hidden < len(ids) and ids[-1 - hidden] in self._hidden:
                 hidden += 1
-            # Nearly all tokens are outside of reasoning, and make one event.
-            if len(events) > 1 or type(events[0]) is Reasoning:
-                self._waiting -= hidden
-                self.finish(events)
+            self._waiting -= hidden
+            self.finish(events)
             self._waiting = hidden
 
     def finish(self, events: Sequence[OutputEvent]) -> None:

@@ -67,8 +67,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 def response_head(begun: Begun) -> ResponseHead:
     """Return the identity of an answer that begins."""
     request = begun.request
-    model = begun.model or request.answer_model or request.model
-    return ResponseHead(request.id, model, request.created, begun.fingerprint)
+    return ResponseHead(request.id, answering_model(begun), request.created, begun.fingerprint)
 
 
 def answering_model(begun: Begun) -> str:

@@ -7,8 +7,7 @@ by the model that answers, which has limits and defaults of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import structs
@@ -76,13 +75,6 @@ def _sampled(api: Api) -> Members:
 
 _SAMPLED: Final[Mapping[Api, Members]] = {api: _sampled(api) for api in Api}
 
-_NEW_IDS: Final[Mapping[Api, Callable[[], str]]] = {
-    Api.CHAT: partial(new_response_id, "chatcmpl"),
-    Api.COMPLETIONS: partial(new_response_id, "cmpl"),
-    Api.RESPONSES: partial(new_id, "resp"),
-    Api.MESSAGES: new_message_id,
-}
-
 #: The limits of requests that no model takes, and defaults that refuse nothing.
 OPEN_LIMITS: Final = RequestLimits(
     best_of_limit=2**31, max_model_length=2**31, max_images=2**31, max_choices=2**31
@@ -137,7 +129,7 @@ def neutral_request(
                 "parallel_tool_calls": checked.parallel_tool_calls,
             }
     if isinstance(checked, ResponsesRequest):
-        # What depends on the model, the model's answer fills in.
+        # The model's answer fills in what depends on the model.
         written["echo"] = {
             **checked.echo,
             "max_output_tokens": body.get("max_output_tokens"),
@@ -157,7 +149,7 @@ def neutral_request(
         has_running_usage=checked.has_running_usage,
         returns_token_ids=checked.returns_token_ids,
         wants_logprobs=wants_logprobs,
-        id=_NEW_IDS[api](),
+        id=new_answer_id(api),
         created=int(time.time()),
         deadline=None if record is None else record.deadline,
         client=client,
@@ -168,7 +160,15 @@ def neutral_request(
 
 def new_answer_id(api: Api) -> str:
     """Return a new id in the form that the answers of an API have."""
-    return _NEW_IDS[api]()
+    match api:
+        case Api.CHAT:
+            return new_response_id("chatcmpl")
+        case Api.COMPLETIONS:
+            return new_response_id("cmpl")
+        case Api.RESPONSES:
+            return new_id("resp")
+        case Api.MESSAGES:
+            return new_message_id()
 
 
 def resolved_request(

@@ -64,6 +64,16 @@ async def hold_converted(
     return None, rest
 
 
+def find_converted(gguf: Path, cache: ModelCache) -> Path | None:
+    """Return the directory of a converted GGUF file; None if the cache does not hold it yet."""
+    try:
+        key, _ = _key_and_size(gguf)
+    except OSError:
+        return None
+    path = cache.find(_KIND, key)
+    return None if path is None or (path / _REFUSAL).exists() else path
+
+
 async def _hold(gguf: Path, cache: ModelCache, progress: LoadProgress) -> CacheEntry | None:
     try:
         key, size = await asyncio.to_thread(_key_and_size, gguf)

@@ -35,6 +35,9 @@ class Generation:
     """One request in the engine: the new tokens of each of its choices.
 
     There is one reader at a time.
+
+    Attributes:
+        shared_tokens: tokens of the prompts that the engine has in its cache, by `SharedPrefixes`.
     """
 
     def __init__(self, choices: int, cancel: Callable[[int | None], None]) -> None:
@@ -44,6 +47,7 @@ class Generation:
         self._error: GraphError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._cancel = cancel
+        self.shared_tokens = 0
 
     @property
     def is_finished(self) -> bool:
@@ -83,9 +87,7 @@ class Generation:
         self._gained.append((choice, tokens))
         if tokens.finish_reason is not None:
             self._unfinished -= 1
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        self._wake()
 
     def fail(self, error: RequestError) -> None:
         """End the request with an error, and stop the choices that still run."""
@@ -95,6 +97,9 @@ class Generation:
         self._unfinished = 0
         self._error = error
         self._cancel(None)
+        self._wake()
+
+    def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

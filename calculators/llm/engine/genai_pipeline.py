@@ -52,7 +52,7 @@ class GenaiPipeline:
         scheduler = scheduler_config(settings)
         plugin_config = dict(settings.plugin_config)
         if self.device == "CPU" and not settings.device:
-            # What the CPU writes for a model with paged attention can never be read (2026.4).
+            # Entries of the CPU for a model with paged attention can never be read (2026.4).
             plugin_config.pop("CACHE_DIR", None)
         self._has_fixed_cache = bool(scheduler.cache_size or scheduler.num_kv_blocks)
         self._pipeline = genai.ContinuousBatchingPipeline(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.engine import Engine, EngineDown, Generation, Part
@@ -179,7 +179,7 @@ def _beginning(parts: Sequence[Part]) -> str:
     first = parts[0]
     if first.text:
         return first.text
-    return np.frombuffer(first.input_ids, np.int64).astype("<i4").tobytes().decode("latin-1")
+    return array("i", memoryview(first.input_ids).cast("q")).tobytes().decode("latin-1")
 
 
 def _tokens(parts: Sequence[Part]) -> float:

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import msgspec
 
-from calculators.child_process.lean_openvino import leave_out_converter
+from calculators.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
 from calculators.child_process.library_errors import library_reason
 from calculators.child_process.load_failure import load_failure
 from calculators.child_process.messages import LoadFailed, Loading, Stop
@@ -32,6 +32,7 @@ def main(descriptor: int, parent: int) -> int:
         die_with_parent(parent)
         collect_seldom()
         leave_out_converter()
+        leave_out_tokenizers()
         # Before the first message, which a server that is still starting sends later.
         with contextlib.suppress(Exception):  # `_load` reports it
             import_module("calculators.llm.engine.pipelines")

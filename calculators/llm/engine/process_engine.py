@@ -21,11 +21,17 @@ from calculators.llm.engine.messages import (
     from_engine_decoder,
 )
 from calculators.llm.engine.requests import Requests
+from calculators.llm.engine.shared_prefixes import SharedPrefixes
 from graph_runtime import LoadProgress
 
 #: Silence after which a busy engine counts as hung: a step over a long prompt takes many seconds.
 HANG_SECONDS: Final = 120.0
 RETRY_AFTER: Final = 2.0
+
+
+def engine_load(settings: EngineSettings) -> Load:
+    """Return the first message to an engine's process."""
+    return Load(VERSION, settings)
 
 
 class ProcessEngine:
@@ -40,11 +46,12 @@ class ProcessEngine:
         """``name``: the served model's, for messages; ``hang_seconds``: of silence while busy."""
         self._encode = msgspec.msgpack.Encoder().encode
         self._requests = Requests(self._send)
+        self._caches_prefixes = settings.enable_prefix_caching
         self._what = f'engine of "{name}"'
         self._child = Supervisor(
             name=self._what,
             module="calculators.llm.engine.process",
-            load=Load(VERSION, settings),
+            load=engine_load(settings),
             decode=from_engine_decoder.decode,
             ready=Ready,
             on_message=self._requests.take,
@@ -62,6 +69,8 @@ class ProcessEngine:
             LoadError: the model cannot be loaded; the text says why.
         """
         ready: Ready = await self._child.start(progress)
+        if self._caches_prefixes and ready.cache_tokens:
+            self._requests.prefixes = SharedPrefixes(ready.cache_tokens)
         return ready
 
     @property
@@ -110,4 +119,6 @@ class ProcessEngine:
 
     def _down(self, reason: str) -> None:
         self._requests.metrics = Metrics()
+        if self._requests.prefixes is not None:
+            self._requests.prefixes.forget()
         self._requests.fail_all(f"the {self._what} stopped; it is being started again", RETRY_AFTER)

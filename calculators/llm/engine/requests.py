@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.messages import Add, Cancel, Metrics, Step, Tokens
+from calculators.llm.engine.shared_prefixes import SharedPrefixes
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
@@ -25,6 +27,8 @@ class _Entry(Struct):
     first_choice: int
     unfinished: int
     has_begun: bool = False
+    #: The tokens of prompt and answer, if they are counted.
+    tokens: array[int] | None = None
 
 
 class Requests:
@@ -33,7 +37,10 @@ class Requests:
     Attributes:
         open: the unfinished requests by their ids.
         metrics: the latest metrics that the engine sent.
+        prefixes: counts how much of the prompts the engine has in its cache; None: nothing does.
     """
+
+    prefixes: SharedPrefixes | None = None
 
     def __init__(self, send: Callable[[Add | Cancel], None]) -> None:
         self._send = send
@@ -67,7 +74,10 @@ class Requests:
             count = part.settings.num_return_sequences
             request_id = next(self._ids)
             ids[request_id] = first_choice
-            self.open[request_id] = _Entry(generation, first_choice, count)
+            entry = self.open[request_id] = _Entry(generation, first_choice, count)
+            if self.prefixes is not None and part.input_ids:
+                generation.shared_tokens += self.prefixes.shared(part.input_ids)
+                entry.tokens = array("q", part.input_ids)
             first_choice += count
             self._send(Add(request_id, *part, group=next(iter(ids))))
         return generation
@@ -86,6 +96,8 @@ class Requests:
                 if not entry.has_begun and not tokens.token_ids:
                     self._refuse(tokens, entry.generation)
                     continue
+            if entry.tokens is not None:
+                self._note_tokens(entry, tokens)
             entry.has_begun = True
             if tokens.finish_reason is not None:
                 entry.unfinished -= 1
@@ -96,6 +108,16 @@ class Requests:
             entry = self.open.pop(failed.request_id, None)
             if entry is not None:
                 entry.generation.fail(RequestError(failed.reason))
+
+    def _note_tokens(self, entry: _Entry, tokens: Tokens) -> None:
+        """Note the prompt once it is computed, and at the end with the answer, if there is one."""
+        assert self.prefixes is not None
+        assert entry.tokens is not None
+        is_alone = tokens.sequence == 0 and entry.unfinished == 1
+        if is_alone:
+            entry.tokens.extend(tokens.token_ids)
+        if not entry.has_begun or (is_alone and tokens.finish_reason is not None):
+            self.prefixes.note(entry.tokens.tobytes())
 
     def _refuse(self, tokens: Tokens, generation: Generation) -> None:
         """Fail the request: an empty answer would not show the reason."""

@@ -16,8 +16,8 @@ from calculators.llm.engine.engine_settings import DraftModel, EngineSettings
 from calculators.llm.engine.generation_settings import MAX_ASSISTANT_TOKENS
 from calculators.llm.model_files.eagle3_files import check_eagle3, is_eagle3
 from calculators.llm.model_files.model_files import find_model, sees_images
+from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.model_files.vocabulary import check_same_vocabulary
-from calculators.llm.requests.model_length import read_model_length
 from graph_runtime import ResourceError
 
 _FIELD: Final = "draft_models_path"

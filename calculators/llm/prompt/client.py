@@ -8,13 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.question_lane import (
-    RETRY_AFTER,
-    START_SECONDS,
-    WALL_SECONDS,
-    QuestionLane,
-)
-from calculators.child_process.supervisor import LoadError
+from calculators.child_process.question_lane import WALL_SECONDS, QuestionLane
+from calculators.child_process.supervisor import RETRY_AFTER, START_SECONDS, LoadError
 from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import (
     Chat,
@@ -54,6 +49,15 @@ IDLE_SECONDS: Final = 120.0
 _COST_OF_BYTE: Final = 2e-7
 
 
+def prompt_load(
+    model_path: str, *, max_tokens: int | None, sees_images: bool, seconds: float = SECONDS
+) -> Load:
+    """Return the first message to a prompt process; see `PromptProcess`."""
+    return Load(
+        model_path, MEMORY, seconds * FOR_TEMPLATE, max_tokens=max_tokens, sees_images=sees_images
+    )
+
+
 class PromptProcess:
     """Renders and tokenizes in supervised children, each at one question at a time.
 
@@ -85,12 +89,8 @@ class PromptProcess:
         """
         self._encode = msgspec.msgpack.Encoder().encode
         self._name = name
-        self._load = Load(
-            model_path,
-            MEMORY,
-            seconds * FOR_TEMPLATE,
-            max_tokens=max_tokens,
-            sees_images=sees_images,
+        self._load = prompt_load(
+            model_path, max_tokens=max_tokens, sees_images=sees_images, seconds=seconds
         )
         self._wall_seconds = wall_seconds
         self._idle_seconds = idle_seconds

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from calculators.child_process.answering_process import Report, run
-from calculators.child_process.lean_openvino import leave_out_converter
+from calculators.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
 from calculators.child_process.messages import Loading
 from calculators.garbage import collect_seldom
 from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
@@ -37,6 +37,7 @@ def main() -> int:
     descriptor, parent = map(int, sys.argv[1:3])
     collect_seldom()
     leave_out_converter()
+    leave_out_tokenizers()
     # Before the first message, which a server that is still starting sends later.
     with contextlib.suppress(Exception):  # `load` reports it
         import_module("calculators.llm.prompt.builder")

@@ -23,7 +23,6 @@ from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
 from calculators.llm.requests.template_arguments import (
-    NO_ARGUMENTS,
     TEMPLATE_MEMBERS,
     read_template_arguments,
 )
@@ -96,35 +95,27 @@ def parse_chat_request(
     body = read_body(value, CHAT_MEMBERS)
     generation = read_generation(body, defaults, limits)
     tools = NO_TOOLS if TOOL_MEMBERS.keys().isdisjoint(body) else read_tools(body, limits)
-    asked = body.get("messages")
-    if not isinstance(asked, list) or len(asked) > limits.max_messages:
-        _check_number(asked, limits)
-    messages = normalise_messages(asked)
-    images: tuple[ImageReference, ...] = ()
-    for message in messages:
-        if type(message["content"]) is list:
-            images = _images_of(messages, limits)
-            break
+    messages = _read_messages(body.get("messages"), limits)
+    images = _images_of(messages, limits)
     return ChatRequest(
         **structs.asdict(generation),
         tools=tools,
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=messages,
-        template=NO_ARGUMENTS
-        if TEMPLATE_MEMBERS.keys().isdisjoint(body)
-        else read_template_arguments(body),
+        template=read_template_arguments(body),
         logprobs=generation.settings.logprobs,
         images=images,
     )
 
 
-def _check_number(value: object, limits: RequestLimits) -> None:
+def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]:
     if value is None:
         raise fields.missing("messages", "the conversation, an array of messages")
     if isinstance(value, list) and len(value) > limits.max_messages:
         raise fields.invalid(
             "messages", f"{len(value)} messages are more than the maximum {limits.max_messages}"
         )
+    return normalise_messages(value)
 
 
 def _images_of(messages: list[dict[str, Any]], limits: RequestLimits) -> tuple[ImageReference, ...]:

@@ -138,8 +138,7 @@ def read_body(value: object, members: Members) -> dict[str, Any]:
         RequestError: the body is no object; else the first member that is not one of ``members``,
             else the first one that is refused or wrong, with its name as ``param``.
     """
-    body = value if isinstance(value, dict) else fields.body_object(value)
-    return read_members(body, members, lambda name: ELSEWHERE.get(name, ""))
+    return read_members(fields.body_object(value), members, lambda name: ELSEWHERE.get(name, ""))
 
 
 def read_generation(

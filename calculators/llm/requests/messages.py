@@ -44,13 +44,11 @@ def normalise_messages(value: object) -> list[dict[str, Any]]:
 def _message(value: object, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise wrong_type(path, "an object", value)
-    if not isinstance(value.get("role"), str):
-        required_string(value, "role", path)
+    required_string(value, "role", path)
     message: dict[str, Any] = {}
     for name, member in value.items():
         if name == "content":
-            is_text = isinstance(member, str)
-            message[name] = member if is_text else _content(member, f"{path}.content")
+            message[name] = _content(member, f"{path}.content")
         elif name == "tool_calls" and member is not None:
             message[name] = _tool_calls(member, f"{path}.tool_calls")
         elif name in _TEXT_MEMBERS and isinstance(member, str):
@@ -87,9 +85,10 @@ def _required(value: Mapping[str, Any], name: str, path: str) -> Any:
 
 
 def _content(value: object, path: str) -> str | list[Any]:
-    """Return content that is no text."""
     if value is None:
         return ""
+    if isinstance(value, str):
+        return value
     if not isinstance(value, list):
         raise wrong_type(path, "a string or an array of parts", value)
     for place, part in enumerate(value):

@@ -1,10 +1,8 @@
-"""The length of a model in tokens, and the room that a prompt leaves for an answer."""
+"""The room that a prompt leaves for an answer in the length of a model."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -12,46 +10,9 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.choices import most_unasked
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: OpenAI's code for a prompt that does not fit. Programs that shorten prompts look for it.
 TOO_LONG: Final = "context_length_exceeded"
-
-#: The members of ``config.json`` that may have it; the first unsigned integer counts.
-_NAMES: Final = (
-    "max_position_embeddings",
-    "n_positions",
-    "seq_len",
-    "seq_length",
-    "n_ctx",
-    "sliding_window",
-)
-#: The members with the text model's configuration in a model of text and images.
-_TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
-
-
-def model_length(config: dict[str, Any]) -> int | None:
-    """Return the most tokens of prompt and answer together, by a parsed ``config.json``.
-
-    None if it has no such number. Source: OpenVINO Model Server ``llm/servable_initializer.cpp``,
-    which ignores the text part of models that read images.
-    """
-    texts = (config.get(name) for name in _TEXT_PARTS)
-    for part in (config, *(text for text in texts if isinstance(text, dict))):
-        for name in _NAMES:
-            value = part.get(name)
-            if type(value) is int and 0 <= value < 2**32:
-                return value
-    return None
-
-
-def read_model_length(directory: Path) -> int | None:
-    """Return the `model_length` of a directory; None also if its file cannot be read."""
-    try:
-        config = json.loads(read_regular_file(directory / "config.json", MODEL_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return model_length(config) if isinstance(config, dict) else None
 
 
 def fit_to_model(

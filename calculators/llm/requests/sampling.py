@@ -116,14 +116,10 @@ def read_sampling(
         max_new_tokens = defaults.max_new_tokens if default is None else default
         if max_new_tokens is not None:
             max_new_tokens = most_unasked(max_new_tokens, n=choices.n, beams=choices.beams)
-    min_new_tokens = 0
-    if defaults.min_new_tokens or "min_tokens" in body:
-        min_new_tokens = _read_min_new_tokens(body, defaults, max_new_tokens)
+    min_new_tokens = _read_min_new_tokens(body, defaults, max_new_tokens)
     if limits.decoding_mode != "standard" and not body.get("min_tokens"):
         min_new_tokens = 0  # a default of the model, which the library would ignore
-    ignore_eos = False
-    if defaults.ignore_eos or "ignore_eos" in body:
-        ignore_eos = _read_ignore_eos(body, defaults, limits, max_new_tokens)
+    ignore_eos = _read_ignore_eos(body, defaults, limits, max_new_tokens)
     if choices.beams > 1:
         _check_penalties(body, defaults, choices.beams)
     temperature = body.get("temperature", defaults.temperature)

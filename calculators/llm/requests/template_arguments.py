@@ -52,7 +52,7 @@ TEMPLATE_MEMBERS: Final[Members] = table(
 )
 
 
-NO_ARGUMENTS: Final = TemplateArguments()
+_NO_ARGUMENTS: Final = TemplateArguments()
 
 
 def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
@@ -67,7 +67,7 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
         RequestError: a name is reserved, or a value has the wrong type.
     """
     if TEMPLATE_MEMBERS.keys().isdisjoint(body):
-        return NO_ARGUMENTS
+        return _NO_ARGUMENTS
     values = dict(body.get("chat_template_kwargs") or {})
     for name in values:
         if name in RESERVED:

@@ -14,11 +14,11 @@ import msgspec
 from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.model_files.gguf import read_gguf_model
+from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.model_source import find_source
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.options.node_options import NodeOptions, read_options
 from calculators.llm.prompt.client import PromptProcess
-from calculators.llm.requests.model_length import read_model_length
 from calculators.llm.task_graph import TextGeneration
 from calculators.llm.tuning.arena import Arena
 from calculators.llm.tuning.candidates import Candidate, single_changes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.delta import Begun
 from calculators.language.events import (
     Arguments,
     Content,
@@ -13,15 +13,12 @@ from calculators.language.events import (
     Refused,
     ToolCall,
 )
-from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import (
-    DONE,
     AnswerChoice,
-    EventFrame,
     MadeCall,
     ResponseHead,
     Verbose,
@@ -29,29 +26,22 @@ from calculators.llm.answers.response import (
 )
 from calculators.llm.answers.token_logprob import chat_logprobs_json
 from calculators.llm.answers.usage import usage_json
-from calculators.requests.http_payload import RequestError
+from calculators.llm.api.openai.chunk_writer import ChunkWriter, details_of
 
 
-class ChatAnswerWriter:
+class ChatAnswerWriter(ChunkWriter):
     """An `AnswerWriter` of a chat. Every event of the output is a chunk of its own.
 
     Clients of OpenVINO Model Server, vLLM and OpenAI know ``reasoning_content``, and the order of a
     call's deltas: id and name first, with empty arguments.
     """
 
-    __slots__ = (
-        "_calls",
-        "_closing",
-        "_frame",
-        "_head",
-        "_include_usage",
-        "_openings",
-        "_rest",
-        "_spoken",
-        "details",
-        "verbose",
-        "wants_logprobs",
-    )
+    __slots__ = ("_calls", "_spoken")
+
+    chunk = "chat.completion.chunk"
+    before = ',"delta":{'
+    after = "}"
+    empty = ""
 
     def __init__(
         self,
@@ -63,18 +53,14 @@ class ChatAnswerWriter:
         verbose: Verbose | None = None,
         details: AnswerDetails | None = None,
     ) -> None:
-        self.wants_logprobs = wants_logprobs
-        self.details = details
-        self._head = head
-        self._include_usage = include_usage
-        self.verbose = verbose
-        self._frame = frame = EventFrame(head, "chat.completion.chunk", include_usage=include_usage)
-        self._openings: list[str] = []
-        for index in range(n):
-            self._openings.append(f'{frame.opening}{index},"delta":{{')
-        self._closing = frame.closing
-        # The end of nearly every event, after the text.
-        self._rest = f'}},"logprobs":null,"finish_reason":null{frame.closing}'
+        super().__init__(
+            head,
+            choices=n,
+            include_usage=include_usage,
+            wants_logprobs=wants_logprobs,
+            verbose=verbose,
+            details=details,
+        )
         #: The number of calls begun, by choice.
         self._calls = [0] * n
         #: The choices with output.
@@ -99,14 +85,8 @@ class ChatAnswerWriter:
         self.details.add(index, choice.token_ids)
         return self.details.take(index)
 
-    def start(self, usage: Usage) -> str:
-        return ""
-
     def begin(self, index: int) -> str:
-        opening = f'{self._openings[index]}"role":"assistant","content":""'
-        if self.details is None:
-            return opening + self._rest
-        return f'{opening}}},"logprobs":null,"finish_reason":null{self._detailed(index)}'
+        return self._event(index, '"role":"assistant","content":""')
 
     def _detailed(self, index: int) -> str:
         """Return the end of an event with token ids and counts."""
@@ -118,25 +98,15 @@ class ChatAnswerWriter:
         self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
     ) -> str:
         self._spoken.add(index)
-        if logprobs is None and self.details is None:
-            opening, rest = self._openings[index], self._rest
-            written = ""
-            for event in events:
-                written += opening + self._delta(index, event) + rest
-            return written
-        # The log-probabilities and ids of the tokens go into the first of their chunks.
-        if not events:
+        if not events and not (logprobs is None and self.details is None):
             events = [Content("")]
-        chunks = []
+        # The log-probabilities and ids of the tokens go into the first of their chunks.
+        written = ""
         shown = _logprobs(logprobs)
         for event in events:
-            closing = self._closing if self.details is None else self._detailed(index)
-            chunks.append(
-                f'{self._openings[index]}{self._delta(index, event)}}},"logprobs":{shown}'
-                f',"finish_reason":null{closing}'
-            )
+            written += self._event(index, self._delta(index, event), shown)
             shown = "null"
-        return "".join(chunks)
+        return written
 
     def _delta(self, index: int, event: OutputEvent) -> str:
         match event:
@@ -157,27 +127,10 @@ class ChatAnswerWriter:
                     f',"function":{{"name":{quote(name)},"arguments":""}}}}]'
                 )
 
-    def tool(self, item: ToolCalled | ToolRan) -> str:
-        return ""  # a client would run the call itself
-
     def refuse(self, index: int, refused: Refused) -> str:
         if index in self._spoken or not refused.text:
             return ""
-        closing = self._closing if self.details is None else self._detailed(index)
-        opening = f'{self._openings[index]}"refusal":{quote(refused.text)}'
-        return f'{opening}}},"logprobs":null,"finish_reason":null{closing}'
-
-    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
-        closing = self._closing if self.details is None else self._detailed(index)
-        if self.verbose is not None:
-            closing = self._frame.closing_with(self.verbose, closing)
-        return f'{self._openings[index]}}},"logprobs":null,"finish_reason":"{reason}"{closing}'
-
-    def end(self, usage: Usage) -> str:
-        return self._frame.usage(usage) + DONE if self._include_usage else DONE
-
-    def failure(self, error: RequestError) -> str:
-        return ""
+        return self._event(index, f'"refusal":{quote(refused.text)}')
 
 
 def _message(choice: AnswerChoice) -> str:
@@ -206,13 +159,10 @@ def _logprobs(tokens: Sequence[TokenLogprob] | None) -> str:
 def chat_writer(begun: Begun) -> ChatAnswerWriter:
     """Return the writer of an answer that begins."""
     request = begun.request
-    details = None
-    if request.returns_token_ids or request.has_running_usage:
-        details = AnswerDetails(request, begun.prompt_ids, begun.choices)
     return ChatAnswerWriter(
         response_head(begun),
         n=begun.choices,
         include_usage=request.include_usage,
         wants_logprobs=request.wants_logprobs,
-        details=details,
+        details=details_of(begun),
     )

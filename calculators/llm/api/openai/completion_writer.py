@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.delta import Begun
 from calculators.language.events import Content, OutputEvent, Refused
-from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import (
-    DONE,
     AnswerChoice,
-    EventFrame,
     ResponseHead,
     Verbose,
     response_head,
@@ -24,29 +21,18 @@ from calculators.llm.answers.token_logprob import (
     completion_logprobs_json,
 )
 from calculators.llm.answers.usage import usage_json
-from calculators.requests.http_payload import RequestError
-
-#: The ``object`` of whole answers and events.
-_OBJECT = "text_completion"
+from calculators.llm.api.openai.chunk_writer import ChunkWriter, details_of
 
 
-class CompletionAnswerWriter:
+class CompletionAnswerWriter(ChunkWriter):
     """An `AnswerWriter` of plain text; the choices are numbered prompt by prompt."""
 
-    __slots__ = (
-        "_closing",
-        "_frame",
-        "_head",
-        "_include_usage",
-        "_offsets",
-        "_openings",
-        "_per_prompt",
-        "_rest",
-        "_top_logprobs",
-        "details",
-        "verbose",
-        "wants_logprobs",
-    )
+    __slots__ = ("_offsets", "_per_prompt", "_top_logprobs")
+
+    chunk = "text_completion"
+    before = ',"text":'
+    after = ""
+    empty = '""'
 
     def __init__(
         self,
@@ -65,16 +51,15 @@ class CompletionAnswerWriter:
             per_prompt: the number of choices of each prompt.
             logprobs: None: without; 1 repeats each token as the top one of its place.
         """
-        self.wants_logprobs = logprobs is not None
-        self.details = details
+        super().__init__(
+            head,
+            choices=choices,
+            include_usage=include_usage,
+            wants_logprobs=logprobs is not None,
+            verbose=verbose,
+            details=details,
+        )
         self._per_prompt = per_prompt
-        self._head = head
-        self._include_usage = include_usage
-        self.verbose = verbose
-        self._frame = frame = EventFrame(head, _OBJECT, include_usage=include_usage)
-        self._openings = [f'{frame.opening}{index},"text":' for index in range(choices)]
-        self._closing = frame.closing
-        self._rest = f',"logprobs":null,"finish_reason":null{frame.closing}'
         self._top_logprobs = bool(logprobs)
         self._offsets = [0] * choices
 
@@ -86,7 +71,7 @@ class CompletionAnswerWriter:
             for index, choice in enumerate(choices)
         )
         verbose = "" if self.verbose is None else self.verbose.json
-        head = self._head.json(_OBJECT)
+        head = self._head.json(self.chunk)
         return f'{{{head},"choices":[{written}],"usage":{usage_json(usage)}{verbose}}}'
 
     def _ids(self, index: int, choice: AnswerChoice) -> str:
@@ -106,9 +91,6 @@ class CompletionAnswerWriter:
             return "null"
         return completion_logprobs_json(choice.logprobs, top=self._top_logprobs)
 
-    def start(self, usage: Usage) -> str:
-        return ""
-
     def begin(self, index: int) -> str:
         return ""
 
@@ -117,49 +99,24 @@ class CompletionAnswerWriter:
     ) -> str:
         text = "".join([event.text for event in events if isinstance(event, Content)])
         if logprobs is None:
-            if self.details is None:
-                return self._openings[index] + quote(text) + self._rest
-            opening = self._openings[index] + quote(text)
-            return f'{opening},"logprobs":null,"finish_reason":null{self._detailed(index)}'
+            return self._event(index, quote(text))
         offset = self._offsets[index]
         self._offsets[index] = offset + sum(map(characters_started, logprobs))
         written = completion_logprobs_json(logprobs, top=self._top_logprobs, first_offset=offset)
-        closing = self._closing if self.details is None else self._detailed(index)
-        return (
-            f'{self._openings[index]}{quote(text)},"logprobs":{written}'
-            f',"finish_reason":null{closing}'
-        )
-
-    def tool(self, item: ToolCalled | ToolRan) -> str:
-        return ""  # a client would run the call itself
+        return self._event(index, quote(text), written)
 
     def refuse(self, index: int, refused: Refused) -> str:
         return ""  # only the finish reason tells
-
-    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
-        closing = self._closing if self.details is None else self._detailed(index)
-        if self.verbose is not None:
-            closing = self._frame.closing_with(self.verbose, closing)
-        return f'{self._openings[index]}"","logprobs":null,"finish_reason":"{reason}"{closing}'
-
-    def end(self, usage: Usage) -> str:
-        return self._frame.usage(usage) + DONE if self._include_usage else DONE
-
-    def failure(self, error: RequestError) -> str:
-        return ""
 
 
 def completion_writer(begun: Begun) -> CompletionAnswerWriter:
     """Return the writer of an answer that begins."""
     request = begun.request
-    details = None
-    if request.returns_token_ids or request.has_running_usage:
-        details = AnswerDetails(request, begun.prompt_ids, begun.choices)
     return CompletionAnswerWriter(
         response_head(begun),
         choices=begun.choices,
         per_prompt=request.n,
         include_usage=request.include_usage,
         logprobs=int(request.sampling.get("logprobs", 0)) if request.wants_logprobs else None,
-        details=details,
+        details=details_of(begun),
     )

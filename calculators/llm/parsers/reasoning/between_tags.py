@@ -26,7 +26,7 @@ class ReasoningBetweenTags(ReasoningParser):
             cls._ends = Tags(cls.end_tag)
 
     def __init__(self, *, is_open: bool = False) -> None:
-        self.is_open = is_open
+        super().__init__(is_open=is_open)
         self._scanner = TagScanner()
 
     def feed(self, text: str) -> list[OutputEvent]:

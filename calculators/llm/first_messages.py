@@ -1,0 +1,37 @@
+"""The first messages to the processes of a model, as its loading will send them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.msgpack import encode
+
+from calculators.llm.engine.process_engine import engine_load
+from calculators.llm.model_source import files_known_now, length_of
+from calculators.llm.options.node_options import read_node_options
+from calculators.llm.prompt.client import prompt_load
+from calculators.model_initializer import cache_of
+from graph_runtime import NodePlan, ResourceSettings
+
+
+def first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
+    """Return the messages by module; see `calculators.tasks.task.Task`.
+
+    Empty if loading has to make files first.
+
+    Raises:
+        ResourceError: an option of the node is wrong.
+    """
+    options = read_node_options(node, settings)
+    known = files_known_now(options, cache_of(settings))
+    if known is None:
+        return {}
+    path, engine = known
+    length = length_of(options).length
+    sees_images = options.engine.kind.sees_images
+    return {
+        "calculators.llm.engine.process": encode(engine_load(engine)),
+        "calculators.llm.prompt.process": encode(
+            prompt_load(str(path), max_tokens=length, sees_images=sees_images)
+        ),
+    }

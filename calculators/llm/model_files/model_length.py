@@ -1,0 +1,37 @@
+"""The length of a model in tokens, as its ``config.json`` has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.tasks.model_config import LENGTH_NAMES
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+
+#: The members with the text model's configuration in a model of text and images.
+_TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
+
+
+def model_length(config: dict[str, Any]) -> int | None:
+    """Return the most tokens of prompt and answer together, by a parsed ``config.json``.
+
+    None if it has no such number. Source: OpenVINO Model Server ``llm/servable_initializer.cpp``,
+    which ignores the text part of models that read images.
+    """
+    texts = (config.get(name) for name in _TEXT_PARTS)
+    for part in (config, *(text for text in texts if isinstance(text, dict))):
+        for name in LENGTH_NAMES:
+            value = part.get(name)
+            if type(value) is int and 0 <= value < 2**32:
+                return value
+    return None
+
+
+def read_model_length(directory: Path) -> int | None:
+    """Return the `model_length` of a directory; None also if its file cannot be read."""
+    try:
+        config = json.loads(read_regular_file(directory / "config.json", MODEL_FILE_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return model_length(config) if isinstance(config, dict) else None
