@@ -89,7 +89,7 @@ class GraphNow:
     Attributes:
         time: when it was taken, by ``time.perf_counter_ns``.
         runs: runs that go on.
-        ended, failed: runs that have ended, and those of them that failed.
+        ended, failed: runs that have ended, and the failed ones among them.
         calls, time_ns, errors: sums of ended runs and running ones.
         in_flight: runs in which the node is being called, or a call of it is queued.
         queued: packets that wait in the node's inputs.
@@ -145,7 +145,7 @@ class RunTotals:
         streams: the names of all streams: the graph's inputs, then the outputs of its nodes.
         packets: packets of the runs that have ended, one number per stream.
         counters: the counters of those runs (``cc.get_counter``), by ``<node>-<name>``.
-        ended, failed: runs that have ended, and those of them that failed, cancelled ones not
+        ended, failed: runs that have ended, and the failed ones among them, cancelled ones not
             among them.
         failures: the last `KEPT_FAILURES` of them.
     """

@@ -108,7 +108,7 @@ class _Counter(_Metric[MetricCounter]):
         with self._lock:
             for each in self._followed:
                 each.end()
-                # What it has counted until now is the other node's.
+                # Its counts until now are the other node's.
                 each.end = self._metric.follow(partial(_since, each.read, each.read()))
 
     def _end(self, followed: _Followed) -> None:

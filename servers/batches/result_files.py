@@ -126,7 +126,7 @@ def drop_file(file: BinaryIO, path: Path) -> None:
     """Remove a file that is being written."""
     with storage_errors():
         path.unlink(missing_ok=True)
-    # What it has not written yet may find no room.
+    # The part that it has not written yet may find no room.
     with suppress(OSError):
         file.close()
 

@@ -37,66 +37,8 @@ from servers.batches.objects import (
     TokenUsage,
     Watermark,
 )
+from servers.batches.store_schema import make_tables
 
-_SCHEMA: Final = """
-create table if not exists files (
-    number integer primary key autoincrement,
-    id text not null unique,
-    owner text not null,
-    filename text not null,
-    purpose text not null,
-    size integer not null,
-    created_at integer not null,
-    expires_at integer
-);
-create table if not exists batches (
-    number integer primary key autoincrement,
-    id text not null unique,
-    owner text not null,
-    endpoint text not null,
-    input_file_id text not null,
-    metadata text,
-    output_seconds integer,
-    status text not null,
-    created_at integer not null,
-    expires_at integer,
-    in_progress_at integer,
-    finalizing_at integer,
-    completed_at integer,
-    failed_at integer,
-    expired_at integer,
-    cancelling_at integer,
-    cancelled_at integer,
-    output_file_id text,
-    error_file_id text,
-    errors text not null,
-    model text,
-    total integer not null default 0,
-    is_checked integer not null default 0,
-    completed integer not null default 0,
-    failed integer not null default 0,
-    input_tokens integer not null default 0,
-    output_tokens integer not null default 0,
-    cached_tokens integer not null default 0,
-    reasoning_tokens integer not null default 0,
-    next_line integer not null default 1,
-    next_offset integer not null default 0
-);
-create table if not exists answers (
-    batch integer not null,
-    line integer not null,
-    is_error integer not null,
-    text blob not null,
-    primary key (batch, line)
-);
-create index if not exists unfinished on batches (number) where status in (
-    'validating', 'in_progress', 'finalizing', 'cancelling'
-);
-pragma user_version = 2;
-"""
-_VERSION: Final = 2
-#: From version 1, where a batch in progress had been checked as a whole.
-_SECOND: Final = "alter table batches add column is_checked integer not null default 1"
 #: Seconds that a statement waits while another process writes.
 _BUSY_SECONDS: Final = 60.0
 _FILE_COLUMNS: Final = "id, owner, filename, purpose, size, created_at, expires_at"
@@ -160,14 +102,7 @@ class BatchStore:
         # A commit is on the disk: NORMAL would lose the last ones when the power fails.
         run("pragma synchronous = full")
         with self._transaction():
-            (version,) = run("pragma user_version").fetchone()
-            if version > _VERSION:
-                raise sqlite3.DatabaseError("the store was written by a later version")
-            if version == 1:
-                run(_SECOND)
-            if version < _VERSION:
-                for statement in _SCHEMA.split(";"):
-                    run(statement)
+            make_tables(self._connection)
 
     def close(self) -> None:
         with self._lock:

@@ -1,5 +1,5 @@
-"""When a graph or a model is in memory: the keys ``load``, ``idle_unload_seconds``, ``pinned`` and
-``reload`` of a config."""
+"""Loading and unloading of graphs and models: the keys ``load``, ``idle_unload_seconds``,
+``pinned`` and ``reload`` of a config."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AFTER_UNLOAD: Final = "after_unload"
 
 @dataclass(frozen=True, slots=True)
 class LoadPolicy:
-    """When one graph or model is in memory.
+    """The rules by which one graph or model is loaded and unloaded.
 
     Attributes:
         is_on_demand: the first request loads it, not the start of the server.

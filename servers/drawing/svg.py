@@ -51,7 +51,7 @@ def to_svg(drawing: GraphDrawing, *, theme: Theme = "auto") -> str:
     """
     width, height = _number(drawing.width), _number(drawing.height)
     looped = {(wire.target, wire.target_port) for wire in drawing.wires if wire.is_back_edge}
-    # Of its own for each drawing, because several can be in one document.
+    # One for each drawing, because several can be in one document.
     hatch = f"hatch{zlib.crc32(repr(drawing).encode('utf-8', 'replace')):08x}"
     # Lines back lie over the others, and side packets under them.
     wires = sorted(drawing.wires, key=lambda wire: (not wire.is_side_packet, wire.is_back_edge))

@@ -21,7 +21,7 @@ _METRICS: Final = {
     "graphrt_llm_engine_restarts_total": "restarts",
 }
 _MEMORY: Final = "graphrt_llm_engine_memory_bytes"
-#: Differences of memory that readers are told, in bytes: it changes with every request.
+#: The least difference of memory that is sent to readers, in bytes: it changes with every request.
 _GRAIN: Final = 1 << 20
 _UP: Final = "graphrt_llm_engine_up"
 

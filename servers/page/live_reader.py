@@ -41,7 +41,7 @@ def encode_event(event: msgspec.Struct) -> bytes:
 
 
 class LiveState:
-    """The newest state of everything that readers are told. Each value is replaced, not changed.
+    """The newest state of everything that readers get. Each value is replaced, not changed.
 
     Attributes:
         settings: the permissions of the page.

@@ -12,7 +12,7 @@ from servers.operations.request_log import RequestEnd
 from servers.page.events import RequestNow
 from servers.page.followed import FollowedRequests
 
-#: Ended requests that a new reader is told of.
+#: Ended requests that a new reader gets.
 KEPT: Final = 200
 _LONGEST_TEXT: Final = 256
 
@@ -82,7 +82,7 @@ class RequestFeed:
                 self._add(self._now(record, _FIRST_TOKEN, now))
 
     def running(self) -> Iterator[RequestNow]:
-        """Yield the state of each request that runs and was told of."""
+        """Yield the state of each running request that readers know."""
         now = perf_counter_ns()
         for record, told in self._running.items():
             if told != _NOTHING:

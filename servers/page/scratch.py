@@ -8,7 +8,9 @@ of its own, which ends with it.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
@@ -243,9 +245,14 @@ class _Child:
         return found
 
     def kill(self) -> None:
-        """End the process now."""
+        """End the process now, and those that it has started."""
         if self._is_started and not self.is_over:
+            self._kill_group()
             self._process.kill("it is not needed any more")
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     async def end(self) -> None:
         """End the process and wait until it is gone."""
@@ -269,6 +276,7 @@ class _Child:
 
     def _over(self, reason: str) -> None:
         self.is_over = True
+        self._kill_group()
         self._remove_folder()
         if self._answer is not None and not self._answer.done():
             with suppress(asyncio.InvalidStateError):

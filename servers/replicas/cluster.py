@@ -113,7 +113,7 @@ class RayCluster:
         self._deploying = threading.Lock()
         #: The servables of this front that hold a name: two, while one replaces the other.
         self._claims: Counter[str] = Counter()
-        #: Those that use an application, by its name.
+        #: By an application's name, how many servables of this front use it.
         self._uses: Counter[str] = Counter()
         if not is_inside:
             self._start()
@@ -265,6 +265,8 @@ class RayCluster:
             },
             **numbers,
         )
+        # Ray replaces the replicas of another version, and would make one up for each call.
+        deployment = deployment.options(version=application, _internal=True)
         target = serve.RunTarget(
             target=deployment.bind(wanted.work), name=application, route_prefix=None
         )

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
 import calculators
 from calculators.places import Question, WorkMaker
-from calculators.requests.request_record import set_current_record
 from graph_runtime import REGISTRY, GraphError, LoadProgress
 from graph_runtime.errors import reason_of
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
@@ -47,7 +46,6 @@ class NodeReplica:
         maker: WorkMaker = getattr(importlib.import_module(module), name)
         metrics = self._metrics.service_of(order.name).of_node("")
         self._work = maker(order.arguments, name=order.name, metrics=metrics)
-        self._notes: dict[str, Callable[[bytes], object]] = {}
         self._questions: dict[str, _Question] = {}
         try:
             self._ready = await self._work.start(LoadProgress())
@@ -67,14 +65,9 @@ class NodeReplica:
         """Answer a question."""
         outgoing = Outgoing(origin.record(self._name))
         question = self._questions[key] = _Question(body, outgoing)
-
-        async def run() -> None:
-            set_current_record(outgoing.record)
-            await self._work.answer(question)
-
-        task = asyncio.create_task(run(), name=f"question to {self._name}")
+        updates = outgoing.updates(lambda: self._work.answer(question), f"question to {self._name}")
         try:
-            async with aclosing(outgoing.updates(task)) as updates:
+            async with aclosing(updates):
                 async for update in updates:
                     yield update
         finally:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
-from calculators.requests.request_record import RequestRecord
+from calculators.requests.request_record import RequestRecord, set_current_record
 from servers.contract.disconnection import Disconnection
 from servers.contract.failure import failure_of
 from servers.replicas.wire import Ending, Packet, SentFailure, Update, size_of
@@ -93,21 +93,32 @@ class Outgoing:
         """Send an update without a packet: the run has begun."""
         self._has_news.set()
 
-    async def updates(self, run: asyncio.Task[None]) -> AsyncGenerator[Update, None]:
-        """Yield what ``run`` sends, and at last its end. Leaving the iterator cancels it."""
-        run.add_done_callback(lambda _: self._has_news.set())
+    async def updates(
+        self, run: Callable[[], Awaitable[None]], name: str
+    ) -> AsyncGenerator[Update, None]:
+        """Yield what ``run`` sends, and at last its end. Leaving the iterator cancels it.
+
+        ``run`` is a task of that name, and has the record as the current one.
+        """
+
+        async def run_with_record() -> None:
+            set_current_record(self.record)
+            await run()
+
+        task = asyncio.create_task(run_with_record(), name=name)
+        task.add_done_callback(lambda _: self._has_news.set())
         try:
             while True:
                 await self._has_news.wait()
                 self._has_news.clear()
-                if run.done():
-                    yield self._update(self._ending(run))
+                if task.done():
+                    yield self._update(self._ending(task))
                     return
                 yield self._update(None)
         finally:
-            if not run.done():
+            if not task.done():
                 self.client.disconnect()
-                run.cancel()
+                task.cancel()
             self.client.forget()
 
     def _update(self, ending: Ending | None) -> Update:
@@ -118,10 +129,10 @@ class Outgoing:
         self._warned = warnings
         return Update(packets, warnings, ending)
 
-    def _ending(self, run: asyncio.Task[None]) -> Ending:
-        if run.cancelled():
+    def _ending(self, task: asyncio.Task[None]) -> Ending:
+        if task.cancelled():
             return Ending.of(self.record, None)
-        error = run.exception()
+        error = task.exception()
         return Ending.of(self.record, None if error is None else logged(error, self.record))
 
 

@@ -87,7 +87,8 @@ class OwnPlaces:
             return ""
         return (
             f'scale: nodes: the graph has no node "{unknown[0]}" that can have replicas of its '
-            f"own; language models and encoder models can, and so can retrieval"
+            f"own; language models, encoder models, retrieval, models that hear or speak, and "
+            f"sessions with plain models can"
         )
 
     def _of_node(self, name: str) -> Place | None:

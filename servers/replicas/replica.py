@@ -18,7 +18,7 @@ from typing import Final
 
 import calculators
 from calculators.requests.http_payload import Messages
-from calculators.requests.request_record import RequestRecord, set_current_record
+from calculators.requests.request_record import RequestRecord
 from graph_runtime import REGISTRY, Code, Registry
 from servers import version
 from servers.config import GraphEntry, LoadPolicy, ModelEntry
@@ -224,14 +224,10 @@ class ServableReplica:
     async def _updates(
         self, key: str, outgoing: Outgoing, run: Callable[[], Awaitable[None]]
     ) -> AsyncGenerator[Update, None]:
-        async def run_with_record() -> None:
-            set_current_record(outgoing.record)
-            await run()
-
         self._running[key] = outgoing
-        task = asyncio.create_task(run_with_record(), name=f"request to {self._name}")
+        updates = outgoing.updates(run, f"request to {self._name}")
         try:
-            async with aclosing(outgoing.updates(task)) as updates:
+            async with aclosing(updates):
                 async for update in updates:
                     yield update
         finally:

@@ -29,9 +29,10 @@ from servers.replicas.replica import ReplicaWork, ServableReplica
 from servers.replicas.wire import Description
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
+from servers.serving.http_role import HttpRole
 from servers.serving.loading import Loading
 from servers.serving.models.model_definition import ModelDefinition
-from servers.serving.servable import HttpRole, Servable
+from servers.serving.servable import Servable
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
 from servers.serving.use_count import UseCount
 
@@ -214,23 +215,18 @@ class ReplicatedServable:
         """Take another number of replicas; those that run go on."""
         if scale == self._scale:
             return
-        before, self._scale = self._scale, scale
+        self._scale = scale
         if self.state is ServableState.AVAILABLE:
-            has_changed = replace(before, nodes={}) != replace(scale, nodes={})
-            self._rescaling = asyncio.create_task(
-                self._rescale(deploys=has_changed), name=f"rescale {self.name}"
-            )
+            self._rescaling = asyncio.create_task(self._rescale(), name=f"rescale {self.name}")
 
-    async def _rescale(self, *, deploys: bool) -> None:
-        """``deploys``: the graph's own numbers have changed, not only those of its nodes."""
+    async def _rescale(self) -> None:
         cluster, scale, application = self._cluster, self._scale, self._application
+        target = Target(ServableReplica, self._work())
         try:
             await asyncio.to_thread(cluster.check_room, scale)
-            if deploys:
-                target = Target(ServableReplica, self._work())
-                await asyncio.to_thread(
-                    cluster.deploy, application, target, scale, scale.first_replicas
-                )
+            await asyncio.to_thread(
+                cluster.deploy, application, target, scale, scale.first_replicas
+            )
             if self._own is not None:
                 await asyncio.to_thread(self._own.rescale, scale.nodes)
         except ClusterError as error:

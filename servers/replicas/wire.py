@@ -36,7 +36,7 @@ from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime import Code, NotFoundError, RunError
 from servers.contract.data_plane import IndexEntry, InferAnswer, InferFailure, ModelMetadata
 from servers.contract.failure import Failure, failure_of
-from servers.serving.servable import HttpRole
+from servers.serving.http_role import HttpRole
 
 #: Around the reason in the text of an exception, which Ray shows with its traceback.
 REASON_MARKS = ("[[graphrt: ", " :graphrt]]")

@@ -68,7 +68,7 @@ def _quoted_value(finding: Finding, draft: DraftText, node: int | None) -> State
 
 
 def _quotes(message: str) -> Iterator[str]:
-    # What comes after "Did you mean" is not in the text.
+    # The word after "Did you mean" is not in the text.
     for match in _QUOTED.finditer(message.partition("Did you mean")[0]):
         yield match[1] or match[2]
 

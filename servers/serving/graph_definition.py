@@ -30,10 +30,11 @@ from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent
 from servers.page.live_graph import ShownGraph
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.graph_source import GraphSource
+from servers.serving.http_role import HttpRole
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph, shown_graph
 from servers.serving.loading import Loading
 from servers.serving.models.graph_models import GraphModels
-from servers.serving.servable import HttpRole, Servable
+from servers.serving.servable import Servable
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
 from servers.serving.watched_files import WatchedFiles, files_around, files_of
 

@@ -17,7 +17,7 @@ from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.inference import InferRequest, InferResponse
 from calculators.inference.place import quoted
 from calculators.openvino.directory_models import DirectoryModels
-from calculators.openvino.model_provider import MODELS, ModelProvider
+from calculators.openvino.model_provider import MODELS, ModelProvider, ModelSources
 from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.requests.request_queue import REQUEST_LIMIT
@@ -37,7 +37,6 @@ from graph_runtime import (
     NotFoundError,
     Packet,
     Registry,
-    ResourceError,
     ResourceSettings,
     RunTotals,
     ValidatedGraph,
@@ -62,6 +61,7 @@ from servers.serving.graph_inference import (
     ending_of,
     find_model_tensors,
     infer_once,
+    place_models,
     stuck_nodes,
 )
 from servers.serving.graph_source import (
@@ -72,7 +72,7 @@ from servers.serving.graph_source import (
     request_stream_of,
     response_stream_of,
 )
-from servers.serving.servable import HttpRole
+from servers.serving.http_role import HttpRole
 from servers.serving.text_generation import TextModel
 from servers.serving.use_count import UseCount
 
@@ -106,7 +106,7 @@ async def load_graph(
     entry: GraphEntry,
     registry: Registry,
     settings: GraphSettings | None = None,
-    models: ModelProvider | None = None,
+    models: ModelSources | None = None,
     progress: LoadProgress | None = None,
     kept: KeptResources | None = None,
 ) -> LoadedGraph:
@@ -137,12 +137,13 @@ async def load_graph(
         progress or LoadProgress(),
     )
     resources = await make_resources(plan, resource_settings, source.registry, kept)
-    models = models or DirectoryModels(entry.directory)
+    sources = models or DirectoryModels(entry.directory)
     try:
-        known = await find_model_tensors(plan, models)
+        placed = await place_models(plan, sources, resource_settings)
+        known = await find_model_tensors(plan, placed)
         interface = GraphInterface(entry.name, plan, known)
         parameters = SideParameters(plan, resources.side_packets)
-        check_side_packets(parameters, interface)
+        parameters.check(takes_http=interface.takes_http)
     except BaseException:
         await resources.close()
         raise
@@ -152,7 +153,7 @@ async def load_graph(
         plan,
         source.registry,
         resources,
-        models,
+        placed,
         interface,
         parameters,
         entry.directory,
@@ -195,23 +196,6 @@ def _validated(
     source.queue_size()
     plan = source.validate()
     return source, plan, shown_graph(entry, source, plan)
-
-
-def check_side_packets(parameters: SideParameters, interface: GraphInterface) -> None:
-    """Check that every side packet has a source.
-
-    Raises:
-        ResourceError: a side packet is neither a resource nor of a type that a parameter of a
-            request can have, or the graph takes HTTP requests, which have no such parameters.
-    """
-    missing = parameters.needed if interface.takes_http else parameters.impossible
-    if missing:
-        names = ", ".join(f'"{name}"' for name in missing)
-        raise ResourceError(
-            f"the graph needs the input side packet {names}, and nothing provides it: a server "
-            f"supplies the resources of nodes, by tags such as LLM_NODE_RESOURCES; the parameters "
-            f"of a KServe request provide strings, numbers and booleans"
-        )
 
 
 class LoadedGraph:

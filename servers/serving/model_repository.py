@@ -249,11 +249,6 @@ class ModelRepository:
 
     async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
         """See `servers.contract.data_plane.DataPlane.resolve`."""
-        slot = self._slots.get(model)
-        if slot is not None and not self._is_draining:
-            servable = slot.servable
-            if servable.state is ServableState.AVAILABLE:
-                return servable.loaded(version)
         return (await self._ready_servable(model)).loaded(version)
 
     # KServe ---------------------------------------------------------------------------------------
@@ -344,6 +339,12 @@ class ModelRepository:
     def model_names(self) -> Collection[str]:
         """See `servers.serving.models.graph_models.ConfiguredModels`."""
         return [each.name for each in self.servables() if isinstance(each, ModelDefinition)]
+
+    def find_model(self, name: str) -> ModelDefinition | None:
+        """See `servers.serving.models.graph_models.ConfiguredModels`."""
+        slot = self._slots.get(name)
+        servable = None if slot is None else slot.servable
+        return servable if isinstance(servable, ModelDefinition) else None
 
     async def awake_model(self, name: str) -> ModelDefinition | None:
         """See `servers.serving.models.graph_models.ConfiguredModels`."""

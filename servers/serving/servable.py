@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from servers.config import GraphEntry, ModelEntry
@@ -11,20 +10,8 @@ from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, LoadedServable, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.page.live_graph import ShownGraph
+from servers.serving.http_role import HttpRole
 from servers.serving.loading import Loading
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRole:
-    """The part that a graph plays below ``/v3/``.
-
-    Attributes:
-        task: the name of its task; "" for a graph of the author's own.
-        facts: further members of the model in ``/v3/models``; empty before it is loaded.
-    """
-
-    task: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 class Servable(Protocol):

@@ -70,7 +70,7 @@ async def drive_awaitable(
             if type(result) is CoroutineType or inspect.isawaitable(result):
                 result = await result
             if result is not None:
-                error = not_a_result(following, result)
+                error = not_a_result(result)
         except asyncio.CancelledError as raised:
             error = Cancelled() if driver.is_cancelled else from_below(raised)
         except BaseException as raised:

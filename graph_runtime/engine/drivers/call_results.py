@@ -1,13 +1,8 @@
-"""What a call of a calculator returned or raised, as its driver reports it."""
+"""Results and errors of a calculator's calls, as their driver reports them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from graph_runtime.errors import Code, GraphError
-
-if TYPE_CHECKING:
-    from graph_runtime.authoring.context import CalculatorContext
 
 
 def from_below(error: BaseException) -> BaseException:
@@ -19,7 +14,8 @@ def from_below(error: BaseException) -> BaseException:
     return error if traceback is None else error.with_traceback(traceback.tb_next)
 
 
-def not_a_result(context: CalculatorContext, result: object) -> GraphError:
+def not_a_result(result: object) -> GraphError:
+    """The error of a call that returned something."""
     return GraphError(
         f"returned {type(result).__name__}; a calculator's methods return None and send packets "
         f"through their context",

@@ -251,7 +251,7 @@ class Driver(ABC):
                             scheduler.running += 1
                             self.await_call(context, result)
                             break
-                        error = not_a_result(context, result)
+                        error = not_a_result(result)
                     if self.tracer is not None:
                         self.tracer.record_call(context, started, ended)
                     if error is None and node.is_fast:
@@ -375,7 +375,7 @@ class Driver(ABC):
                 if inspect.isawaitable(result):
                     self.await_call(context, result)
                     return False
-                error = not_a_result(context, result)
+                error = not_a_result(result)
             if self.tracer is not None:
                 self.tracer.record_call(context, started, ended)
             context = self.scheduler.finished(context, error)

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import StreamReader, web
 
 from calculators.child_process.fair_turns import FairTurns
-from servers.fronts.body_room import SLOW_SECONDS, SMALL, BodyHold
+from servers.fronts.body_room import SLOW_SECONDS, BodyHold
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.json_body import parse_json
 from servers.fronts.http.settings import HttpSettings
@@ -108,8 +108,7 @@ async def receive(
             if size > limit:
                 raise _too_large(limit)
             take(piece)
-            # Small bodies do not count, and most arrive as one piece.
-            missing = hold.add(len(piece)) if has_more or size > SMALL else 0
+            missing = hold.add(len(piece))
             if missing:
                 waits = loop.time()
                 await hold.wait(missing)

@@ -94,7 +94,7 @@ class Exchange:
             self.record,
             {**self.headers, **headers} if headers else self.headers,
             form,
-            is_chunked=self.request.version >= (1, 1) or self._close_afterwards(),
+            is_chunked=self._may_chunk(),
             keeps_alive=self.keeps_alive,
         )
         self.stream = stream
@@ -110,15 +110,17 @@ class Exchange:
             self.record,
             fields,
             self.headers,
-            is_chunked=self.request.version >= (1, 1) or self._close_afterwards(),
+            is_chunked=self._may_chunk(),
             keeps_alive=self.keeps_alive,
         )
         self.stream = stream
         return stream
 
-    def _close_afterwards(self) -> bool:
-        """Let the end of the connection be the stream's; return False: there are no chunks."""
-        self.keeps_alive = False
+    def _may_chunk(self) -> bool:
+        """Return whether the client understands chunks."""
+        if self.request.version >= (1, 1):
+            return True
+        self.keeps_alive = False  # the connection's end is the stream's
         return False
 
     def ping_if_silent(self, now: float, seconds: float) -> None:

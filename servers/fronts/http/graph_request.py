@@ -17,7 +17,6 @@ from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
-from servers.fronts.http.deadline import HEADER as DEADLINE_HEADER
 from servers.fronts.http.deadline import TIMEOUT, limit_time, limit_time_by
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import Exchange
@@ -52,10 +51,8 @@ class GraphRequests:
         endpoint = exchange.endpoint
         if endpoint is not None and endpoint.is_socket:
             return await self._answer_socket(exchange, path, endpoint)
+        limit_time(exchange, self._settings.request_seconds)
         request = exchange.request
-        seconds = self._settings.request_seconds
-        if seconds or DEADLINE_HEADER in request.headers:
-            limit_time(exchange, seconds)
         body, value, form = b"", None, None
         if request.method != "POST":
             members = _query_members(request)
@@ -70,23 +67,18 @@ class GraphRequests:
         if members.get("model") is None and endpoint is None:
             # The request names no graph, so there is none to answer at this path.
             raise HttpError(404, f"{nothing_at(path)}; to call a graph, name it as model")
-        model = members.get("model")
-        if not isinstance(model, str) or not 0 < len(model) <= MAX_MODEL_CHARS:
-            model = self._model_of(members, path, endpoint, request.method)
+        model = self._model_of(members, path, endpoint, request.method)
         exchange.record.model = model
         if TIMEOUT in members:
             limit_time_by(exchange, members[TIMEOUT])
         streams = may_stream(path) if endpoint is None else endpoint.streams
-        is_stream = streams and "stream" in members and _wants_stream(members)
+        is_stream = streams and _wants_stream(members)
         payload = self._payload(exchange, body, value, form)
         # A list, out of which the graph takes the payload: else this would keep it.
         run = partial(self._run, model, Method.STREAM if is_stream else Method.UNARY, [payload])
         events_of = None
         if is_stream and endpoint is not None and endpoint.events_of is not None:
-            kept: dict[str, Any] = {}
-            for name in _OF_EVENTS:
-                if name in members:
-                    kept[name] = members[name]
+            kept = {name: members[name] for name in _OF_EVENTS if name in members}
             events_of = partial(endpoint.events_of, kept)
         # A parsed body is several times as large as the body: only the graph should hold it.
         del body, value, form, members, payload

@@ -55,7 +55,6 @@ from servers.page.views import PageViews
 
 # The supported extensions to KServe's protocol, by Triton's names.
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
-_VERSIONS = ((1, 0), (1, 1))
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 #: The status of a reload that failed for some models and took effect for others.
@@ -101,9 +100,8 @@ class Handler:
         assert task is not None
         request_id = request_id_of(request.headers.get("X-Request-Id"))
         path = request.raw_path.partition("?")[0]
+        record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         endpoint = endpoint_at(path)
-        probes = endpoint is None and is_probe(path)
-        record = self._journal.begin(request_id, request.headers.get, is_probe=probes)
         form = error_form(path) if endpoint is None else endpoint.error_form
         hold = BodyHold(self._room, request.content_length or 0)
         exchange = Exchange(request, connection, record, task, hold, endpoint, form)
@@ -148,9 +146,7 @@ class Handler:
 
     async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:
         request = exchange.request
-        headers = request.headers
-        if request.version not in _VERSIONS or request.raw_path[:1] != "/" or "Expect" in headers:
-            _check_request_line(request)
+        _check_request_line(request)
         exchange.headers.update(self._guard.check(request.headers))
         access = self._settings.access
         # Browsers send preflight requests without a key.
@@ -175,10 +171,7 @@ class Handler:
                 headers={"Allow": _allowed(route)},
             )
         if route.endpoint is Endpoint.GRAPH:
-            if access.keys is None:
-                exchange.record.client = exchange.connection.client
-            else:
-                _note_client(exchange, access)
+            _note_client(exchange, access)
             return await self._graphs.answer(exchange, path)
         if route.endpoint in OF_BATCHES:
             _note_client(exchange, access)

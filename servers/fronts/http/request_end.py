@@ -47,7 +47,6 @@ def request_end(
     request = exchange.request
     route = exchange.route
     is_view = route is not None and route.endpoint in VIEWS and status in _FINE
-    is_quiet = is_view or (status == 200 and path.startswith(_QUIET))
     return RequestEnd(
         protocol="http",
         method=request.method,
@@ -55,7 +54,7 @@ def request_end(
         route=route_name(path, route, exchange.endpoint),
         status=status,
         is_failure=status >= 500,
-        is_quiet=is_quiet or (exchange.endpoint is None and is_probe(path)),
+        is_quiet=is_view or is_probe(path) or (status == 200 and path.startswith(_QUIET)),
         is_watching=path == _LIVE,
         scheme=request.scheme if is_traced else "",
         request_bytes=request.content.total_bytes,

@@ -39,7 +39,7 @@ _PROBES: Final = frozenset(
 )
 
 
-# As many as there are connections, by default.
+# The default limit of connections.
 _PEERS: Final = 4096
 
 

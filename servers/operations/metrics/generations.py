@@ -32,6 +32,7 @@ class _NodeCounts(NamedTuple):
     whole: Histogram
     prompt_tokens: Counter
     generated_tokens: Counter
+    shared_tokens: Counter
     outcomes: dict[str, Counter]
     reasons: dict[str, Counter]
 
@@ -76,6 +77,11 @@ class Generations:
             families.counter(
                 "graphrt_llm_generated_tokens_total", "Tokens generated for ended requests."
             ),
+            families.counter(
+                "graphrt_llm_shared_prompt_tokens_total",
+                "Tokens of these prompts, in whole blocks, with which earlier requests began too: "
+                "an estimate of what prefix caching saved.",
+            ),
         )
         self._outcomes = families.counter(
             "graphrt_llm_requests_total",
@@ -91,7 +97,7 @@ class Generations:
         """Make the series of a node with the value 0."""
         labels = {"graph": graph, "node": node}
         preparation, engine_wait, first_token, per_token, whole = self._histograms
-        prompt_tokens, generated_tokens = self._counters
+        prompt_tokens, generated_tokens, shared_tokens = self._counters
         self._nodes[graph, node] = _NodeCounts(
             preparation.of(labels),
             engine_wait.of(labels),
@@ -100,6 +106,7 @@ class Generations:
             whole.of(labels),
             prompt_tokens.of(labels),
             generated_tokens.of(labels),
+            shared_tokens.of(labels),
             {
                 outcome: self._outcomes.of({**labels, "outcome": outcome})
                 for outcome in (FINISHED, CANCELLED, REFUSED, FAILED)
@@ -130,6 +137,7 @@ class Generations:
             choices.counted += 1
         counts.prompt_tokens.counted += record.prompt_tokens
         counts.generated_tokens.counted += record.completion_tokens
+        counts.shared_tokens.counted += record.shared_tokens
         if record.submitted:
             counts.preparation.note((record.submitted - record.began) / 1e9)
         if record.first_token:

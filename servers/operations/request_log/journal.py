@@ -18,6 +18,13 @@ _log: Final = logging.getLogger("graphrt.request")
 
 # Characters of a client's text that the log repeats.
 _LONGEST_NAME: Final = 256
+_COUNTS: Final = (
+    "request_bytes",
+    "response_bytes",
+    "prompt_tokens",
+    "completion_tokens",
+    "shared_tokens",
+)
 #: The last choices of models that a line shows.
 _MOST_ROUTES: Final = 8
 _LONGEST_REASON: Final = 200
@@ -150,6 +157,8 @@ def _fields(record: RequestRecord, end: RequestEnd, milliseconds: float) -> dict
     if record.generations:
         fields["prompt_tokens"] = record.prompt_tokens
         fields["completion_tokens"] = record.completion_tokens
+        if record.shared_tokens:
+            fields["shared_tokens"] = record.shared_tokens
     if record.routes:
         fields["route"] = ",".join([route.name for route in record.routes[-_MOST_ROUTES:]])
     if record.trace_id:
@@ -172,7 +181,7 @@ def _shown(fields: dict[str, object]) -> str:
         words.append(f"model={fields['model']!a}")
     if "route" in fields:
         words.append(f"route={fields['route']!a}")
-    for name in ("request_bytes", "response_bytes", "prompt_tokens", "completion_tokens"):
+    for name in _COUNTS:
         if name in fields:
             words.append(f"{name}={fields[name]}")
     if "trace_id" in fields:

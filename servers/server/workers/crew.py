@@ -192,7 +192,7 @@ class Crew:
             for member in self._members:
                 member.send(Look())
 
-    # Of all workers -------------------------------------------------------------------------------
+    # All workers ----------------------------------------------------------------------------------
 
     async def _answer(self, member: Member, ask: Ask) -> None:
         if ask.action is Action.METRICS:

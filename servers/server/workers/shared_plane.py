@@ -47,7 +47,7 @@ class SharedDataPlane:
         index = [Entry(e.name, e.version, e.state, e.reason) for e in self.own.index()]
         return State(self.own.is_ready, index, self.own.statuses())
 
-    # Of this worker -------------------------------------------------------------------------------
+    # This worker ----------------------------------------------------------------------------------
 
     def models(self) -> Sequence[ModelDescription]:
         """See `DataPlane.models`."""
@@ -65,7 +65,7 @@ class SharedDataPlane:
         """See `DataPlane.inputs_of`."""
         return await self.own.inputs_of(model, version)
 
-    # Of all workers -------------------------------------------------------------------------------
+    # All workers ----------------------------------------------------------------------------------
 
     @property
     def is_ready(self) -> bool:

@@ -11,7 +11,6 @@ from calculators.inference import Datatype, InferRequest, InferResponse, Paramet
 from calculators.inference.place import quoted
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphConfigError, ValidatedGraph
-from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.errors import did_you_mean
 from servers.contract.data_plane import ModelMetadata
 from servers.serving.graph_inference.input_values import image_value
@@ -22,6 +21,7 @@ from servers.serving.graph_inference.stream_kinds import (
     input_stream,
     output_stream,
 )
+from servers.serving.http_streams import type_of_output
 
 #: The one version of a graph. "" and "0" stand for it.
 VERSION: Final = "1"
@@ -48,7 +48,7 @@ class GraphInterface:
         ]
         inputs.sort(key=_order(plan.config.input_stream))
         outputs = [
-            output_stream(stream, tag, _type_of_output(plan, stream), models.outputs.get(stream))
+            output_stream(stream, tag, type_of_output(plan, stream), models.outputs.get(stream))
             for (tag, _), stream in zip(plan.outputs.keys, plan.outputs.names, strict=True)
         ]
         outputs.sort(key=_order(plan.config.output_stream))
@@ -164,14 +164,6 @@ def _order(entries: Iterable[str]) -> Callable[[InputStream | OutputStream], int
     """Return a sort key for the order of the graph's text; the plan sorts streams by tag."""
     places = {entry.rpartition(":")[2]: place for place, entry in enumerate(entries)}
     return lambda stream: places[stream.name]
-
-
-def _type_of_output(plan: ValidatedGraph, stream: str) -> PacketType:
-    producer = plan.producers[stream]
-    if producer >= len(plan.nodes):
-        return plan.graph_inputs[producer - len(plan.nodes)].packet_type
-    node = plan.nodes[producer]
-    return node.output_types[node.outputs.names.index(stream)]
 
 
 def _check_alone(inputs: int, outputs: int, has_both: bool) -> None:

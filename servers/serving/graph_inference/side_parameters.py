@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Mapping
 
 from calculators.inference.parameter import Parameter, Parameters
 from calculators.inference.place import quoted
 from calculators.requests.http_payload import RequestError
-from graph_runtime import Packet, ValidatedGraph
+from graph_runtime import Packet
 from graph_runtime.authoring.packet_type import PacketType, value_type_name
 from servers.serving.graph_inference.timestamps import TIMESTAMP
-
-_RESOURCES: Final = "_NODE_RESOURCES"
-_EXAMPLES: Final[tuple[Parameter, ...]] = ("", 0, True, 0.0)
+from servers.serving.side_needs import SideNeeds
 
 
-class SideParameters:
+class SideParameters(SideNeeds):
     """The side packets of a graph that come from the parameters of a request.
 
     A parameter becomes the side packet of its name, of type string, int64, bool or double; a whole
     number may become a double. Unknown parameters have no effect, as in OpenVINO Model Server,
     because clients send some of their own.
-
-    Attributes:
-        needed: the names that every request must give.
-        impossible: the needed names whose types no parameter has.
     """
-
-    def __init__(self, plan: ValidatedGraph, supplied: Collection[str]) -> None:
-        """``supplied`` are the names of side packets from other sources."""
-        self._supplied = frozenset(supplied)
-        self._types: dict[str, PacketType] = {}
-        needed = []
-        for name, (kind, is_optional) in plan.side_packet_types.items():
-            if name not in self._supplied:
-                self._types[name] = kind
-                if not is_optional:
-                    needed.append(name)
-        resources = _names_of_resources(plan)
-        self.needed = tuple(needed)
-        self.impossible = tuple(
-            name
-            for name in needed
-            if name in resources or not any(map(self._types[name].accepts, _EXAMPLES))
-        )
 
     def packets_of(self, parameters: Parameters) -> Mapping[str, Packet]:
         """Return the side packets that a request gives.
@@ -54,33 +29,24 @@ class SideParameters:
         """
         packets: dict[str, Packet] = {}
         for name, value in parameters.items():
-            if name in self._supplied:
+            if name in self.supplied:
                 raise RequestError(
                     f"the parameter {quoted(name)} is not taken: the server supplies the side "
                     f"packet of this reserved name",
                     param=name,
                 )
-            if name in self._types and name != TIMESTAMP:
-                packets[name] = Packet(_value(name, value, self._types[name]))
+            if name in self.types and name != TIMESTAMP:
+                packets[name] = Packet(_value(name, value, self.types[name]))
         for name in self.needed:
             if name not in packets:
-                others = [quoted(each) for each in parameters if each not in self._types]
+                others = [quoted(each) for each in parameters if each not in self.types]
                 given = f"; it does not know {', '.join(others[:4])}" if others else ""
                 raise RequestError(
                     f"the parameter {quoted(name)} is missing: the graph needs it as side packet "
-                    f"of the type {self._types[name].name}{given}",
+                    f"of the type {self.types[name].name}{given}",
                     param=name,
                 )
         return packets
-
-
-def _names_of_resources(plan: ValidatedGraph) -> set[str]:
-    return {
-        side.name
-        for node in plan.nodes
-        for (tag, _), side in zip(node.input_side_packets, node.side_input_plans, strict=True)
-        if tag.endswith(_RESOURCES)
-    }
 
 
 def _value(name: str, value: Parameter, kind: PacketType) -> Parameter:

@@ -10,7 +10,6 @@ import numpy as np
 from calculators.image.image_frame import ImageFrame
 from calculators.inference import Datatype, InferRequest, InferResponse
 from calculators.python import pyovms
-from calculators.requests.http_payload import HttpPayload
 from graph_runtime.authoring.packet_type import PacketType
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.graph_inference.input_values import (
@@ -26,10 +25,8 @@ from servers.serving.graph_inference.input_values import (
 )
 from servers.serving.graph_inference.output_tensors import tensor_of
 from servers.serving.graph_inference.tensor_type import TensorType, plain_type, tensor_type_of
+from servers.serving.http_streams import ANSWERS, is_http_request, types_of
 
-#: Prefixes of tags of HTTP streams, tested before the prefixes `_REQUEST` and `_RESPONSE`.
-_HTTP_REQUESTS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
-_HTTP_RESPONSES: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
 _REQUEST: Final = "REQUEST"
 _RESPONSE: Final = "RESPONSE"
 _IMAGE: Final = "IMAGE"
@@ -78,16 +75,15 @@ def input_stream(
 ) -> InputStream:
     """An input of the graph; ``known``: what a model says of it."""
     preferred = _class_of_tag(tag)
-    specs = tuple(sorted(_specs(packet_type), key=lambda spec: _class_of(spec) is not preferred))
+    specs = tuple(sorted(types_of(packet_type), key=lambda spec: _class_of(spec) is not preferred))
+    is_http = is_http_request(tag, packet_type)
     if not specs:
         kind, declared = _kind_of_tag(tag)
-        is_http = tag.startswith(_HTTP_REQUESTS)
         is_request = tag.startswith(_REQUEST) and not is_http
     else:
         kinds = [kind for kind in map(_kind_of_type, specs) if kind is not None]
         kind = FirstValue(kinds) if len(kinds) > 1 else next(iter(kinds), NoValue(packet_type.name))
         declared = tensor_type_of(specs[0])
-        is_http = specs == (HttpPayload,)
         is_request = InferRequest in specs
     return InputStream(name, kind, _metadata(name, known or declared), is_http, is_request)
 
@@ -96,18 +92,13 @@ def output_stream(
     name: str, tag: str, packet_type: PacketType, known: TensorType | None
 ) -> OutputStream:
     """An output of the graph; ``known``: what a model says of it."""
-    specs = _specs(packet_type)
+    specs = types_of(packet_type)
     declared = tensor_type_of(specs[0]) if specs else _kind_of_tag(tag)[1]
     is_response = InferResponse in specs or (
-        not specs and tag.startswith(_RESPONSE) and not tag.startswith(_HTTP_RESPONSES)
+        not specs and tag.startswith(_RESPONSE) and not tag.startswith(ANSWERS)
     )
     declared = known or declared
     return OutputStream(name, _metadata(name, declared), is_response, declared.datatype)
-
-
-def _specs(packet_type: PacketType) -> tuple[Any, ...]:
-    root = packet_type.root()
-    return () if root.is_any or root.is_none else root.types
 
 
 def _class_of(spec: Any) -> Any:

@@ -12,7 +12,8 @@ from calculators.image.image_error import ImageError
 from calculators.image.opencv import opencv
 from calculators.inference import Tensor
 from calculators.inference.place import shown_shape
-from calculators.openvino.tensor_spec import Dimension, TensorSpec
+from calculators.openvino.dimension import Dimension
+from calculators.openvino.tensor_spec import TensorSpec
 from calculators.requests.http_payload import RequestError
 
 Array = NDArray[Any]

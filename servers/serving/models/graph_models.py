@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from calculators.openvino.directory_models import DirectoryModels
 from calculators.openvino.model import Model
+from calculators.openvino.model_source import ModelSource
 from graph_runtime import NotFoundError
 from graph_runtime.errors import did_you_mean
 from servers.serving.models.model_definition import ModelDefinition
@@ -19,6 +21,9 @@ class ConfiguredModels(Protocol):
     def model_names(self) -> Collection[str]:
         """Return the names that sessions may use."""
 
+    def find_model(self, name: str) -> ModelDefinition | None:
+        """Return the model, loaded or not; None if there is no such name."""
+
     async def awake_model(self, name: str) -> ModelDefinition | None:
         """Return the model, loaded if it loads on demand; None if there is no such name.
 
@@ -28,7 +33,7 @@ class ConfiguredModels(Protocol):
 
 
 class GraphModels:
-    """A `calculators.openvino.model_provider.ModelProvider`.
+    """The `calculators.openvino.model_provider.ModelSources` of a graph.
 
     It has the models of the configuration, which graphs and clients share, and then the models
     beside the graph.
@@ -53,8 +58,21 @@ class GraphModels:
         definition = await self._configured.awake_model(name)
         if definition is not None:
             return await definition.for_session(version)
-        try:
+        with self._naming_others(name):
             return await self._beside.get(name, version)
+
+    async def source(self, name: str, version: int | None = None) -> ModelSource:
+        """See `calculators.openvino.model_provider.ModelSources`."""
+        definition = self._configured.find_model(name)
+        if definition is not None:
+            return await definition.source(version)
+        with self._naming_others(name):
+            return await self._beside.source(name, version)
+
+    @contextmanager
+    def _naming_others(self, name: str) -> Iterator[None]:
+        try:
+            yield
         except NotFoundError as error:
             near = did_you_mean(name, self._configured.model_names())
             raise NotFoundError(f"{error}{near}") from None

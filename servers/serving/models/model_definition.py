@@ -12,6 +12,7 @@ from typing import Final
 from calculators.file_threads import in_file_thread
 from calculators.inference.place import quoted
 from calculators.openvino.model import Model
+from calculators.openvino.model_source import ModelSource
 from graph_runtime import GraphError, NotFoundError, UnavailableError
 from servers.config import ModelEntry
 from servers.config.scale import Scale
@@ -19,7 +20,7 @@ from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.loading import Loading
-from servers.serving.models.model_version import ModelVersion
+from servers.serving.models.model_version import ModelVersion, source_of
 from servers.serving.models.request_tensors import metadata_of
 from servers.serving.models.version_folders import VersionFolders, find_versions
 from servers.serving.servable import Servable
@@ -285,6 +286,24 @@ class ModelDefinition:
         found.users.touch()
         return self._model(found)
 
+    async def source(self, version: int | None) -> ModelSource:
+        """Return what a version is loaded from; without a number, the highest that is chosen.
+
+        Raises:
+            NotFoundError: there is no such version.
+            GraphError: there is no version, or no model in its folder (FAILED_PRECONDITION).
+        """
+        what = f'the files of the model "{self.name}"'
+        return await in_file_thread(what, self._source, version)
+
+    def _source(self, version: int | None) -> ModelSource:
+        paths = find_versions(self.entry).paths()
+        chosen = self.entry.policy.chosen(paths)
+        number = max(chosen) if version is None else version
+        if number not in chosen:
+            raise self._no_version(str(number), chosen)
+        return source_of(self.entry, number, paths.get(number))
+
     # Versions -------------------------------------------------------------------------------------
 
     def _available(self) -> list[ModelVersion]:
@@ -294,11 +313,14 @@ class ModelDefinition:
         is_number = text.isascii() and text.isdecimal() and len(text) < 20
         found = self.versions.get(int(text)) if is_number else None
         if found is None:
-            there = ", ".join(map(str, self.versions)) or "none"
-            raise NotFoundError(
-                f'The model "{self.name}" has no version {quoted(text)}; it has {there}'
-            )
+            raise self._no_version(text, self.versions)
         return found
+
+    def _no_version(self, text: str, versions: Iterable[int]) -> NotFoundError:
+        there = ", ".join(map(str, versions)) or "none"
+        return NotFoundError(
+            f'The model "{self.name}" has no version {quoted(text)}; it has {there}'
+        )
 
     def _model(self, version: ModelVersion) -> Model:
         if version.model is None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from calculators.inference import Datatype, InferRequest, InferResponse
 from calculators.openvino.model import Model
 from calculators.openvino.model_folder import NO_FILE, model_in
-from calculators.openvino.model_loading import load_model
+from calculators.openvino.model_source import ModelSource
 from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from graph_runtime import Code, GraphError, LoadProgress
@@ -93,21 +93,15 @@ class ModelVersion:
         _log.info("%s: version %d loaded in %.1f s", self._entry.name, self.number, loading.seconds)
 
     def _load(self, path: Path | None, progress: LoadProgress) -> Model:
-        if path is None:
-            raise GraphError(
-                f"there is no folder {self.number} in its base_path", code=Code.FAILED_PRECONDITION
-            )
-        file = model_in(path) if path.is_dir() else path
-        if file is None:
-            raise GraphError(f"the folder {path.name} {NO_FILE}", code=Code.FAILED_PRECONDITION)
-        settings = self._entry.settings
+        source = source_of(self._entry, self.number, path)
         if self._entry.is_cached:
             settings = replace(
-                settings,
+                source.settings,
                 cache_dir=self._settings.cache_dir,
                 cache_bytes=self._settings.cache_dir_size,
             )
-        return load_model(file, self._entry.name, self.number, settings, progress)
+            source = replace(source, settings=settings)
+        return source.load(progress)
 
     async def answer(self, payload: HttpPayload, emit: Callable[[ResponsePacket], object]) -> None:
         """Refuse an HTTP request.
@@ -164,7 +158,7 @@ class ModelVersion:
                     arrays = await asyncio.to_thread(arrays_of, request, model)
                 else:
                     arrays = arrays_of(request, model)
-                outputs = await model.infer(arrays)
+                outputs = await model.infer_checked(arrays)
         except RequestError:
             raise
         except GraphError as error:
@@ -195,3 +189,19 @@ class ModelVersion:
 
     def _move(self, event: ServableEvent) -> None:
         self._state = SERVABLE_TRANSITIONS[self._state, event]
+
+
+def source_of(entry: ModelEntry, number: int, path: Path | None) -> ModelSource:
+    """Return what a version in a folder or file is loaded from. Reads the folder: for a thread.
+
+    Raises:
+        GraphError: ``path`` is None, or there is no model in it (FAILED_PRECONDITION).
+    """
+    if path is None:
+        raise GraphError(
+            f"there is no folder {number} in its base_path", code=Code.FAILED_PRECONDITION
+        )
+    file = model_in(path) if path.is_dir() else path
+    if file is None:
+        raise GraphError(f"the folder {path.name} {NO_FILE}", code=Code.FAILED_PRECONDITION)
+    return ModelSource(file, entry.name, number, entry.settings)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from calculators.inference import CustomTensor, Datatype, InferRequest, InferResponse, Tensor
 from calculators.inference.place import place_of, quoted, shown_shape
+from calculators.openvino.dimension import Dimension
 from calculators.openvino.model import Model
-from calculators.openvino.tensor_spec import Dimension, TensorSpec
+from calculators.openvino.tensor_spec import TensorSpec
 from calculators.requests.http_payload import RequestError
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.models.encoded_images import images_of, takes_images
@@ -29,8 +30,10 @@ def metadata_of(spec: TensorSpec) -> TensorMetadata:
     return TensorMetadata(spec.name, datatype_of(spec), shape)
 
 
-def arrays_of(request: InferRequest, model: Model) -> dict[str, Array]:
-    """Return the arrays for `Model.infer`. Decodes the images of BYTES tensors, which is slow.
+def arrays_of(request: InferRequest, model: Model) -> list[Array]:
+    """Return the arrays for `Model.infer_checked`.
+
+    Decodes the images of BYTES tensors, which is slow.
 
     Raises:
         RequestError: an input is missing, unknown, given under two of its names, or has another
@@ -53,44 +56,44 @@ def arrays_of(request: InferRequest, model: Model) -> dict[str, Array]:
     missing = [spec for spec in model.inputs if spec.name not in arrays]
     if missing:
         raise RequestError(f"the model needs the inputs {_names(missing)} too", param="inputs")
-    return arrays
+    return [arrays[spec.name] for spec in model.inputs]
 
 
-def wanted_outputs(request: InferRequest, model: Model) -> list[tuple[str, TensorSpec]]:
-    """Return the requested outputs, with the names that the client uses.
+def wanted_outputs(request: InferRequest, model: Model) -> list[tuple[str, int]]:
+    """Return the places of the requested outputs, with the names that the client uses.
 
     Raises:
         RequestError: the model has no such output.
     """
     if not request.requested_outputs:
-        return [(spec.name, spec) for spec in model.outputs]
-    specs = {name: spec for spec in model.outputs for name in spec.names}
+        return [(spec.name, place) for place, spec in enumerate(model.outputs)]
+    places = {name: place for place, spec in enumerate(model.outputs) for name in spec.names}
     for index, wanted in enumerate(request.requested_outputs):
-        if wanted.name not in specs:
+        if wanted.name not in places:
             raise RequestError(
                 f"{place_of('outputs', index, wanted.name)}: the model has no such output; its "
                 f"outputs are {_names(model.outputs)}",
                 param=f"outputs[{index}].name",
             )
-    return [(wanted.name, specs[wanted.name]) for wanted in request.requested_outputs]
+    return [(wanted.name, places[wanted.name]) for wanted in request.requested_outputs]
 
 
 def response_of(
     request: InferRequest,
     model: Model,
-    wanted: Sequence[tuple[str, TensorSpec]],
-    arrays: Mapping[str, Array],
+    wanted: Sequence[tuple[str, int]],
+    arrays: Sequence[Array],
 ) -> InferResponse:
-    """Return the answer to a request."""
+    """Return the answer to a request.
+
+    ``wanted``: see `wanted_outputs`; ``arrays``: all outputs, in the model's order.
+    """
     return InferResponse(
         model.name,
         str(model.version),
         request.id,
         {_FINAL: True} if request.parameters.get(_ASKED_FOR_FINAL) is True else {},
-        tuple(
-            Tensor(name, datatype_of(spec), _little_endian(arrays[spec.name], spec))
-            for name, spec in wanted
-        ),
+        tuple([_tensor(name, model.outputs[place], arrays[place]) for name, place in wanted]),
     )
 
 
@@ -114,8 +117,9 @@ def _array_of(tensor: Tensor | CustomTensor, spec: TensorSpec, place: str) -> Ar
     return tensor.data.astype(spec.dtype, copy=False)
 
 
-def _little_endian(array: Array, spec: TensorSpec) -> Array:
-    return array.astype(datatype_of(spec).dtype, copy=False)
+def _tensor(name: str, spec: TensorSpec, array: Array) -> Tensor:
+    datatype = datatype_of(spec)
+    return Tensor(name, datatype, array.astype(datatype.dtype, copy=False))
 
 
 def _length(dimension: Dimension) -> int:
