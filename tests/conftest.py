@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
+from collections.abc import Generator
 from importlib.metadata import entry_points
 
 import pytest
@@ -45,6 +47,18 @@ def pytest_configure(config: pytest.Config) -> None:
     # Under nohup a hang-up is ignored, by the servers that tests start too.
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    # Some twenty thousand tests are made at once and live until the end: no search for garbage has
+    # to look at them, neither while they are made nor while one of them runs.
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_sessionfinish() -> None:

@@ -51,6 +51,7 @@ from calculators.speech_to_text.realtime.input_buffer import MOST_SECONDS
 from calculators.text_classification import texts as classified_texts
 from calculators.text_models import batch_runner, text_model
 from calculators.text_patterns import expression
+from calculators.text_to_speech import placed_speech
 from calculators.text_to_speech import request as speech_request
 from calculators.text_to_speech import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
@@ -284,7 +285,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{grammars.SECONDS:g} s, {grammars.HANG_SECONDS:g} s, {grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
         f"{speech_request.MAX_CHARACTERS:,}, {speech_request.MAX_WHOLE_CHARACTERS:,}; "
-        f"{speech.MOST_REQUESTS}; {speech.CPU_SECONDS:g} s",
+        f"{speech.MOST_REQUESTS}; {placed_speech.CPU_SECONDS:g} s",
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",

@@ -10,23 +10,29 @@ import pytest
 from bench.replicas import Costs, Run, balance, between
 
 
-def run_of(engine: float, fronts: float, tokens: float) -> Run:
-    return Run(1000.0, 10.0, {"engine": engine, "server": fronts, "prompts": 0.0}, 2.0, tokens)
+def run_of(engine: float, fronts: float, tokens: float, at_once: float) -> Run:
+    cpu = {"engine": engine, "server": fronts, "prompts": 0.0}
+    return Run(1000.0, 10.0, cpu, 2.0, tokens, at_once, 1.0)
 
 
 def test_two_lengths_of_answers_give_the_costs_of_a_request_and_of_a_token() -> None:
     def fronts(tokens: float) -> float:
         return 1000 / tokens + 20
 
-    curve = {at_once: run_of(400.0, fronts(200), 200.0) for at_once in (1, 16, 64)}
-    costs = Costs.of(curve, run_of(900.0, fronts(8), 8.0))
+    curve = {each: run_of(400.0, fronts(200), 200.0, each) for each in (1, 16, 64)}
+    short, two = run_of(900.0, fronts(8), 8.0, 15.0), run_of(500.0, fronts(200) + 3, 200.0, 30.0)
+    costs = Costs.of(curve, short, two)
     assert costs.per_request == pytest.approx(1000)
     assert costs.per_token == pytest.approx(20)
     assert costs.fronts[64] == pytest.approx(25)
+    # A step costs 3,000 us more where cores are shared.
+    assert costs.said(1, 40) == pytest.approx((400, 25))
+    assert costs.said(2, 30) == pytest.approx((500, 28))
+    assert costs.said(4, 16) == pytest.approx((400 + 3000 / 16, 25 + 90 / 16))
 
 
 def test_the_engine_costs_less_per_token_the_more_requests_it_has() -> None:
-    engine = {1: 1000.0, 16: 600.0, 64: 400.0}
+    engine = {1.0: 1000.0, 16.0: 600.0, 64.0: 400.0}
     assert between(engine, 1) == 1000
     assert between(engine, 4) == pytest.approx(800)  # half of the way, by ratios
     assert between(engine, 32) == pytest.approx(500)

@@ -63,6 +63,21 @@ print(registry.find_subgraph("FaceLandmarkCpu") is not None)
     assert done.stdout == "[]\nTrue\n"
 
 
+def test_a_check_of_a_language_model_imports_neither_numpy_nor_other_nodes() -> None:
+    program = """
+import sys
+from servers.cli.command_line import main
+assert main(["validate", "examples/config.json"]) == 0
+print([each for each in ("numpy", "aiohttp", "grpc", "calculators.core", "calculators.llm.servable")
+       if each in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout == "examples/config.json: ok (1 graph)\n[]\n"
+
+
 def family(registry: Registry, loads: list[str]) -> None:
     def register(into: Registry) -> None:
         loads.append("loaded")

@@ -57,7 +57,11 @@ def test_a_question_is_answered(model: str, server: Serving) -> None:
 
 def test_a_prompt_with_a_known_prefix_takes_fewer_steps(server: Serving) -> None:
     """The first prompt takes thirty steps to its first token, the others one or two."""
-    name = "graphrt_llm_time_to_first_token_seconds_sum"
+    name, shared = (
+        "graphrt_llm_time_to_first_token_seconds_sum",
+        "graphrt_llm_shared_prompt_tokens_total",
+    )
+    before = metric(server, shared, "shared")
     times = [metric(server, name, "shared")]
     for last in (7, 7, 8):
         prompt = [*range(100, 2000), last]
@@ -66,6 +70,7 @@ def test_a_prompt_with_a_known_prefix_takes_fewer_steps(server: Serving) -> None
     first, again, other = (after - before for before, after in itertools.pairwise(times))
     assert again < first
     assert other < first
+    assert metric(server, shared, "shared") - before == 2 * (1900 // 32 * 32)
 
 
 def test_a_long_answer_stays_within_the_configured_cache(server: Serving) -> None:

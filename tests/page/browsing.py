@@ -66,8 +66,9 @@ def chromium() -> Iterator[Browser]:
 class Visit:
     """A page of a browser at a server's address, with everything that went wrong on it."""
 
-    def __init__(self, page: Page, address: str, expected: Sequence[str]) -> None:
+    def __init__(self, page: Page, address: str, look: Look, expected: Sequence[str]) -> None:
         self.page = page
+        self._look = look
         self._address = address
         self._expected = expected
         self._problems: list[str] = []
@@ -93,7 +94,8 @@ class Visit:
         self.page.goto(f"{self._address}#/{fragment}")
 
     def findings(self) -> list[str]:
-        """Return what axe finds in the view as it is now."""
+        """Return what axe finds in the view, once it is there: its code arrives after the frame."""
+        expect(self.page.locator("h1").first).to_be_attached()
         session = self.page.context.new_cdp_session(self.page)
         # A <script> would need another Content-Security-Policy.
         session.send("Runtime.evaluate", {"expression": AXE.read_text()})
@@ -121,9 +123,17 @@ class Visit:
 
     def check(self) -> None:
         """Assert that nothing was refused, written to the console or sent elsewhere, and that axe
-        finds nothing in the view as it is now."""
-        problems = [*self._problems, *(self.findings() if AXE.exists() else [])]
+        finds nothing in the view as it is now, in either look."""
+        problems = [*self._problems, *(self._findings_in_both_looks() if AXE.exists() else [])]
         assert not problems, "\n".join(problems)
+
+    def _findings_in_both_looks(self) -> list[str]:
+        found = self.findings()
+        other: Look = "light" if self._look == "dark" else "dark"
+        self.page.emulate_media(color_scheme=other)
+        found += [f"{other}: {each}" for each in self.findings()]
+        self.page.emulate_media(color_scheme=self._look)
+        return found
 
 
 @contextmanager
@@ -146,7 +156,7 @@ def visit(
         viewport={"width": size[0], "height": size[1]}, color_scheme=look, **words
     )
     try:
-        visited = Visit(context.new_page(), address, expected)
+        visited = Visit(context.new_page(), address, look, expected)
         yield visited
         visited.check()
     finally:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.page.browsing import Look, Visit, chromium, visit
+from tests.page.browsing import Visit, chromium, visit
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
 
@@ -33,9 +32,9 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture(params=get_args(Look))
-def visited(serving: Serving, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    with visit(browser, f"http://127.0.0.1:{serving.port}/", look=request.param) as opened:
+@pytest.fixture
+def visited(serving: Serving, browser: Browser) -> Iterator[Visit]:
+    with visit(browser, f"http://127.0.0.1:{serving.port}/") as opened:
         yield opened
 
 

@@ -9,19 +9,18 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
-from typing import Final, get_args
+from typing import Final
 
 import pytest
 
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from tests.page.browsing import Look, Visit, chromium, visit
+from tests.page.browsing import Visit, chromium, visit
 from tests.page.playing import serving_models, shapes
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 
-LOOKS: Final = get_args(Look)
 EXAMPLES: Final = 3
 
 expect.set_options(timeout=PATIENCE * 1000)
@@ -61,11 +60,8 @@ def set_parameter(page: Page, name: str, value: str) -> None:
     page.get_by_label(name, exact=True).fill(value)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_an_example_is_answered_with_its_speed(
-    serving: Serving, browser: Browser, look: Look
-) -> None:
-    with visit(browser, f"http://127.0.0.1:{serving.port}/", look=look) as visited:
+def test_an_example_is_answered_with_its_speed(serving: Serving, browser: Browser) -> None:
+    with visit(browser, f"http://127.0.0.1:{serving.port}/") as visited:
         page = visited.page
         visited.go("playground/demo")
         expect(page.locator(".example")).to_have_count(EXAMPLES)

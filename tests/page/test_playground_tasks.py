@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, get_args
+from typing import Final
 
 import pytest
 
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, FilePayload, expect
 
-from tests.page.browsing import Look, Visit, chromium, visit
+from tests.page.browsing import Visit, chromium, visit
 from tests.page.playing import serving_models, shapes, tone
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
@@ -43,9 +43,9 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture(params=get_args(Look))
-def visited(serving: Serving, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    with visit(browser, f"http://127.0.0.1:{serving.port}/", look=request.param) as opened:
+@pytest.fixture
+def visited(serving: Serving, browser: Browser) -> Iterator[Visit]:
+    with visit(browser, f"http://127.0.0.1:{serving.port}/") as opened:
         yield opened
 
 

@@ -14,11 +14,10 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from playwright.sync_api import Browser, expect
 
-from tests.page.browsing import AXE, Look, chromium, visit
+from tests.page.browsing import AXE, chromium, visit
 from tests.page.reverse_proxy import behind_prefix
 from tests.page.site import Site, serve
 
-LOOKS: Final[tuple[Look, ...]] = ("light", "dark")
 VIEWS: Final = (
     "servables",
     "graph/nested",
@@ -45,12 +44,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: run `npm ci` in page/")
-@pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("view", VIEWS)
-def test_every_view_opens_without_a_finding(
-    browser: Browser, site: Site, view: str, look: Look
-) -> None:
-    with visit(browser, site.address, look=look) as visited:
+def test_every_view_opens_without_a_finding(browser: Browser, site: Site, view: str) -> None:
+    with visit(browser, site.address) as visited:
         visited.go(view)
         expect(visited.page.locator("main h1")).to_have_count(1)
         expect(visited.page.get_by_role("banner")).to_contain_text("ready")

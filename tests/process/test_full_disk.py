@@ -20,21 +20,28 @@ def assert_answers(server: ServerProcess) -> None:
 
 def test_a_log_that_cannot_grow_is_reported_once(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
+
+    def logged() -> int:
+        return log.read_text().count("POST /v3/chat/completions")
+
     with ServerProcess(DEMO, "--log_path", log) as server:
         assert_answers(server)
+        # A request's line is written after its response.
+        wait_until(lambda: logged() == 1, "the first request's line")
         size = log.stat().st_size
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         for _ in range(3):
             assert_answers(server)
+        said = "the log file cannot be written"
+        wait_until(lambda: said in "".join(server.log), "the failure is reported")
         assert log.stat().st_size == size
-        said = [line for line in server.log if "the log file cannot be written" in line]
-        assert len(said) == 1, server.log
-        assert "Traceback" not in "".join(server.log)
         # There is room again.
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, unlimited)
         assert_answers(server)
-        assert log.stat().st_size > size
+        wait_until(lambda: logged() > 1, "further lines")
+        assert "".join(server.log).count(said) == 1
+        assert "Traceback" not in "".join(server.log)
         assert server.is_ready()
 
 

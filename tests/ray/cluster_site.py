@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import numpy as np
 
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
-from tests.servers.cli.serving import looped
+from tests.servers.cli.serving import Serving, looped
+
+CHAT = "/v3/chat/completions"
 
 CALCULATORS = '''\
 import asyncio
@@ -147,15 +150,7 @@ class Site:
 
     def add_doubling(self, name: str, **scale: Any) -> None:
         """Add a plain model that doubles the matrix `x`."""
-        from openvino import Model, opset13, save_model
-
-        x = opset13.parameter([-1, -1], np.float32, name="x")
-        y = opset13.multiply(x, opset13.constant(np.float32(2)))
-        x.output(0).set_names({"x"})
-        y.output(0).set_names({"y"})
-        file = self.folder / name / "1" / "model.xml"
-        file.parent.mkdir(parents=True)
-        save_model(Model([y], [x], name), file)
+        save_doubling(self.folder / name / "1" / "model.xml")
         self._models.append({"config": {"name": name, "scale": {**SMALL, **scale}}})
         self._write()
 
@@ -169,6 +164,25 @@ class Site:
     def _write(self) -> None:
         config = {"model_config_list": self._models, "mediapipe_config_list": self._graphs}
         (self.folder / "config.json").write_text(json.dumps(config))
+
+
+def save_doubling(file: Path) -> None:
+    """Save a model that doubles the matrix `x` as `y`."""
+    from openvino import Model, opset13, save_model
+
+    x = opset13.parameter([-1, -1], np.float32, name="x")
+    y = opset13.multiply(x, opset13.constant(np.float32(2)))
+    x.output(0).set_names({"x"})
+    y.output(0).set_names({"y"})
+    file.parent.mkdir(parents=True)
+    save_model(Model([y], [x], "doubling"), file)
+
+
+def grpc_address(serving: Serving) -> str:
+    """Return the address of the gRPC front."""
+    found = re.search(r"serves grpc://(\S+)", "".join(serving.log))
+    assert found is not None
+    return found[1]
 
 
 def replicas_of(name: str, below: int) -> list[int]:
@@ -212,6 +226,20 @@ def in_threads(count: int, work: Callable[[], Any]) -> list[Any]:
     for each in threads:
         each.join()
     return results
+
+
+def ask(serving: Serving, model: str, **members: Any) -> Any:
+    """Ask a graph of one node; return the status and the answer."""
+    with serving.request("POST", CHAT, {"model": model, "do": "where", **members}) as response:
+        return response.status, json.loads(response.read())
+
+
+def next_event(response: HTTPResponse) -> str:
+    """Return the data of the next event of a stream; "" at its end."""
+    while line := response.readline().decode():
+        if line.startswith("data: "):
+            return line.removeprefix("data: ").strip()
+    return ""
 
 
 def is_alive(pid: int) -> bool:

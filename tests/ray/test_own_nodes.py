@@ -15,17 +15,35 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 
+import numpy as np
 import openai
+import tritonclient.grpc
+import tritonclient.utils
+from numpy.typing import NDArray
 
+from tests.calculators.audio.sounds import tone, wav
 from tests.calculators.embeddings.tiny_embedder import expected, graph, make_model
+from tests.calculators.openvino.graphs import session_and_inference
+from tests.calculators.speech_to_text import counter
+from tests.calculators.text_to_speech import tone_model
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
-from tests.ray.cluster_site import SMALL, Site, in_threads, replicas_of, wait_until
+from tests.ray.cluster_site import (
+    SMALL,
+    Site,
+    grpc_address,
+    in_threads,
+    replicas_of,
+    save_doubling,
+    wait_until,
+)
 from tests.servers.cli.serving import Serving
 
 DEMO = ROOT / "examples/models/demo"
 QUESTION = [{"role": "user", "content": "What is graphrt?"}]
 OWN = {"place": "own", **SMALL}
+#: The canonical name of a session's node without a name.
+SESSION = "OpenVINOModelServerSessionCalculator"
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +55,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     model = make_model(site.folder / "embedder")
     text = graph(pooling="MEAN").replace('"./"', json.dumps(str(model)))
     site.add_text("vectors", text, nodes={"EmbeddingsExecutor": OWN})
+    save_doubling(site.folder / "doubled/double/1/model.xml")
+    doubled = session_and_inference("double", ["X:x"], ["Y:y"])
+    site.add_text("doubled", doubled, nodes={SESSION: OWN})
+    voice = tone_model.make_model(site.folder / "tones")
+    tones = tone_model.graph().replace('"./"', json.dumps(str(voice)))
+    ear = counter.make_model(site.folder / "counter")
+    hearing = counter.GRAPH.replace('"./"', json.dumps(str(ear)))
+    site.add_text("ear", hearing, nodes={"S2tExecutor": OWN})
+    site.add_text("voice", tones, nodes={"T2sExecutor": OWN})
     site.add_text("wrong", text, nodes={"EmbeddingExecutor": OWN})
     return site
 
@@ -47,15 +74,25 @@ def serving(site: Site) -> Iterator[Serving]:
         patch.setenv("RAY_ADDRESS", "local")
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        with Serving(site.folder, "config.json", "--on", "ray") as server:
+        with Serving(site.folder, "config.json", "--on", "ray", "--port", "auto") as server:
             yield server.wait_until_serving()
             server.send_signal()
             assert server.end()[0] == 0
 
 
 @pytest.fixture
-def client(serving: Serving) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"http://127.0.0.1:{serving.port}/v3", api_key="none")
+def client(serving: Serving) -> Iterator[openai.OpenAI]:
+    url = f"http://127.0.0.1:{serving.port}/v3"
+    with openai.OpenAI(base_url=url, api_key="none") as client:
+        yield client
+
+
+def doubled(serving: Serving, matrix: NDArray[np.float32]) -> Any:
+    """Let the graph with a plain model double a matrix; ask as a KServe client."""
+    x = tritonclient.grpc.InferInput("x", matrix.shape, "FP32")
+    x.set_data_from_numpy(matrix)
+    with tritonclient.grpc.InferenceServerClient(grpc_address(serving)) as client:
+        return client.infer("doubled", [x], client_timeout=PATIENCE).as_numpy("y")
 
 
 def metrics(serving: Serving) -> str:
@@ -114,6 +151,37 @@ def test_vectors_are_those_of_the_model(serving: Serving, client: openai.OpenAI)
     assert len(replicas_of("own-embedder", serving.pid)) == 1
     with pytest.raises(openai.BadRequestError, match="longer than allowed 32"):
         client.embeddings.create(model="vectors", input="word " * 500)
+
+
+def test_models_hear_and_speak_in_replicas_of_their_nodes(
+    serving: Serving, client: openai.OpenAI
+) -> None:
+    file = ("two.wav", wav(tone(2.0)))
+    heard = client.audio.transcriptions.create(model="ear", file=file)
+    assert heard.text == counter.TEXT
+    assert len(replicas_of("own-counter", serving.pid)) == 1
+    with pytest.raises(openai.BadRequestError):
+        client.audio.transcriptions.create(model="ear", file=("two.wav", b"no sound"))
+    said = client.audio.speech.create(
+        model="voice", voice="default", input="Hello there.", response_format="pcm"
+    )
+    assert len(said.content) == 2 * round(24_000 * tone_model.seconds("Hello there."))
+    assert len(replicas_of("own-tones", serving.pid)) == 1
+
+
+def test_a_plain_model_of_a_graph_has_replicas_of_its_own(serving: Serving, site: Site) -> None:
+    large = np.arange(1500 * 1500, dtype=np.float32).reshape(1500, 1500)
+    assert np.array_equal(doubled(serving, large), 2 * large)
+    assert len(replicas_of("own-double", serving.pid)) == 1
+    with pytest.raises(tritonclient.utils.InferenceServerException, match="is expected"):
+        doubled(serving, large[0])
+    site.rescale("doubled", nodes={SESSION: {**OWN, "min_replicas": 2}})
+    wait_until(lambda: len(replicas_of("own-double", serving.pid)) == 2)
+    victim = replicas_of("own-double", serving.pid)[0]
+    os.kill(victim, signal.SIGKILL)
+    for _ in range(10):
+        assert doubled(serving, large[:1, :2]).tolist() == [[0, 2]]
+    wait_until(lambda: len(set(replicas_of("own-double", serving.pid)) - {victim}) == 2)
 
 
 def test_a_node_that_is_not_there_is_named(serving: Serving) -> None:

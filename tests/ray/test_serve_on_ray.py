@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,19 @@ import tritonclient.grpc
 import tritonclient.utils
 
 from tests.patience import PATIENCE
-from tests.ray.cluster_site import Site, in_threads, replicas_of, wait_until
+from tests.ray.cluster_site import (
+    CHAT,
+    Site,
+    ask,
+    grpc_address,
+    in_threads,
+    next_event,
+    replicas_of,
+    wait_until,
+)
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 
-CHAT = "/v3/chat/completions"
 TICK = {"model": "probe", "do": "tick", "stream": True}
 POUR = {"model": "probe", "do": "pour", "stream": True}
 
@@ -75,21 +82,7 @@ def its_cluster(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def grpc_url(serving: Serving) -> str:
-    found = re.search(r"serves grpc://(\S+)", "".join(serving.log))
-    assert found is not None
-    return found[1]
-
-
-def ask(serving: Serving, model: str, **members: Any) -> Any:
-    with serving.request("POST", CHAT, {"model": model, "do": "where", **members}) as response:
-        return response.status, json.loads(response.read())
-
-
-def next_event(response: HTTPResponse) -> str:
-    while line := response.readline().decode():
-        if line.startswith("data: "):
-            return line.removeprefix("data: ").strip()
-    return ""
+    return grpc_address(serving)
 
 
 def state_of(serving: Serving, name: str) -> Any:

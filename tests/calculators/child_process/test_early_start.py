@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from calculators.child_process import early_start
 from calculators.child_process.child_process import ChildProcess
-from calculators.child_process.early_start import end_untaken, start_early, take_early
+from calculators.child_process.early_start import (
+    end_untaken,
+    start_early,
+    take_early,
+    tell_early,
+)
 from tests.patience import PATIENCE
 
 #: A child that sends a frame with its environment's value, and waits for the parent's end.
@@ -35,7 +41,21 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child_program: None)
     end_untaken()
 
 
-def frame_and_pid(module: str, color: str) -> tuple[list[str], int]:
+#: A child that sends the text of its first message back.
+TOLD_CHILD = """\
+import os
+import socket
+import sys
+
+connection = socket.socket(fileno=int(sys.argv[1]))
+size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "little")
+text = f"{os.getpid()} ".encode() + connection.recv(size, socket.MSG_WAITALL)
+connection.sendall(len(text).to_bytes(4, "little") + text)
+connection.recv(1)
+"""
+
+
+def frame_and_pid(module: str, color: str, first: bytes = b"") -> tuple[list[str], int]:
     """Start a child; return the words of its frame, and its process id."""
 
     async def run() -> tuple[list[str], int]:
@@ -43,7 +63,7 @@ def frame_and_pid(module: str, color: str) -> tuple[list[str], int]:
         child = ChildProcess(
             lambda frame: frames.put_nowait(bytes(frame).decode().split()), lambda reason: None
         )
-        await child.start(module, {"COLOR": color})
+        await child.start(module, {"COLOR": color}, first=first)
         async with asyncio.timeout(PATIENCE):
             words = await frames.get()
         child.kill("the test ends")
@@ -65,6 +85,24 @@ def test_a_child_with_another_environment_is_ended_and_another_one_started(modul
     start_early(module, {"COLOR": "red"})
     assert frame_and_pid(module, "green")[0][1] == "green"
     assert take_early(module, {"COLOR": "red"}) is None
+
+
+def test_a_child_has_its_first_message_once(module: str, tmp_path: Path) -> None:
+    (tmp_path / "early_child.py").write_text(TOLD_CHILD)
+    start_early(module, {"COLOR": "red"})
+    waiting = early_start._waiting[module].process.pid
+    tell_early(module, b"load")
+    assert frame_and_pid(module, "red", b"load") == ([str(waiting), "load"], waiting)
+
+
+def test_a_child_that_was_told_something_else_is_not_taken(module: str, tmp_path: Path) -> None:
+    (tmp_path / "early_child.py").write_text(TOLD_CHILD)
+    start_early(module, {"COLOR": "red"})
+    waiting = early_start._waiting[module].process.pid
+    tell_early(module, b"load")
+    words, pid = frame_and_pid(module, "red", b"else")
+    assert words == [str(pid), "else"]
+    assert pid != waiting
 
 
 def test_a_path_for_imports_that_was_added_since_needs_another_child(

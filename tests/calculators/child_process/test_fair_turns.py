@@ -1,6 +1,8 @@
 """Fair turns of work that waits for a child."""
 
 import asyncio
+from itertools import count
+from random import Random
 
 import pytest
 
@@ -189,3 +191,52 @@ def test_the_client_is_that_of_the_current_request() -> None:
         assert await work.finish() == ["a", "a2", "b", "?", "a3"]
 
     asyncio.run(run())
+
+
+def test_the_next_work_is_the_cheapest_by_what_is_known_then() -> None:
+    """A search through all work is the oracle; every eighth turn is the oldest work's."""
+
+    async def scenario() -> None:
+        random = Random(1)
+        work = Work(FairTurns())
+        costs: dict[ClientIdentity, float] = {}
+        new_cost = 0.0
+        #: Expected cost, connection and cost of all work that waits, by name.
+        waiting: dict[str, tuple[float, ClientIdentity, float]] = {}
+        names = count()
+
+        async def ask() -> str:
+            name = str(next(names))
+            client = ClientIdentity("ann", str(random.randrange(12)))
+            expected, cost = random.random(), random.random()
+            await work.ask(name, client, expected, cost)
+            waiting[name] = expected, client, cost
+            return name
+
+        def rank(name: str) -> float:
+            expected, client, _ = waiting[name]
+            return expected + costs.get(client, new_cost)
+
+        running = await ask()
+        _, client, cost = waiting.pop(running)
+        for _ in range(20):
+            await ask()
+        for turn in range(1, 300):
+            for _ in range(random.randrange(3)):
+                await ask()
+            if len(waiting) > 20:
+                left = random.choice(list(waiting))
+                del waiting[left]
+                work.tasks[left].cancel()
+                await settled()
+            before = costs.get(client)
+            new_cost += (cost - new_cost) / 2 if before is None else 0
+            costs[client] = cost if before is None else (before + cost) / 2
+            work.ends[running].set()
+            await settled()
+            running = work.began[-1]
+            assert running == (min(waiting, key=int) if turn % 8 == 0 else min(waiting, key=rank))
+            _, client, cost = waiting.pop(running)
+        await work.finish()
+
+    asyncio.run(scenario())

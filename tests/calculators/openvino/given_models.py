@@ -14,7 +14,7 @@ class GivenModels:
 
     def __init__(self, *models: Any) -> None:
         self._models = {
-            each.get_friendly_name(): Model(compiled(each), each.get_friendly_name())
+            each.get_friendly_name(): Model.of(compiled(each), each.get_friendly_name())
             for each in models
         }
 

@@ -12,10 +12,10 @@ import openvino
 import pytest
 from openvino import opset13 as op
 
+from calculators.openvino.dimension import Dimension
 from calculators.openvino.model import Model
 from calculators.openvino.model_loading import load_model
 from calculators.openvino.model_settings import ANY_LENGTH, ModelSettings
-from calculators.openvino.tensor_spec import Dimension
 from graph_runtime import Code, GraphError
 from tests.calculators.openvino.tiny_models import add_model, named, parameter, save
 

@@ -41,7 +41,7 @@ def within(coroutine: Coroutine[Any, Any, Any]) -> Any:
 def test_as_many_inferences_run_at_once_as_there_are_requests() -> None:
     # Neither inference can end before both have begun.
     both = threading.Barrier(2, timeout=PATIENCE)
-    model = Model(compiled(calling_model(both.wait), NUM_STREAMS=2), "m")
+    model = Model.of(compiled(calling_model(both.wait), NUM_STREAMS=2), "m")
     assert model.nireq == 2
 
     async def two() -> Any:
@@ -52,7 +52,7 @@ def test_as_many_inferences_run_at_once_as_there_are_requests() -> None:
 
 def test_two_runs_of_a_graph_overlap() -> None:
     both = threading.Barrier(2, timeout=PATIENCE)
-    model = Model(compiled(calling_model(both.wait), NUM_STREAMS=2), "m")
+    model = Model.of(compiled(calling_model(both.wait), NUM_STREAMS=2), "m")
     text = session_and_inference("m", ["X:in"], ["Y:out"])
 
     async def one(value: Any) -> Any:
@@ -73,7 +73,7 @@ def test_two_runs_of_a_graph_overlap() -> None:
 
 def test_a_node_with_max_in_flight_overlaps_with_itself_and_keeps_the_order() -> None:
     both = threading.Barrier(2, timeout=PATIENCE)
-    model = Model(compiled(calling_model(both.wait), NUM_STREAMS=2), "m")
+    model = Model.of(compiled(calling_model(both.wait), NUM_STREAMS=2), "m")
     text = session_and_inference("m", ["X:in"], ["Y:out"])
     text = text.replace(
         'calculator: "OpenVINOInferenceCalculator"',
@@ -97,7 +97,7 @@ def test_the_event_loop_goes_on_while_a_model_computes() -> None:
         begun.set()
         assert may_end.wait(PATIENCE)
 
-    model = Model(compiled(calling_model(on_run)), "m")
+    model = Model.of(compiled(calling_model(on_run)), "m")
 
     async def both() -> Any:
         inference = asyncio.ensure_future(model.infer({"X": pair(1, 2)}))
@@ -122,7 +122,7 @@ def test_more_inferences_than_infer_requests_take_turns() -> None:
         with lock:
             running -= 1
 
-    model = Model(compiled(calling_model(on_run), NUM_STREAMS=2), "m", nireq=1)
+    model = Model.of(compiled(calling_model(on_run), NUM_STREAMS=2), "m", nireq=1)
 
     async def many() -> Any:
         return await asyncio.gather(*(model.infer({"X": pair(i, i)}) for i in range(50)))
@@ -138,7 +138,7 @@ def test_a_cancelled_inference_returns_its_infer_request() -> None:
         begun.set()
         assert may_end.wait(PATIENCE)
 
-    model = Model(compiled(calling_model(on_run)), "m", nireq=1)
+    model = Model.of(compiled(calling_model(on_run)), "m", nireq=1)
 
     async def leave() -> Any:
         inside = asyncio.ensure_future(model.infer({"X": pair(1, 1)}))
@@ -157,7 +157,7 @@ def test_a_cancelled_inference_returns_its_infer_request() -> None:
 
 
 def test_a_failed_inference_disturbs_no_other() -> None:
-    model = Model(compiled(add_model()), "add", nireq=1)
+    model = Model.of(compiled(add_model()), "add", nireq=1)
     one, two = np.ones(1, np.float32), pair(1, 2)
 
     async def fail_and_go_on() -> None:
@@ -171,7 +171,7 @@ def test_a_failed_inference_disturbs_no_other() -> None:
 
 
 def test_an_output_does_not_change_when_the_model_runs_again() -> None:
-    model = Model(compiled(add_model()), "add", nireq=1)
+    model = Model.of(compiled(add_model()), "add", nireq=1)
 
     async def twice() -> None:
         first = await model.infer({"A": pair(1, 2), "B": pair(1, 1)})
@@ -185,7 +185,7 @@ def test_an_output_does_not_change_when_the_model_runs_again() -> None:
 
 
 def test_a_model_serves_one_event_loop_after_another() -> None:
-    model = Model(compiled(add_model()), "add", nireq=1)
+    model = Model.of(compiled(add_model()), "add", nireq=1)
     for _ in range(3):
         found = within(model.infer({"A": pair(1, 2), "B": pair(1, 1)}))
         assert found["SUM"].tolist() == [2, 3]

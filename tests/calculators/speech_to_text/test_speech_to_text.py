@@ -15,15 +15,25 @@ import numpy as np
 import pytest
 
 from calculators.audio.sound import Sound
-from calculators.audio.speech_recognizer import SpeechRecognizer, SpeechSettings
+from calculators.audio.speech_recognizer import SpeechRecognizer, SpeechSettings, Transcript
+from calculators.places import Places
 from calculators.requests.http_answer import HttpAnswer
 from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.speech_to_text.placed_speech import PlacedSpeechToText
 from calculators.speech_to_text.servable import SpeechToTextServable
 from calculators.speech_to_text.spoken_text import SpokenText
-from graph_runtime import REGISTRY, Cancelled, Code, ResourceError, RunError
+from graph_runtime import (
+    REGISTRY,
+    Cancelled,
+    Code,
+    FamilySettings,
+    ResourceError,
+    RunError,
+)
 from servers.config import find_graph
-from servers.serving.loaded_graph import LoadedGraph, load_graph
+from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from tests.calculators.audio.sounds import encoded, tone, wav
+from tests.calculators.here_place import HerePlace
 from tests.calculators.speech_to_text.counter import (
     GRAPH,
     TEXT,
@@ -82,10 +92,13 @@ class Counter:
         return found
 
 
-def counting(tmp_path_factory: pytest.TempPathFactory, graph: str) -> Any:
+def counting(
+    tmp_path_factory: pytest.TempPathFactory, graph: str, place: HerePlace | None = None
+) -> Any:
     directory = make_model(tmp_path_factory.mktemp("counter"), graph)
+    settings = GraphSettings(families=FamilySettings(Places(lambda name: place)))
     with asyncio.Runner() as runner:
-        loaded = runner.run(load_graph(find_graph(directory), REGISTRY))
+        loaded = runner.run(load_graph(find_graph(directory), REGISTRY, settings))
         yield Counter(runner, loaded)
         runner.run(loaded.close())
 
@@ -100,6 +113,40 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def with_words(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Serve a graph without a loop, whose model finds words."""
     yield from counting(tmp_path_factory, WITHOUT_LOOPBACK)
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Serve the same graph with a model in a place of its own."""
+    yield from counting(tmp_path_factory, GRAPH, HerePlace())
+
+
+def test_a_place_of_its_own_answers_as_a_process_of_the_server(
+    counter: Counter, placed: Counter
+) -> None:
+    (resource,) = placed.loaded._resources.resources
+    assert isinstance(resource, PlacedSpeechToText)
+    assert placed.json() == counter.json()
+    assert placed.json(response_format="verbose_json") == counter.json(
+        response_format="verbose_json"
+    )
+    assert placed.events()[-1] == counter.events()[-1]
+    assert len(placed.events()) > 1
+    sound = Sound(np.zeros(32_000, np.float32), 16_000)
+
+    async def text_of(each: Any) -> str:
+        transcript: Transcript = await each.recognize(sound).transcript()
+        return transcript.text
+
+    assert placed.run(text_of(resource)) == counter.run(text_of(counter.servable))
+    refused_fields: list[dict[str, Any]] = [{"content": b"no sound"}, {"language": "xx"}]
+    for wrong in refused_fields:
+        texts = []
+        for each in (counter, placed):
+            with pytest.raises(RequestError) as refused:
+                each.json(**wrong)
+            texts.append((str(refused.value), refused.value.param, refused.value.code))
+        assert texts[0] == texts[1]
 
 
 def test_the_answer_is_openais_with_the_models_text(counter: Counter) -> None:

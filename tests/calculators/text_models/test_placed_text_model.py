@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
 from calculators.text_models.model_options import read_text_model
 from calculators.text_models.placed_text_model import text_model
@@ -26,7 +27,7 @@ def test_questions_and_refusals_reach_through(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         model = text_model(
-            MODULE, options, head={}, name="test model", subject="request", place=HerePlace()
+            MODULE, options, head={}, kind="test", host=ModelHost("model", place=HerePlace())
         )
         assert (await model.start()).columns == 1
         words = Words(["the cat", "a dog"])

@@ -28,7 +28,7 @@ def test_questions_of_two_workers_are_answered_by_one_process(tmp_path: Path) ->
     async def started(workers: SharingWorkers, number: int) -> TextModel:
         options = read_text_model("./", "", "", tmp_path)
         with workers.worker(number):
-            model = TextModel(MODULE, options, head={}, name="test model", subject="request")
+            model = TextModel(MODULE, options, head={}, name="test model")
         await model.start()
         return model
 

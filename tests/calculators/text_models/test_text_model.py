@@ -29,7 +29,7 @@ def run(directory: Path, scenario: Callable[[TextModel], Awaitable[None]]) -> No
 
     async def started() -> None:
         options = read_text_model("./", "", "", directory)
-        model = TextModel(MODULE, options, head={}, name="test model", subject="request")
+        model = TextModel(MODULE, options, head={}, name="test model")
         ready = await model.start()
         assert ready.columns == 1
         try:
@@ -215,7 +215,7 @@ def test_a_model_that_is_none_of_the_task_is_refused(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         options = read_text_model("./", "", "", tmp_path)
-        model = TextModel(MODULE, options, head={}, name="test model", subject="request")
+        model = TextModel(MODULE, options, head={}, name="test model")
         with pytest.raises(ResourceError, match=r"tokenizer\.json cannot be read"):
             await model.start()
 

@@ -19,6 +19,7 @@ import soundfile
 
 from calculators.audio.sound import Sound
 from calculators.audio.tempo import can_change_tempo
+from calculators.places import Places
 from calculators.requests.http_answer import HttpAnswer
 from calculators.requests.http_payload import HttpPayload, RequestError
 from calculators.requests.request_record import (
@@ -26,11 +27,20 @@ from calculators.requests.request_record import (
     RequestRecord,
     set_current_record,
 )
+from calculators.text_to_speech.placed_speech import SpeechWork
 from calculators.text_to_speech.sentences import split_sentences
 from calculators.text_to_speech.servable import T2sServable
-from graph_runtime import REGISTRY, CalculatorGraph, Code, ResourceError, RunError
+from graph_runtime import (
+    REGISTRY,
+    CalculatorGraph,
+    Code,
+    FamilySettings,
+    ResourceError,
+    RunError,
+)
 from servers.config import find_graph
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
+from tests.calculators.here_place import HerePlace
 from tests.calculators.text_to_speech.tone_model import (
     RATE,
     expected,
@@ -105,6 +115,26 @@ def speaker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Speaker]:
         loaded = runner.run(load_graph(find_graph(directory), REGISTRY))
         yield Speaker(runner, loaded)
         runner.run(loaded.close())
+
+
+def test_a_place_of_its_own_speaks_as_a_process_of_the_server(
+    speaker: Speaker, tmp_path: Path
+) -> None:
+    make_model(tmp_path, graph('voices { name: "loud" path: "loud.bin" }'))
+    make_voice(tmp_path / "loud.bin", LOUD)
+    here = HerePlace()
+    families = FamilySettings(Places(lambda name: here if name == "T2sExecutor" else None))
+
+    async def placed() -> Any:
+        settings = GraphSettings(families=families)
+        loaded = await load_graph(find_graph(tmp_path), REGISTRY, settings)
+        try:
+            assert isinstance(here.work, SpeechWork)
+            return sound_of(await answered(loaded, input=TEXT, voice="loud"))
+        finally:
+            await loaded.close()
+
+    assert np.array_equal(speaker.run(placed()), sound_of(speaker.ask(input=TEXT, voice="loud")))
 
 
 def test_an_answer_is_wav_with_the_models_floats(speaker: Speaker) -> None:

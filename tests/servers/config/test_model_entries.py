@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from calculators.openvino.dimension import Dimension
 from calculators.openvino.model_settings import ModelSettings
-from calculators.openvino.tensor_spec import Dimension
 from servers.config import ConfigError, ModelEntry, VersionPolicy, model_of
 
 

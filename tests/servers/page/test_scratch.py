@@ -14,6 +14,8 @@ from graph_runtime import UnavailableError
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.scratch_messages import DraftCheck, DraftRun
 from tests.patience import PATIENCE
+from tests.process.processes import is_running
+from tests.process.server_process import wait_until
 
 T = TypeVar("T")
 
@@ -25,6 +27,7 @@ node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "ou
 
 AUTHOR = '''\
 import os
+import subprocess
 import time
 
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
@@ -52,6 +55,8 @@ class Heavy(Calculator):
             raise ValueError("the packet says so")
         if word == "much":
             cc.emit(self.out, "x" * 1_000_000)
+        if word == "start":
+            cc.emit(self.out, subprocess.Popen(["sleep", "600"]).pid)
         if word == "key":
             cc.emit(self.out, os.environ.get("API_KEY", "no key"))
 
@@ -178,6 +183,13 @@ def test_no_run_takes_more_than_its_limits(author: Scratch, word: str) -> None:
     assert result.error
     if word == "allocate":
         assert "MemoryError" in result.error
+
+
+def test_processes_that_a_run_starts_end_with_it(author: Scratch) -> None:
+    result = done(lambda scratch: scratch.run(feed("start")), author)
+    (packet,) = result.packets
+    assert isinstance(packet.value, int)
+    wait_until(lambda: not is_running(packet.value), "the process to end")
 
 
 def test_a_source_without_end_is_stopped_and_its_first_packets_are_shown(author: Scratch) -> None:

@@ -112,7 +112,7 @@ def test_an_update_has_all_that_is_there_and_the_last_one_the_end() -> None:
             raise RequestError("enough")
 
         updates = []
-        async for update in outgoing.updates(asyncio.ensure_future(run())):
+        async for update in outgoing.updates(run, "run"):
             updates.append(update)
             go.set()
         return updates
@@ -127,18 +127,25 @@ def test_an_update_has_all_that_is_there_and_the_last_one_the_end() -> None:
 
 
 def test_a_run_is_cancelled_with_its_updates() -> None:
-    async def scenario() -> tuple[bool, bool]:
+    async def scenario() -> bool:
         outgoing = Outgoing(RequestRecord("id"))
-        run = asyncio.ensure_future(asyncio.Event().wait())
-        updates = outgoing.updates(run)  # type: ignore[arg-type]
-        reading = asyncio.ensure_future(anext(updates))
-        await asyncio.sleep(0)
-        reading.cancel()
-        await asyncio.wait({reading})
-        await asyncio.wait({run})
-        return run.cancelled(), outgoing.client.is_disconnected
+        begun, ended = asyncio.Event(), asyncio.Event()
 
-    assert asyncio.run(scenario()) == (True, True)
+        async def run() -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                ended.set()
+                raise
+
+        reading = asyncio.ensure_future(anext(outgoing.updates(run, "run")))
+        await begun.wait()
+        reading.cancel()
+        await ended.wait()
+        return outgoing.client.is_disconnected
+
+    assert asyncio.run(scenario())
 
 
 def test_a_client_is_writable_within_its_window() -> None:

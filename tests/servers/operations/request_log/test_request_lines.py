@@ -191,6 +191,7 @@ def test_tokens_of_all_generations_are_logged_and_texts_only_on_request(
             generation = record.begin_generation("node", "completions")
             assert generation.keeps_texts is keeps_texts
             generation.prompt_tokens, generation.completion_tokens = 3, 4
+            generation.shared_tokens = 2 * keeps_texts
             if generation.keeps_texts:
                 generation.prompts = ["a\nb"]
                 generation.answers = ["c" * (MAX_CHARS + 5)]
@@ -199,6 +200,7 @@ def test_tokens_of_all_generations_are_logged_and_texts_only_on_request(
     lines = requests_in(caplog)
     assert [fields_of(line)["prompt_tokens"] for line in lines] == [6, 6]
     assert [fields_of(line)["completion_tokens"] for line in lines] == [8, 8]
+    assert [fields_of(line).get("shared_tokens") for line in lines] == [None, 4]
     texts = [record for record in caplog.records if record.name == "graphrt.prompts"]
     assert [text.getMessage()[:40] for text in texts][::2] == [
         "prompt 0 of request_id=mine: a\\nb"

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from graph_runtime import RunError
+from calculators.openvino.placed_model import ModelWork
+from calculators.places import Places
+from graph_runtime import FamilySettings, RunError
 from servers.config import read_config
 from servers.contract.data_plane import InferAnswer, TensorMetadata
+from servers.contract.servable_states import ServableState
 from servers.serving.model_repository import ModelRepository
+from tests.calculators.here_place import HerePlace
 from tests.calculators.openvino.graphs import session_and_inference
 from tests.calculators.openvino.tiny_models import save
 from tests.servers.serving.asking import opened
@@ -56,6 +60,36 @@ def test_graphs_and_clients_share_a_model(tmp_path: Path) -> None:
         assert [each.name for each in repository.index()][:2] == ["latest", "first"]
 
     serving([entry(tmp_path, "m", model_version_policy=ALL)], scenario, graphs)
+
+
+def test_a_session_with_a_place_does_not_load_the_model_here(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 1, 2)
+    named = graph_text("m").replace("node {", 'node { name: "model"', 1)
+    place = HerePlace()
+    places = Places(lambda name: place if name == "model" else None)
+
+    async def scenario(repository: ModelRepository) -> None:
+        assert await numbers(repository, request("g", x=[0, 0])) == [2, 2]
+        assert isinstance(place.work, ModelWork)
+        (model,) = [each for each in repository.servables() if each.name == "m"]
+        assert model.state is ServableState.ON_DEMAND
+
+    serving(
+        [entry(tmp_path, "m", model_version_policy=ALL, load="on_demand")],
+        scenario,
+        [write_graph(tmp_path, "g", named)],
+        families=FamilySettings(places),
+    )
+
+
+def test_a_place_whose_model_is_not_there_is_named(tmp_path: Path) -> None:
+    graph = write_graph(tmp_path, "g", graph_text("none"))
+
+    async def scenario(repository: ModelRepository) -> None:
+        reason = repository.servables()[0].reason
+        assert reason.startswith('node "OpenVINOModelServerSessionCalculator": there is no model')
+
+    serving([], scenario, [graph], families=FamilySettings(Places(lambda name: HerePlace())))
 
 
 def test_a_model_of_the_configuration_comes_before_one_beside_the_graph(tmp_path: Path) -> None:

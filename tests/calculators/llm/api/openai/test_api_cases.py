@@ -18,10 +18,10 @@ from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.llm.endpoints import LlmEndpoint, endpoint_of
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
+from calculators.llm.model_files.model_length import model_length
 from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.model_length import model_length
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
