@@ -2,10 +2,10 @@
 
     python -m bench.batch_on_ray [--write FILE]
 
-The command answers a short and a long file. The rate is that of the further lines, so that the
-start of processes and clusters does not count. The memory is the most that the command's own
-process had. Lines for the example model generate; lines for a graph that answers at once show the
-cost of the way.
+The command answers a short and a long file. The rate is that of the long one between a quarter of
+its answers and all of them, as the command's store has them, so that the start of processes and
+clusters does not count. The memory is the most that the command's own process had. Lines for the
+example model generate; lines for a graph that answers at once show the cost of the way.
 """
 
 from __future__ import annotations
@@ -13,24 +13,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from bench.machine import describe_machine
 from bench.python_calls import DEMO
 from bench.serve_vs_engine import say
+from bench.written_report import add_write, publish
 
 TOKENS: Final = 60
 WIDTH: Final = 32
 REPLICAS: Final = 2
 #: Lines of the short file and of the long one.
-CHATS: Final = (64, 448)
-ECHOES: Final = (2_000, 14_000)
+CHATS: Final = (64, 640)
+ECHOES: Final = (1_000, 7_000)
+_LOOK_SECONDS: Final = 0.05
 
 _ECHO: Final = """\
 from calculators.requests.http_payload import HttpPayload
@@ -57,16 +60,16 @@ node {
 
 
 class Run(NamedTuple):
-    """One run of the command."""
+    """One run of the command: its time and memory, and the lines per second in the middle."""
 
     seconds: float
     mebibytes: float
+    rate: float
 
 
 class Figures(NamedTuple):
-    """Further lines per second, and the memory with the short and the long file."""
+    """The runs with the short and the long file."""
 
-    rate: float
     short: Run
     long: Run
 
@@ -85,6 +88,49 @@ def write_site(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
+class Watch:
+    """The answers in the store of a running command. Use it as a context manager."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        # One connection for the whole time: each new one would make files in a directory that the
+        # command removes.
+        self._connection: sqlite3.Connection | None = None
+        self._seen: list[tuple[float, int]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def look(self) -> None:
+        """Count the answers."""
+        if self._connection is None:
+            if not self._store.exists():
+                return
+            self._connection = sqlite3.connect(f"file:{self._store}?mode=ro", uri=True)
+        try:
+            ((count,),) = self._connection.execute("select count(*) from answers").fetchall()
+        except sqlite3.OperationalError:
+            return  # it is being made, or is gone
+        if not self._seen or count > self._seen[-1][1]:
+            self._seen.append((time.perf_counter(), count))
+
+    def rate(self, least: int) -> float:
+        """Return the answers per second from the first look at ``least`` answers on.
+
+        Raises:
+            RuntimeError: fewer than two looks found so many.
+        """
+        found = [each for each in self._seen if each[1] >= least]
+        if len(found) < 2:
+            raise RuntimeError("the file is too short for a rate")
+        (began, first), (ended, last) = found[0], found[-1]
+        return (last - first) / (ended - began)
+
+
 def line(model: str, number: int) -> str:
     """Return a line for a model; no two have the same beginning."""
     messages = [{"role": "user", "content": f"Number {number}: tell me about graphs."}]
@@ -99,7 +145,7 @@ def run(folder: Path, model: str, count: int, where: Sequence[str]) -> Run:
     """Answer a file of so many lines.
 
     Raises:
-        RuntimeError: a line has no answer.
+        RuntimeError: a line has no answer, or the file is too short for a rate.
     """
     name = f"{model}-{count}-{len(where)}"
     file = folder / f"{name}.jsonl"
@@ -112,22 +158,27 @@ def run(folder: Path, model: str, count: int, where: Sequence[str]) -> Run:
     environment["RAY_ADDRESS"] = "local"
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    with Watch(folder / f"{name}.output.jsonl.state" / "store.sqlite") as seen:
+        while True:
+            pid, status, used = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            seen.look()
+            time.sleep(_LOOK_SECONDS)
     seconds = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     with (folder / f"{name}.output.jsonl").open() as output:
         answers = sum(1 for _ in output)
     if process.returncode or answers != count:
         raise RuntimeError(f"{answers} of {count} lines were answered")
-    return Run(seconds, used.ru_maxrss / 1024)
+    return Run(seconds, used.ru_maxrss / 1024, seen.rate(count // 4))
 
 
 def measure(folder: Path, model: str, counts: tuple[int, int], where: Sequence[str]) -> Figures:
     """Answer a short and a long file."""
     short, long = (run(folder, model, count, where) for count in counts)
-    rate = (counts[1] - counts[0]) / (long.seconds - short.seconds)
-    say(f"{model} {where}: {rate:.1f} lines/s, {short}, {long}")
-    return Figures(rate, short, long)
+    say(f"{model} {where}: {short}, {long}")
+    return Figures(short, long)
 
 
 def report(found: dict[tuple[str, str], Figures]) -> list[str]:
@@ -141,17 +192,17 @@ def report(found: dict[tuple[str, str], Figures]) -> list[str]:
         "graph, on the same two cores, and a",
         f"cluster of its own. Files of {chats[0]} and {chats[1]:,} chats of {TOKENS} tokens with "
         f"the example model, and of {echoes[0]:,} and {echoes[1]:,}",
-        "lines that a graph gives back. Rates are of the lines that the long file has more; "
+        "lines that a graph gives back. Rates are of the last three quarters of the long file; "
         "seconds are of the whole command, start and",
-        "end included. The memory is that of the command's own process.",
+        "end included. The memory is that of the command's own process. One run each.",
         "",
         "| lines | where | lines/s | tokens/s | seconds, short and long | MB, short and long |",
         "|---|---|---|---|---|---|",
     ]
     for (model, where), each in found.items():
-        tokens = f"{each.rate * TOKENS:,.0f}" if model == "demo" else ""
+        tokens = f"{each.long.rate * TOKENS:,.0f}" if model == "demo" else ""
         lines.append(
-            f"| {model} | {where} | {each.rate:,.1f} | {tokens} | {each.short.seconds:.0f}, "
+            f"| {model} | {where} | {each.long.rate:,.1f} | {tokens} | {each.short.seconds:.0f}, "
             f"{each.long.seconds:.0f} | {each.short.mebibytes:.0f}, {each.long.mebibytes:.0f} |"
         )
     return lines
@@ -159,7 +210,7 @@ def report(found: dict[tuple[str, str], Figures]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--write", metavar="FILE", type=Path)
+    add_write(parser)
     options = parser.parse_args(arguments)
     places = {"this process": (), "`--on ray`": ("--on", "ray")}
     with tempfile.TemporaryDirectory() as name:
@@ -171,9 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for where, words in places.items()
         }
     text = "\n".join(report(found)) + "\n"
-    print(text, end="")
-    if options.write is not None:
-        options.write.write_text(text)
+    publish(text, options.write)
 
 
 if __name__ == "__main__":

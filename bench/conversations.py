@@ -16,6 +16,7 @@ import asyncio
 import random
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,6 +28,7 @@ from bench.machine import describe_machine
 from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
+from bench.written_report import add_write, publish
 from calculators.llm.tuning.interval import median_interval
 from servers.load.client import CHAT, StreamClient
 from servers.load.prompts import Prompt, words
@@ -35,6 +37,8 @@ _CONVERSATIONS: Final = (1, 6, 32)
 _TURNS: Final = 6
 _FIRST_WORDS, _NEXT_WORDS = 150, 45
 _OUTPUT_TOKENS: Final = 40
+#: Threads of some servers keep a core busy for a while after the last answer.
+_PAUSE_SECONDS: Final = 5.0
 _NAME: Final = "measured"
 
 
@@ -102,10 +106,12 @@ def main(arguments_: Sequence[str] | None = None) -> None:
     parser.add_argument("--conversations", metavar="N", type=int, nargs="+", default=_CONVERSATIONS)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--shared", action="store_true", help="say that the machine was busy")
-    parser.add_argument("--write", metavar="FILE", type=Path)
+    add_write(parser)
     arguments = parser.parse_args(arguments_)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     path = (arguments.model or get_smollm2()).absolute()
+    # A server that runs already may have the prompts of an earlier run in its cache.
+    first_seed = time.time_ns() % 1_000_000
     found: dict[tuple[int, Target], Waits] = {}
     with ExitStack() as stack:
         targets = []
@@ -123,7 +129,8 @@ def main(arguments_: Sequence[str] | None = None) -> None:
             for conversations in arguments.conversations:
                 first = repetition % len(targets)
                 for target in [*targets[first:], *targets[:first]]:
-                    waits = asyncio.run(measure(target, conversations, repetition))
+                    time.sleep(_PAUSE_SECONDS)
+                    waits = asyncio.run(measure(target, conversations, first_seed + repetition))
                     say(f"{conversations}: {target.name}: {1000 * waits[-1][0]:.0f} ms")
                     before = found.setdefault((conversations, target), [[] for _ in waits])
                     for turn, values in zip(before, waits, strict=True):
@@ -143,9 +150,7 @@ def main(arguments_: Sequence[str] | None = None) -> None:
             *(rows(target, number, waits) for (number, target), waits in found.items()),
         ]
     )
-    print(text)
-    if arguments.write is not None:
-        arguments.write.write_text(text + "\n", encoding="utf-8")
+    publish(text, arguments.write)
 
 
 if __name__ == "__main__":

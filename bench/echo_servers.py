@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import grpc
@@ -28,9 +28,11 @@ _OPTIONS: Final = (
 )
 
 
-async def serve_grpc(answer: Callable[[bytes], bytes], port: int) -> None:
+async def serve_grpc(answer: Callable[[bytes], Awaitable[bytes]], port: int) -> None:
+    """Serve ``ModelInfer`` by a function of its message, at a port; 0: any."""
+
     async def infer(request: bytes, _: Any) -> bytes:
-        return answer(request)
+        return await answer(request)
 
     server = grpc.aio.server(options=_OPTIONS)
     handler = grpc.unary_unary_rpc_method_handler(infer)
@@ -43,7 +45,11 @@ async def serve_grpc(answer: Callable[[bytes], bytes], port: int) -> None:
     await server.wait_for_termination()
 
 
-def made_anew(data: bytes) -> bytes:
+async def echo(data: bytes) -> bytes:
+    return data
+
+
+async def made_anew(data: bytes) -> bytes:
     """A new ``ModelInferResponse`` with the tensors of a ``ModelInferRequest``."""
     request: Any = message_class("inference.ModelInferRequest")()
     request.ParseFromString(data)
@@ -56,12 +62,15 @@ def made_anew(data: bytes) -> bytes:
     return bytes(response.SerializeToString())
 
 
-async def serve_http(port: int) -> None:
+async def serve_http(answer: Callable[[bytes], Awaitable[bytes]], port: int) -> None:
+    """Serve any path by a function of its body, at a port; 0: any."""
+
     async def infer(request: web.BaseRequest) -> web.StreamResponse:
         # aiohttp's own `read` refuses more than a megabyte.
         body = await request.content.read()
         head = request.headers.get("Inference-Header-Content-Length")
         headers = {} if head is None else {"Inference-Header-Content-Length": head}
+        body = await answer(body)
         return web.Response(body=body, headers=headers, content_type=request.content_type)
 
     runner = web.ServerRunner(web.Server(infer, access_log=None))
@@ -76,11 +85,11 @@ def main() -> None:
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     match sys.argv[1:2]:
         case ["grpc-bytes"]:
-            uvloop.run(serve_grpc(lambda data: data, port))
+            uvloop.run(serve_grpc(echo, port))
         case ["grpc-messages"]:
             uvloop.run(serve_grpc(made_anew, port))
         case ["http"]:
-            uvloop.run(serve_http(port))
+            uvloop.run(serve_http(echo, port))
         case _:
             sys.exit((__doc__ or "").strip())
 

@@ -109,7 +109,6 @@ def without_http(directory: Path) -> Measure:
             options,
             head={"pooling": "MEAN"},
             name="model",
-            subject="request",
         )
         await model.start()
         try:

@@ -29,6 +29,7 @@ from bench.machine import describe_machine
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
 from bench.workload import Lengths, make_workload
+from bench.written_report import add_write, publish
 from calculators.language import on_text
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Metrics, Tokens
@@ -358,7 +359,7 @@ async def _load(
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.graph_nodes")
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
+    add_write(parser)
     parser.add_argument("--quick", action="store_true", help="few rounds")
     parser.add_argument("--served", action="store_true", help="also with servers")
     parser.add_argument("--smollm2", action="store_true", help="also over SmolLM2")
@@ -383,9 +384,7 @@ def main() -> int:
             served(str(get_smollm2()), lengths, rounds, 24 if arguments.quick else 64)
         )
     text = "\n".join(lines) + "\n"
-    print(text, end="")
-    if arguments.write is not None:
-        arguments.write.write_text(text, encoding="utf-8")
+    publish(text, arguments.write)
     return 0
 
 

@@ -22,6 +22,7 @@ from statistics import median
 from time import perf_counter
 
 from bench.machine import describe_machine
+from bench.written_report import add_write, publish
 from graph_runtime import (
     ApplicationThreadExecutor,
     CalculatorGraph,
@@ -270,13 +271,11 @@ def report(mediapipe: str | None) -> str:
 def main() -> None:
     """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--write", metavar="FILE", help="write the tables to a file")
+    add_write(parser)
     parser.add_argument("--mediapipe", metavar="PYTHON", help="a Python with mediapipe 0.10.21")
     arguments = parser.parse_args()
     text = report(arguments.mediapipe)
-    if arguments.write:
-        Path(arguments.write).write_text(text, encoding="utf-8")
-    print(text)
+    publish(text, arguments.write)
 
 
 if __name__ == "__main__":

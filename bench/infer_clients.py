@@ -1,13 +1,14 @@
 """Clients of a KServe server, in a process of their own. Each sends its next request when answered.
 
-    python -m bench.infer_clients grpc|rest ADDRESS MODEL CLIENTS SECONDS ELEMENTS [LEAST]
+    python -m bench.infer_clients PROTOCOL ADDRESS MODEL CLIENTS SECONDS ELEMENTS [LEAST]
 
-An answer has LEAST bytes or more; by default those of the request's tensor.
+PROTOCOL is grpc, grpc-frames or rest. An answer has LEAST bytes or more; by default those of the
+request's tensor.
 
 Prints one line of JSON: requests per second, median and 99th percentile of the milliseconds from a
 request to its answer, and the cores that the clients used. Each client has its own connection.
 Requests are made once and answers are not parsed: the clients cost as little as their libraries
-allow.
+allow. ``grpc`` is `grpcio`; ``grpc-frames`` does without a library.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 import uvloop
 
 from bench.echo_servers import LARGEST, SERVICE
+from bench.grpc_connection import GrpcConnection
 from protos.pool import message_class
 
 Ask = Callable[[], Awaitable[int]]
@@ -127,6 +129,16 @@ async def grpc_client(address: str, request: bytes, stack: AsyncExitStack) -> As
     return ask
 
 
+async def grpc_frames_client(address: str, request: bytes, stack: AsyncExitStack) -> Ask:
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    transport, client = await loop.create_connection(
+        lambda: GrpcConnection(address, f"/{SERVICE}/ModelInfer", request), host, int(port)
+    )
+    stack.callback(transport.close)
+    return client.ask
+
+
 async def rest_client(address: str, request: bytes, stack: AsyncExitStack) -> Ask:
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
@@ -181,12 +193,13 @@ async def main(
     least: int,
 ) -> None:
     async with AsyncExitStack() as stack:
-        if protocol == "grpc":
-            request = grpc_request(model, elements)
-            clients = [await grpc_client(address, request, stack) for _ in range(count)]
-        else:
+        if protocol == "rest":
             request = rest_request(model, elements, address)
-            clients = [await rest_client(address, request, stack) for _ in range(count)]
+            connect = rest_client
+        else:
+            request = grpc_request(model, elements)
+            connect = grpc_client if protocol == "grpc" else grpc_frames_client
+        clients = [await connect(address, request, stack) for _ in range(count)]
         print(json.dumps(await run(clients, seconds, least)), flush=True)
 
 

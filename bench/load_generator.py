@@ -125,6 +125,8 @@ def publish(figures: Figures, cpu_seconds: float, json_path: Path | None) -> Non
             "input_tokens": figures.input_tokens,
             "output_tokens": figures.output_tokens,
             "failed": figures.failed,
+            # Little's law: the mean number of requests in progress.
+            "at_once": figures.per_second(sum(each.e2el for each in figures.good)),
             **{name: asdict(spread) for name, spread in figures.spreads.items()},
             "cpu_seconds": cpu_seconds,
         }

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import calculators
+from bench.written_report import add_write, publish
 from graph_runtime import REGISTRY, GraphError, Registry, parse_graph_text, validate_graph
 
 _FOLDERS: Final = ("modules", "graphs", "examples/desktop")
@@ -101,12 +102,10 @@ def _reason(finding: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--write", type=Path)
+    add_write(parser)
     arguments = parser.parse_args()
     lines = list(table(arguments.checkout))
-    print("\n".join(lines))
-    if arguments.write is not None:
-        arguments.write.write_text("\n".join(lines) + "\n")
+    publish("\n".join(lines), arguments.write)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from bench.machine import describe_machine
 from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
+from bench.written_report import add_write, publish
 
 _ROOT: Final = Path(__file__).parents[1]
 _CONTINUATION, _CAPITALS = "continuation", "capitals"
@@ -321,14 +322,12 @@ def main() -> None:
     """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--lm-eval", metavar="PATH", type=Path, required=True)
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
+    add_write(parser)
     arguments = parser.parse_args()
     path = get_smollm2()
     with tempfile.TemporaryDirectory() as place:
         text = report(*measure(arguments.lm_eval, path, Path(place)), arguments.lm_eval)
-    if arguments.write:
-        arguments.write.write_text(text, encoding="utf-8")
-    print(text)
+    publish(text, arguments.write)
 
 
 if __name__ == "__main__":

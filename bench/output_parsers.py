@@ -13,12 +13,12 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Final
 
 from bench.machine import describe_machine
+from bench.written_report import add_write, publish
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import (
     reasoning_parser,
@@ -261,12 +261,10 @@ def report() -> str:
 def main() -> None:
     """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
+    add_write(parser)
     arguments = parser.parse_args()
     text = report()
-    if arguments.write:
-        arguments.write.write_text(text, encoding="utf-8")
-    print(text)
+    publish(text, arguments.write)
 
 
 if __name__ == "__main__":

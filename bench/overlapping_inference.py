@@ -14,7 +14,6 @@ import argparse
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any, Final
@@ -26,6 +25,7 @@ from openvino import opset13
 
 import calculators.openvino
 from bench.machine import describe_machine
+from bench.written_report import add_write, publish
 from calculators.openvino.model import Model
 from calculators.openvino.model_provider import MODELS
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry
@@ -158,7 +158,7 @@ async def by_graph(model: Model, array: Array, count: int) -> float:
 
 def measure(name: str, channels: int, layers: int, count: int) -> Result:
     compiled = compiled_model(channels, layers)
-    model = Model(compiled, "model")
+    model = Model.of(compiled, "model")
     array = np.random.default_rng(2).standard_normal((1, channels, _SIDE, _SIDE), np.float32)
     alone = compiled.create_infer_request()
     alone.infer({0: array})
@@ -204,12 +204,10 @@ def page(results: list[Result]) -> str:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    arguments.add_argument("--write", type=Path, metavar="FILE", help="write the page there too")
+    add_write(arguments)
     given = arguments.parse_args()
     text = page([measure(*each) for each in MODELS_MEASURED])
-    print(text)
-    if given.write is not None:
-        given.write.write_text(text, encoding="utf-8")
+    publish(text, given.write)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
     python -m bench.plain_model_throughput [--seconds S] [--write FILE]
 
-A model of three to five milliseconds on one core, compiled for throughput, gets one picture FP32
-[1, 12288] after the other: from an `AsyncInferQueue` in a process without a server, and from
-clients of `graphrt serve`, which are a process of their own. All have the same number of infer
-requests, and twice as many clients. They take turns; medians count. Clients and server share the
-machine's cores with the model, so every microsecond of theirs is missing there.
+A model of about five milliseconds on one core, compiled for throughput, gets one picture FP32
+[1, 12288] after the other: from an `AsyncInferQueue` in a process without a server, from clients of
+`graphrt serve`, which are a process of their own, and from clients of a handler of `grpcio` or
+aiohttp that only runs the model (`bench.bare_model_server`), the best that a server on these
+libraries can do. All have the same number of infer requests, and twice as many clients. They take
+turns; medians count. Clients and server share the machine's cores with the model, so every
+microsecond of theirs is missing there; `lean` clients use no library and cost least.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from time import perf_counter
-from typing import Any, Final
+from time import perf_counter, process_time
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import openvino
@@ -29,6 +33,7 @@ from bench.infer_clients import INPUT
 from bench.machine import describe_machine
 from bench.processes import cpu_seconds
 from bench.server_process import ServerProcess
+from bench.written_report import add_write, publish
 
 MODEL: Final = "pictures"
 AIM: Final = 0.95
@@ -36,8 +41,28 @@ REPEATS: Final = 5
 _SIDE: Final = 64
 ELEMENTS: Final = 3 * _SIDE * _SIDE
 _CHANNELS: Final = 32
-_LAYERS: Final = 9
+_LAYERS: Final = 14
 _COMPILED_FOR: Final = {"PERFORMANCE_HINT": "THROUGHPUT"}
+_QUEUE: Final = "AsyncInferQueue"
+_FRONTS: Final = ("grpc", "rest")
+_AIMED_AT: Final = "gRPC, lean clients"
+
+
+class Way(NamedTuple):
+    """A way to the model: its front, its clients, and whether the front does nothing else."""
+
+    front: str
+    clients: str
+    is_bare: bool
+
+
+_WAYS: Final = {
+    "bare gRPC handler, lean clients": Way("grpc", "grpc-frames", is_bare=True),
+    _AIMED_AT: Way("grpc", "grpc-frames", is_bare=False),
+    "gRPC, clients of grpcio": Way("grpc", "grpc", is_bare=False),
+    "bare HTTP handler, lean clients": Way("rest", "rest", is_bare=True),
+    "REST, lean clients": Way("rest", "rest", is_bare=False),
+}
 
 
 def make_model(place: Path) -> None:
@@ -75,8 +100,35 @@ def by_queue(compiled: Any, requests: int, seconds: float) -> float:
     return len(sums) / (perf_counter() - started)
 
 
-def by_clients(protocol: str, address: str, clients: int, seconds: float) -> float:
-    """Inferences per second by clients in a process of their own."""
+@contextmanager
+def bare_server(front: str, model: Path) -> Iterator[tuple[str, int]]:
+    """Run a server that only runs the model; return its address and process id."""
+    settings = [f"{name}={value}" for name, value in _COMPILED_FOR.items()]
+    command = [sys.executable, "-m", "bench.bare_model_server", front, str(model), str(ELEMENTS)]
+    with subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"127.0.0.1:{int(process.stdout.readline())}", process.pid
+        finally:
+            process.terminate()
+
+
+class Turn(NamedTuple):
+    """Inferences per second, and the milliseconds of processor time for each.
+
+    Attributes:
+        server: of the server's process, with the model's.
+        clients: of the clients' process.
+    """
+
+    rate: float
+    server: float
+    clients: float
+
+
+def by_clients(protocol: str, address: str, pid: int, clients: int, seconds: float) -> Turn:
+    """Measure a server by clients in a process of their own."""
+    before = cpu_seconds(pid)
     # The least answer that counts is four bytes per element: the output has 32 of them.
     done = subprocess.run(
         [
@@ -87,20 +139,21 @@ def by_clients(protocol: str, address: str, clients: int, seconds: float) -> flo
         text=True,
         check=True,
     )
-    return float(json.loads(done.stdout)["rate"])
+    found = json.loads(done.stdout)
+    server = (cpu_seconds(pid) - before) / (found["requests"] + clients)
+    return Turn(found["rate"], server * 1e3, found["cores"] / found["rate"] * 1e3)
 
 
 def page(seconds: float) -> str:
     """Measure everything; return the table as Markdown."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         directory = Path(folder, MODEL)
         make_model(directory / "1")
+        file = directory / "1" / "model.xml"
         entry = {"name": MODEL, "base_path": str(directory), "plugin_config": _COMPILED_FOR}
         config = Path(folder, "config.json")
         config.write_text(json.dumps({"model_config_list": [{"config": entry}]}), encoding="utf-8")
-        compiled = openvino.Core().compile_model(
-            directory / "1" / "model.xml", "CPU", _COMPILED_FOR
-        )
+        compiled = openvino.Core().compile_model(file, "CPU", _COMPILED_FOR)
         requests = int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         alone = compiled.create_infer_request()
         array = np.zeros((1, ELEMENTS), np.float32)
@@ -109,40 +162,50 @@ def page(seconds: float) -> str:
         for _ in range(20):
             alone.infer({0: array})
         milliseconds = (perf_counter() - started) * 50
-        rates: dict[str, list[float]] = {"AsyncInferQueue": [], "gRPC": [], "REST": []}
-        cpu: dict[str, list[float]] = {"gRPC": [], "REST": []}
-        with ServerProcess(config, "--port", "auto") as server:
-            addresses = {"gRPC": server.grpc_address, "REST": server.address}
-            pid = server.pids["server"]
-            for _ in range(REPEATS):
-                rates["AsyncInferQueue"].append(by_queue(compiled, requests, seconds))
-                for name, address in addresses.items():
-                    before = cpu_seconds(pid)
-                    rate = by_clients(name.lower(), address, 2 * requests, seconds)
-                    rates[name].append(rate)
-                    cpu[name].append((cpu_seconds(pid) - before) / (rate * seconds) * 1e3)
-    limit = median(rates["AsyncInferQueue"])
+        server = stack.enter_context(ServerProcess(config, "--port", "auto"))
+        pid = server.pids["server"]
+        servers = {
+            ("grpc", False): (server.grpc_address, pid),
+            ("rest", False): (server.address, pid),
+            **{(each, True): stack.enter_context(bare_server(each, file)) for each in _FRONTS},
+        }
+        turns: dict[str, list[Turn]] = {name: [] for name in (_QUEUE, *_WAYS)}
+        for _ in range(REPEATS):
+            used = process_time()
+            rate = by_queue(compiled, requests, seconds)
+            used = (process_time() - used) / (rate * seconds)
+            turns[_QUEUE].append(Turn(rate, used * 1e3, 0.0))
+            for name, way in _WAYS.items():
+                target = servers[way.front, way.is_bare]
+                turns[name].append(by_clients(way.clients, *target, 2 * requests, seconds))
+    limit = median(turn.rate for turn in turns[_QUEUE])
     lines = [
         "# A plain model behind KServe",
         "",
         f"`python -m bench.plain_model_throughput` on {describe_machine()}; openvino "
         f"{openvino.get_version().partition('-')[0]}. A model of {milliseconds:.1f} ms, {requests} "
         f"infer requests, {2 * requests} clients, which share the machine with it. Medians "
-        f"(minimum to maximum) of {REPEATS} turns of {seconds:g} s.",
+        f"(minimum to maximum) of {REPEATS} turns of {seconds:g} s. The ratio is to "
+        f"{_QUEUE} in the same turn. A bare handler only runs the model: nothing on its library "
+        f"can be faster. CPU is in milliseconds per inference.",
         "",
-        "| way | inferences/s | server's CPU with the model's, ms | ratio |",
-        "|---|---|---|---|",
+        "| way | inferences/s | server's CPU with the model's | clients' CPU | ratio |",
+        "|---|---|---|---|---|",
     ]
-    for name, found in rates.items():
-        spent = f"{median(cpu[name]):.2f}" if name in cpu else ""
+    for name, found in turns.items():
+        pairs = zip(found, turns[_QUEUE], strict=True)
+        ratios = [turn.rate / queue.rate for turn, queue in pairs]
+        rates = [turn.rate for turn in found]
         lines.append(
-            f"| {name} | {median(found):.0f} ({min(found):.0f} to {max(found):.0f}) | {spent} "
-            f"| {median(found) / limit:.2f} |"
+            f"| {name} | {median(rates):.0f} ({min(rates):.0f} to {max(rates):.0f}) "
+            f"| {median(turn.server for turn in found):.2f} "
+            f"| {median(turn.clients for turn in found):.2f} "
+            f"| {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |"
         )
-    reached = median(rates["gRPC"]) / limit >= AIM
+    reached = median(turn.rate for turn in turns[_AIMED_AT]) / limit >= AIM
     lines += [
         "",
-        f"The aim, {AIM} of AsyncInferQueue through gRPC: {'reached' if reached else 'missed'}.",
+        f"The aim, {AIM} of {_QUEUE} through gRPC: {'reached' if reached else 'missed'}.",
         "",
     ]
     return "\n".join(lines)
@@ -151,13 +214,11 @@ def page(seconds: float) -> str:
 def main() -> None:
     """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(prog="python -m bench.plain_model_throughput")
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--write", type=Path, metavar="FILE")
+    parser.add_argument("--seconds", type=float, default=2.5)
+    add_write(parser)
     words = parser.parse_args()
     text = page(words.seconds)
-    print(text)
-    if words.write is not None:
-        words.write.write_text(text, encoding="utf-8")
+    publish(text, words.write)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,16 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def involuntary_switches(pid: int) -> int:
+    """Return how often a thread of a process has lost its processor while it could have gone on."""
+    found = 0
+    for task in (_PROC / str(pid) / "task").iterdir():
+        for line in (task / "status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("nonvoluntary_ctxt_switches:"):
+                found += int(line.split()[1])
+    return found
+
+
 def resident_bytes(pid: int) -> int:
     pages = (_PROC / str(pid) / "statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

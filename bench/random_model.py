@@ -78,10 +78,17 @@ def make_model(directory: Path, size: ModelSize = LARGE) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "model.gguf"
     write_gguf(path, metadata(size), dict(weights(size)))
-    # The options are those of the example's graph.
-    graph = DEMO_GRAPH.read_text(encoding="utf-8").replace('"./"', '"./model.gguf"')
-    (directory / "graph.pbtxt").write_text(graph, encoding="utf-8")
+    write_graph(directory, path)
     return path
+
+
+def write_graph(directory: Path, gguf: Path) -> None:
+    """Write the graph that serves a GGUF file with the options of the example's graph."""
+    directory.mkdir(parents=True, exist_ok=True)
+    # Beside its graph the file goes wherever the directory goes.
+    models_path = f"./{gguf.name}" if gguf.parent == directory else str(gguf.absolute())
+    graph = DEMO_GRAPH.read_text(encoding="utf-8").replace('"./"', f'"{models_path}"')
+    (directory / "graph.pbtxt").write_text(graph, encoding="utf-8")
 
 
 def weights(size: ModelSize) -> Iterator[tuple[str, NDArray[Any]]]:

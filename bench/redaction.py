@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import process_time
 from typing import Any, Final
 
 from bench.machine import describe_machine
+from bench.written_report import add_write, publish
 from calculators.language import Begun, Content, Deltas, Gained, Usage, request_for
 from calculators.redaction.arguments import ArgumentsRedactor
 from calculators.redaction.text import TextRedactor
@@ -172,12 +172,10 @@ def report() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.redaction")
-    parser.add_argument("--write", type=Path, help="file for the report")
+    add_write(parser)
     arguments = parser.parse_args()
     made = report()
-    print(made)
-    if arguments.write is not None:
-        arguments.write.write_text(made, encoding="utf-8")
+    publish(made, arguments.write)
 
 
 if __name__ == "__main__":

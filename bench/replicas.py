@@ -8,6 +8,12 @@ From these the model says what 1, 2 and 4 servers cost behind one address, and t
 measured. Servers, balancer and clients share this machine, so more replicas do not make more tokens
 here: that takes more cores. Processor time is what the model is about, and rates follow from it.
 
+Replicas that share cores cost more than replicas with cores of their own. The threads of an engine
+wait for each other some hundred times in each step, by yielding: with another engine's thread on
+the core each wait is a switch, and caches to fill again. So a step costs more by a constant, and a
+token by that constant over the requests at a time. The model takes it from the run with two
+replicas, and says from it what four cost.
+
 The balancer passes bytes on, each connection to the next replica in turn.
 """
 
@@ -32,7 +38,7 @@ from typing import Final, Self, cast
 
 from bench.load_generator import run_loop
 from bench.machine import describe_machine
-from bench.processes import cpu_seconds, resident_bytes
+from bench.processes import cpu_seconds, involuntary_switches, resident_bytes
 from bench.python_calls import DEMO
 from bench.server_process import ServerProcess
 
@@ -140,6 +146,8 @@ class Run:
         cpu: microseconds of processor time per output token, by part.
         cores: processors that all parts had together.
         tokens: mean output tokens of a request.
+        at_once: mean number of requests that a replica had at a time.
+        switches: involuntary switches of the engines' threads per output token.
     """
 
     rate: float
@@ -147,6 +155,8 @@ class Run:
     cpu: Mapping[str, float]
     cores: float
     tokens: float
+    at_once: float
+    switches: float
 
 
 def load(url: str, model: str, at_once: int, requests: int, output: float) -> Mapping[str, float]:
@@ -174,6 +184,7 @@ def load(url: str, model: str, at_once: int, requests: int, output: float) -> Ma
         "tokens": found["output_tokens"],
         "first": found["ttft"]["median"],
         "clients": found["cpu_seconds"],
+        "at_once": found["at_once"],
     }
 
 
@@ -191,8 +202,11 @@ def run(
         found = {name: sum(part[name] for part in parts) for name in parts[0]}
         return found if balancer is None else {**found, "balancer": cpu_seconds(balancer.pid)}
 
+    def switches() -> int:
+        return sum(involuntary_switches(server.pids["engine"]) for server in servers)
+
     url = servers[0].url if balancer is None else balancer.url
-    before = spent()
+    before, switched = spent(), switches()
     found = load(url, servers[0].model, at_once, requests, output)
     seconds = {name: after - before[name] for name, after in spent().items()}
     seconds["clients"] = found["clients"]
@@ -203,6 +217,8 @@ def run(
         {name: each / tokens * 1e6 for name, each in seconds.items()},
         sum(seconds.values()) / tokens * found["throughput"],
         tokens / requests,
+        found["at_once"] / len(servers),
+        (switches() - switched) / tokens,
     )
 
 
@@ -214,6 +230,8 @@ def middle(runs: Sequence[Run]) -> Run:
         {name: median(each.cpu[name] for each in runs) for name in runs[0].cpu},
         median(each.cores for each in runs),
         median(each.tokens for each in runs),
+        median(each.at_once for each in runs),
+        median(each.switches for each in runs),
     )
 
 
@@ -230,25 +248,49 @@ class Costs:
         fronts: microseconds of the server and of its prompt process per output token, likewise:
             what arrives together is sent together.
         per_request, per_token: the parts of ``fronts`` with 16 requests at a time.
+        engine_shared, fronts_shared: microseconds that a step, a token of each request, costs more
+            where replicas share cores.
     """
 
-    engine: Mapping[int, float]
-    fronts: Mapping[int, float]
+    engine: Mapping[float, float]
+    fronts: Mapping[float, float]
     per_request: float
     per_token: float
+    engine_shared: float
+    fronts_shared: float
 
     @classmethod
-    def of(cls, curve: Mapping[int, Run], short: Run) -> Self:
-        """Fit the model: two lengths of answers give the two costs of the fronts."""
-        fronts = {at_once: _fronts(each) for at_once, each in curve.items()}
+    def of(cls, curve: Mapping[int, Run], short: Run, two: Run) -> Self:
+        """Fit the model to runs on one replica, and one on two replicas.
+
+        Two lengths of answers give the two costs of the fronts.
+        """
+        fronts = {each.at_once: _fronts(each) for each in curve.values()}
         tokens = curve[_SHORT_AT_ONCE].tokens
-        long = fronts[_SHORT_AT_ONCE]
+        long = _fronts(curve[_SHORT_AT_ONCE])
         per_request = (_fronts(short) - long) / (1 / short.tokens - 1 / tokens)
-        engine = {at_once: each.cpu["engine"] for at_once, each in curve.items()}
-        return cls(engine, fronts, per_request, long - per_request / tokens)
+        engine = {each.at_once: each.cpu["engine"] for each in curve.values()}
+        return cls(
+            engine,
+            fronts,
+            per_request,
+            long - per_request / tokens,
+            (two.cpu["engine"] - between(engine, two.at_once)) * two.at_once,
+            (_fronts(two) - between(fronts, two.at_once)) * two.at_once,
+        )
+
+    def said(self, replicas: int, at_once: float) -> tuple[float, float]:
+        """Return what engines and fronts cost per output token.
+
+        ``replicas`` share the cores, and each has ``at_once`` requests at a time.
+        """
+        engine, fronts = between(self.engine, at_once), between(self.fronts, at_once)
+        if replicas == 1:
+            return engine, fronts
+        return engine + self.engine_shared / at_once, fronts + self.fronts_shared / at_once
 
 
-def between(points: Mapping[int, float], at_once: float) -> float:
+def between(points: Mapping[float, float], at_once: float) -> float:
     """Return a cost between the measured numbers of requests, by their ratios."""
     known = sorted(points.items())
     at_once = min(max(at_once, known[0][0]), known[-1][0])
@@ -267,7 +309,7 @@ def report(
     curve: Mapping[int, Run], short: Run, replicas: Mapping[int, Run], memory: Mapping[str, int]
 ) -> str:
     """Return the tables in Markdown."""
-    costs = Costs.of(curve, short)
+    costs = Costs.of(curve, short, replicas[2])
     lines = [
         "# Replicas behind a balancer, and what a model of the cost says of them",
         "",
@@ -279,18 +321,20 @@ def report(
         "",
         "## One replica",
         "",
-        "| at a time | tokens/s | TTFT, ms | engine, us | server, us | prompts, us |",
-        "|---|---|---|---|---|---|",
+        "| clients | at a time | tokens/s | TTFT, ms | engine, us | server, us | prompts, us |",
+        "|---|---|---|---|---|---|---|",
     ]
     for at_once, each in curve.items():
         cpu = each.cpu
         lines.append(
-            f"| {at_once} | {each.rate:,.0f} | {each.first:.0f} | {cpu['engine']:.0f} "
+            f"| {at_once} | {each.at_once:.0f} | {each.rate:,.0f} | {each.first:.0f} "
+            f"| {cpu['engine']:.0f} "
             f"| {cpu['server']:.1f} | {cpu['prompts']:.1f} |"
         )
     cpu = short.cpu
     lines += [
-        f"| {_SHORT_AT_ONCE}, answers of {short.tokens:.0f} | {short.rate:,.0f} "
+        f"| {_SHORT_AT_ONCE}, answers of {short.tokens:.0f} | {short.at_once:.0f} "
+        f"| {short.rate:,.0f} "
         f"| {short.first:.0f} | {cpu['engine']:.0f} | {cpu['server']:.1f} "
         f"| {cpu['prompts']:.1f} |",
         "",
@@ -301,24 +345,28 @@ def report(
         "",
         f"## Replicas, {CLIENTS} clients in all",
         "",
-        "Said: engine and fronts with as many requests as each replica has; balancer and clients "
-        "as measured with one replica; tokens/s, if all had as many cores as with one.",
+        "Said: engine and fronts with as many requests as each replica has at a time (its mean), "
+        f"and {costs.engine_shared:,.0f} and {costs.fronts_shared:,.0f} us more per step of a "
+        "replica (a token of each of its requests), as they share the cores: what two cost more "
+        "than one with as many requests. So two is met by its making, and four is what the model "
+        "is tried on. Alone: without that. Balancer and clients are as measured with one replica; "
+        "tokens/s, if all had as many cores as with one. Switches: times per step that a thread of "
+        "an engine lost its processor.",
         "",
-        "| replicas | engine, us: said | measured | fronts: said | measured | balancer | tokens/s: "
-        "said | measured | cores | TTFT, ms |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| replicas | at a time | engine, us: alone | said | measured | fronts: said | measured "
+        "| tokens/s: said | measured | switches | cores | TTFT, ms |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     one = replicas[1]
     around = one.cpu["balancer"] + one.cpu["clients"]
     for number, each in replicas.items():
-        cpu = each.cpu
-        share = CLIENTS / number
-        engine, fronts = between(costs.engine, share), between(costs.fronts, share)
+        engine, fronts = costs.said(number, each.at_once)
         rate = one.cores * 1e6 / (engine + fronts + around)
         lines.append(
-            f"| {number} | {engine:.0f} | {cpu['engine']:.0f} | {fronts:.1f} "
-            f"| {_fronts(each):.1f} | {cpu['balancer']:.1f} | {rate:,.0f} "
-            f"| {each.rate:,.0f} | {each.cores:.2f} | {each.first:.0f} |"
+            f"| {number} | {each.at_once:.0f} | {between(costs.engine, each.at_once):.0f} "
+            f"| {engine:.0f} | {each.cpu['engine']:.0f} | {fronts:.1f} | {_fronts(each):.1f} "
+            f"| {rate:,.0f} | {each.rate:,.0f} | {each.switches * each.at_once:,.0f} "
+            f"| {each.cores:.2f} | {each.first:.0f} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -27,16 +27,18 @@ from typing import Any, Final
 from bench.engine_throughput import model_options, tokens_per_word
 from bench.machine import describe_machine
 from bench.open_streams import StreamMemory, measure_open_streams
-from bench.random_model import LARGE, make_model
+from bench.random_model import LARGE, make_model, write_graph
 from bench.serve_vs_engine_tables import Comparison, Measurement, Pair, aims, tables
 from bench.server_process import ServerProcess
+from bench.smollm2 import get_smollm2
+from bench.written_report import add_write, publish
 from calculators.llm.engine.environment import ENVIRONMENT
 from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.prompt.builder import PromptBuilder
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
 #: Many short repetitions, because the speed of a shared machine changes from minute to minute.
-REPETITIONS: Final = {"small": 9, "large": 3}
+REPETITIONS: Final = {"small": 9, "large": 3, "smollm2": 3}
 #: Repetitions after which the server is restarted.
 REPETITIONS_PER_SERVER: Final = 3
 STREAMS: Final = 1000
@@ -72,6 +74,10 @@ def find_models(names: Sequence[str], directory: Path, *, quick: bool) -> Iterat
         make_model(directory)
         words = f"random weights, {LARGE.parameters() / 1e6:.0f} M parameters, float16"
         yield Model("large", words, directory, requests["large"])
+    if "smollm2" in names:
+        served = directory.with_name("smollm2")
+        write_graph(served, get_smollm2())
+        yield Model("smollm2", "SmolLM2-135M, Q4_1", served, requests["large"])
 
 
 def compare(model: Model, repetitions: int) -> Comparison:
@@ -157,17 +163,18 @@ def run_part(
         return figures
 
 
-def report(comparisons: Sequence[Comparison], memory: StreamMemory | None) -> str:
-    """Return all tables as Markdown."""
+def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, words: str) -> str:
+    """Return all tables as Markdown. ``words``: the arguments of the command."""
     lines = [
         "# The server against its engine",
         "",
-        f"`python -m bench.serve_vs_engine` on {describe_machine(with_day=False)}; {versions()}. "
-        "Medians; engine and server in turns, a ratio is the median of the turns', and there is a "
-        f"new server after {REPETITIONS_PER_SERVER} turns; the clients share the machine with "
-        "the server. Prompts of about 215 tokens, outputs of about 200 (log-normal), greedy, no "
-        "common prefixes; plugin options as in the graphs: the defaults. Both engines have huge "
-        "pages. The server sends new text to streams every "
+        f"`{f'python -m bench.serve_vs_engine {words}'.strip()}` on "
+        f"{describe_machine(with_day=False)}; {versions()}. "
+        "Medians; engine and server in turns, a ratio is the median of the turns' (least to "
+        f"largest), and there is a new server after {REPETITIONS_PER_SERVER} turns; the clients "
+        "share the machine with the server. Prompts of about 215 tokens, outputs of about 200 "
+        "(log-normal), greedy, no common prefixes; plugin options as in the graphs: the defaults. "
+        "Both engines have huge pages. The server sends new text to streams every "
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most every {LONGEST * 1000:g} ms, "
         "or with every step that takes longer; TPOT, "
         "which is a mean over an answer, does not show that.",
@@ -206,10 +213,12 @@ def say(text: str) -> None:
 def main() -> None:
     """Measure, print, and write to a file if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
-    parser.add_argument("--quick", action="store_true", help="fewer requests, one repetition")
+    add_write(parser)
     parser.add_argument(
-        "--models", nargs="+", choices=("small", "large"), default=("small", "large")
+        "--quick", action="store_true", help="fewer requests, one repetition, no 1,000 open streams"
+    )
+    parser.add_argument(
+        "--models", nargs="+", choices=tuple(REPETITIONS), default=("small", "large")
     )
     parser.add_argument("--repetitions", type=int)
     arguments = parser.parse_args()
@@ -222,11 +231,8 @@ def main() -> None:
             )
             for model in models
         ]
-    memory = measure_open_streams(STREAMS)
-    text = report(comparisons, memory)
-    if arguments.write:
-        arguments.write.write_text(text, encoding="utf-8")
-    print(text)
+    memory = None if arguments.quick else measure_open_streams(STREAMS)
+    publish(report(comparisons, memory, " ".join(sys.argv[1:])), arguments.write)
 
 
 if __name__ == "__main__":

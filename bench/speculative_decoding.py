@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from bench.engine_throughput import model_options, prompt_encoder
 from bench.machine import describe_machine
+from bench.written_report import add_write, publish
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
@@ -124,14 +125,12 @@ def report(results: dict[str, dict[str, list[Measured]]], repetitions: int, note
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write the table to a file")
+    add_write(parser)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--note", default="", help="a sentence on the circumstances")
     arguments = parser.parse_args()
     text = report(compare(arguments.repetitions), arguments.repetitions, arguments.note)
-    if arguments.write:
-        arguments.write.write_text(text, encoding="utf-8")
-    sys.stdout.write(text)
+    publish(text, arguments.write)
 
 
 if __name__ == "__main__":

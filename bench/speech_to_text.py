@@ -38,6 +38,7 @@ from bench.whisper_tiny import (
     get_whisper_int8,
     transformers_path,
 )
+from bench.written_report import add_write, publish
 from calculators.audio.reading import read_sound
 
 _PEER: Final = Path(__file__).with_name("speech_peer.py")
@@ -68,7 +69,7 @@ def main() -> None:
     parser.add_argument("--transformers", metavar="PYTHON")
     parser.add_argument("--files", type=int, default=_AT_ONCE, metavar="N", help="a shorter run")
     parser.add_argument("--repetitions", type=int, default=_REPETITIONS, metavar="N")
-    parser.add_argument("--write", type=Path, metavar="FILE")
+    add_write(parser)
     arguments = parser.parse_args()
     whisper = get_whisper(arguments.optimum_cli)
     small = get_whisper_int8(arguments.optimum_cli)
@@ -101,9 +102,7 @@ def main() -> None:
             for name, run in ways.items():
                 runs[name].append(run())
         text = report(runs, said, durations)
-    print(text)
-    if arguments.write:
-        arguments.write.write_text(text, encoding="utf-8")
+    publish(text, arguments.write)
 
 
 def write_files(folder: Path) -> list[Path]:

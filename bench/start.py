@@ -25,6 +25,7 @@ from typing import Final
 
 from bench.machine import describe_machine
 from bench.start_time import ROOT, Start, environment, start
+from bench.written_report import add_write, publish
 from calculators.llm.tuning.interval import median_interval
 
 _CONFIG: Final = ROOT / "examples" / "config.json"
@@ -84,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--cached", metavar="NAME=PATH", nargs="+", default=[])
     parser.add_argument("--before", metavar="DIR", type=Path, help="another checkout")
     parser.add_argument("--starts", type=int, default=7)
-    parser.add_argument("--write", metavar="FILE", type=Path)
+    add_write(parser)
     arguments = parser.parse_args(words)
     checkouts = [*([] if arguments.before is None else [arguments.before.absolute()]), ROOT]
     begin = os.getloadavg()[0]
@@ -116,9 +117,7 @@ def main(words: Sequence[str] | None = None) -> None:
             *table,
         ]
     )
-    print(text)
-    if arguments.write is not None:
-        arguments.write.write_text(text + "\n", encoding="utf-8")
+    publish(text, arguments.write)
 
 
 def _remark(load: float) -> str:

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeAlias
 
 import calculators
 from bench.machine import describe_machine
+from bench.written_report import add_write, publish
 from calculators.llm.tuning.arena import Arena
 from calculators.llm.tuning.candidates import Candidate, Change, single_changes
 from calculators.llm.tuning.interval import median_interval
@@ -47,7 +48,7 @@ _Pairs: TypeAlias = list[tuple[float, float]]
 
 
 class Progress:
-    """What has been measured of one model, in a file, so that a later run goes on.
+    """The measurements of one model, kept in a file, so that a later run goes on.
 
     Attributes:
         chosen: the name of the choice of `graphrt tune`; None: not known yet.
@@ -81,7 +82,7 @@ async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list
     """Return the cells of one model; None if the time was over before everything was measured."""
     until = monotonic() + arguments.seconds
     progress = Progress(file)
-    model = ModelToServe(path=path, models_path="./", memory=_MEMORY)
+    model = _served(path)
     known = {each.name: each for each in (Candidate(), *grid(_exact_values(())))}
     every = {each.name: each for each in grid(_exact_values(arguments.without))}
     with tempfile.TemporaryDirectory() as folder:
@@ -115,6 +116,12 @@ async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list
                 progress.objections |= _objections(standings)
                 progress.save()
     return _cells(progress)
+
+
+def _served(path: Path) -> ModelToServe:
+    """Return a directory or a GGUF file as a model to be served."""
+    models_path = "./" if path.is_dir() else path.name
+    return ModelToServe(path=path, models_path=models_path, memory=_MEMORY)
 
 
 async def _tune(arena: Arena, budget: float) -> tuple[Candidate, float]:
@@ -199,7 +206,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--state", metavar="DIR", type=Path, help="what earlier runs measured")
     parser.add_argument("--shared", action="store_true", help="say that the machine was busy")
-    parser.add_argument("--write", metavar="FILE", type=Path)
+    add_write(parser)
     arguments: Any = parser.parse_args(words)
     calculators.register_all(REGISTRY)
     busy = " The machine was shared with other work." if arguments.shared else ""
@@ -226,9 +233,7 @@ def main(words: Sequence[str] | None = None) -> None:
                 sys.exit("the time is over: run it again with the same --state")
             lines.append(f"| {' | '.join([name, *row])} |")
     text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.write is not None:
-        arguments.write.write_text(text, encoding="utf-8")
+    publish(text, arguments.write)
 
 
 if __name__ == "__main__":

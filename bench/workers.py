@@ -31,6 +31,7 @@ from bench.machine import describe_machine
 from bench.processes import children
 from bench.server_cpu import nanoseconds
 from bench.server_process import ServerProcess
+from bench.written_report import add_write, publish
 
 MODEL: Final = "pass_through"
 WORKERS: Final = (1, 2)
@@ -192,12 +193,10 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--seconds", type=float, default=2.0, help="of each run; default 2")
     arguments.add_argument("--repeats", type=int, default=3, help="runs of each; default 3")
-    arguments.add_argument("--write", type=Path, metavar="FILE", help="write the page there too")
+    add_write(arguments)
     given = arguments.parse_args()
     text = page(given.seconds, given.repeats)
-    print(text)
-    if given.write is not None:
-        given.write.write_text(text, encoding="utf-8")
+    publish(text, given.write)
 
 
 if __name__ == "__main__":

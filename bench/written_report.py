@@ -1,8 +1,21 @@
-"""A report that is printed line by line, and kept in a file when it is complete."""
+"""Reports that are printed, and kept in a file: as a whole, or line by line."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+
+
+def add_write(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--write FILE``, for `publish`."""
+    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
+
+
+def publish(text: str, file: Path | None) -> None:
+    """Print a report, and write it to a file if one is given."""
+    print(text.rstrip("\n"))
+    if file is not None:
+        file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
 class WrittenReport:
