@@ -3,8 +3,8 @@
 ::
 
     server -> engine   Load, then Add, Cancel, Stop
-    engine -> server   Loading now and then, Ready or LoadFailed; then at most a Step per step,
-                       Metrics now and then
+    engine -> server   Loading and Log now and then, Ready or LoadFailed; then at most a Step per
+                       step, Metrics now and then
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Loading, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.media.image import Image
@@ -140,7 +140,7 @@ class Metrics(msgspec.Struct, frozen=True, tag="metrics", array_like=True):
 
 
 ToEngine = Load | Add | Cancel | Stop
-FromEngine = Ready | Loading | LoadFailed | Step | Metrics
+FromEngine = Ready | Loading | Log | LoadFailed | Step | Metrics
 
 to_engine_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToEngine)
 from_engine_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromEngine)

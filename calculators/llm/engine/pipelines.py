@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from calculators.child_process.messages import Loading
+from calculators.child_process.messages import Loading, Log
 from calculators.llm.engine.adapter_scheduler import AdapterScheduler
 from calculators.llm.engine.cache_admission import CacheAdmission
 from calculators.llm.engine.cache_capacity import find_cache_capacity
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
+from calculators.llm.engine.library_config import recommended_device
+from calculators.llm.engine.precision import with_working_precision
 from calculators.llm.engine.stateful_models import TextModel, VisionModel
 from calculators.llm.engine.stateful_pipeline import StatefulPipeline
+
+_LOGGER: Final = "graphrt.llm"
 
 
 def open_pipeline(
     settings: EngineSettings,
     wake: Callable[[], None],
-    report: Callable[[Loading], None] = lambda phase: None,
+    report: Callable[[Loading | Log], None] = lambda news: None,
 ) -> AdapterScheduler | CacheAdmission | GenaiPipeline | StatefulPipeline:
     """Load the model.
 
     Args:
         wake: called, in any thread, when a pipeline has news without a step.
-        report: called when a phase of loading begins.
+        report: called when a phase of loading begins, and with lines for the log.
 
     Raises:
         Exception: the library cannot load it; the text is the library's.
     """
     report(Loading("compiling the model", 0.1, 0.8))
+    settings, warning = with_working_precision(settings, settings.device or recommended_device())
+    if warning:
+        report(Log(logging.WARNING, _LOGGER, warning))
 
     def on_opened() -> None:
         # With the first token the library reads all weights, and packs them.

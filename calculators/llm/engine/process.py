@@ -12,7 +12,7 @@ import msgspec
 from calculators.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
 from calculators.child_process.library_errors import library_reason
 from calculators.child_process.load_failure import load_failure
-from calculators.child_process.messages import LoadFailed, Loading, Stop
+from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -71,8 +71,8 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
         # Imported here, as its import may fail.
         from calculators.llm.engine.pipelines import open_pipeline
 
-        def report(phase: Loading) -> None:
-            connection.send(encode(phase))
+        def report(news: Loading | Log) -> None:
+            connection.send(encode(news))
 
         pipeline = open_pipeline(load.settings, connection.wake, report)
     except Exception as error:
