@@ -57,3 +57,8 @@ class FromBothEnds(LoadFileScheduling):  # type: ignore[misc]
         if is_odd and self.workqueue:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        # One that takes the place of a crashed worker is asked again when it has its tests.
+        if node in self.registered_collections:
+            super()._reschedule(node)

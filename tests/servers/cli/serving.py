@@ -8,6 +8,7 @@ import os
 import queue
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -155,10 +156,13 @@ class Serving:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        code = self._process.poll()
         self._process.kill()
         self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         self._stdout.close()
+        if code is not None:  # shown beside a failure, whose reason it may be
+            print(f"the server had ended with {code}:\n{self._rest_of_log()}", file=sys.stderr)
 
     @property
     def pid(self) -> int:
@@ -214,9 +218,13 @@ class Serving:
         out = self._stdout.read()
         code = self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
+        return code, out, self._rest_of_log()
+
+    def _rest_of_log(self) -> str:
+        """Return the lines that nobody waited for, of a server that has ended."""
         rest = "".join(iter(self._lines.get, None))
         self._lines.put(None)
-        return code, out, rest
+        return rest
 
     @contextmanager
     def request(
