@@ -60,7 +60,7 @@ def with_working_precision(settings: EngineSettings, device: str) -> tuple[Engin
 
 
 def _is_cpu(device: str) -> bool:
-    """Return whether a device is the CPU, or stands for it as there is no other."""
+    """Return whether a device is the CPU, or chooses among the CPU only."""
     return device == "CPU" or openvino.Core().available_devices == ["CPU"]
 
 

@@ -27,8 +27,9 @@ class Answers:
 
     def __init__(self) -> None:
         settings = EngineSettings(model_path=str(DEMO), device="CPU", plugin_config={**ONE_THREAD})
-        self.pipeline = open_pipeline(settings, wake=lambda: None)
-        assert isinstance(self.pipeline, GenaiPipeline)
+        pipeline = open_pipeline(settings, wake=lambda: None)
+        assert isinstance(pipeline, GenaiPipeline)
+        self.pipeline = pipeline
         self.tokenizer = demo_tokenizer()
         self._next_id = 0
 
