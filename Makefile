@@ -122,7 +122,7 @@ types: $(READY) ## mypy --strict
 imports: $(READY) ## import-linter's contracts
 	$(BIN)/lint-imports
 
-check: lint types imports full ## lint, types, imports and full: what CI runs
+check: lint types imports full ## lint, types, imports and full
 
 hooks: $(READY) ## let git run lint and imports before each commit
 	$(BIN)/pre-commit install
