@@ -17,7 +17,8 @@ from calculators.llm.engine.engine_settings import EngineSettings
 _PRECISION: Final = "INFERENCE_PRECISION_HINT"
 _EXECUTION: Final = "EXECUTION_MODE_HINT"
 _BY_DEVICE: Final = "DEVICE_PROPERTIES"
-_FLOAT32: Final = ("f32", "float", "float32", "f16")
+#: Precisions that work with one thread.
+_WORKING: Final = ("f32", "float", "float32", "f16")
 #: The properties that decide how many threads a model has.
 _OF_THREADS: Final = (
     "ENABLE_HYPER_THREADING",
@@ -42,7 +43,7 @@ def with_working_precision(settings: EngineSettings, device: str) -> tuple[Engin
     given = _of_cpu(settings.plugin_config)
     asked = str(given.get(_PRECISION, "")).lower()
     is_exact = not asked and given.get(_EXECUTION) == "ACCURACY"
-    if is_exact or asked in _FLOAT32 or _threads_per_stream(given) != 1:
+    if is_exact or asked in _WORKING or _threads_per_stream(given) != 1:
         return settings, ""
     config = {**settings.plugin_config, _PRECISION: "f32"}
     by_device = config.get(_BY_DEVICE)
