@@ -48,11 +48,12 @@ class EchoBody(Calculator):
     def process(self, cc: CalculatorContext) -> None:
         cc.emit(self.response, cc.get(self.request).body)
 """
-_GRAPH: Final = """\
+#: A graph of one node that answers HTTP requests.
+GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
 output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 node {
-  calculator: "EchoBody"
+  calculator: "CALCULATOR"
   input_stream: "HTTP_REQUEST_PAYLOAD:input"
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 }
@@ -78,7 +79,7 @@ def write_site(folder: Path) -> None:
     """Write the graphs and their config.json."""
     (folder / "echo.py").write_text(_ECHO)
     (folder / "echo").mkdir()
-    (folder / "echo" / "graph.pbtxt").write_text(_GRAPH)
+    (folder / "echo" / "graph.pbtxt").write_text(GRAPH.replace("CALCULATOR", "EchoBody"))
     scale = {"min_replicas": REPLICAS, "num_cpus": 0.1}
     graphs = [
         {"name": "demo", "base_path": str(DEMO), "scale": scale},

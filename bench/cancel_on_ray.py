@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from bench.batch_on_ray import GRAPH
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
 from bench.written_report import add_write, publish
@@ -53,22 +54,13 @@ class WaitForCancel(Calculator):
             part.write_text(str(time.monotonic()))
             part.rename(file)
 '''
-_GRAPH: Final = """\
-input_stream: "HTTP_REQUEST_PAYLOAD:input"
-output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-node {
-  calculator: "WaitForCancel"
-  input_stream: "HTTP_REQUEST_PAYLOAD:input"
-  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
-}
-"""
 
 
 def write_site(folder: Path) -> Path:
     """Write the graph and its config.json; return the config's path."""
     (folder / "waits.py").write_text(_CALCULATOR)
     (folder / "waits").mkdir()
-    (folder / "waits" / "graph.pbtxt").write_text(_GRAPH)
+    (folder / "waits" / "graph.pbtxt").write_text(GRAPH.replace("CALCULATOR", "WaitForCancel"))
     graphs = [{"name": "waits", "scale": {"min_replicas": 2, "num_cpus": 0.1}}]
     config = folder / "config.json"
     config.write_text(json.dumps({"model_config_list": [], "mediapipe_config_list": graphs}))

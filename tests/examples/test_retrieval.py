@@ -148,6 +148,7 @@ def test_responses_are_answered_whole_and_streamed(client: Any) -> None:
     deltas = [each.delta for each in events if each.type == "response.output_text.delta"]
     final = events[-1].response
     assert final.status == whole.status
+    assert events[-1].type == f"response.{whole.status}"
     assert "".join(deltas) == whole.output_text == final.output_text
     assert final.usage == whole.usage
 
