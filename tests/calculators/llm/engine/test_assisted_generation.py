@@ -35,6 +35,8 @@ QUESTIONS = (
 )
 #: Longer than one pass computes, unless an option says otherwise.
 LONG = " ".join(["The red fox sees the blue bird and the green frog."] * 30) + " What is graphrt?"
+#: Tokens of an answer: several times as many as are proposed at once.
+MOST = 40
 PROPOSED: dict[str, dict[str, Any]] = {
     "plain": {},
     "draft": {"num_assistant_tokens": 5},
@@ -87,11 +89,16 @@ def ids_of(tokenizer: Any, question: str) -> bytes:
 
 
 def generate(
-    engine: GenaiPipeline, prompts: Sequence[bytes], **settings: Any
+    engine: GenaiPipeline, prompts: Sequence[bytes], *, seeds: Sequence[int] = (), **settings: Any
 ) -> tuple[list[list[Tokens]], int]:
-    """Generate from all prompts at once; return the tokens of each, and the number of steps."""
+    """Generate from all prompts at once; return the tokens of each, and the number of steps.
+
+    ``seeds``: one for each prompt.
+    """
     for number, prompt in enumerate(prompts):
-        given = {"max_new_tokens": 60, **settings}
+        given = {"max_new_tokens": MOST, **settings}
+        if seeds:
+            given["rng_seed"] = seeds[number]
         engine.add(Add(number, prompt, GenerationSettings(**given)))
     gained: list[list[Tokens]] = [[] for _ in prompts]
     steps = 0
@@ -104,6 +111,25 @@ def generate(
 
 def all_ids(gained: Sequence[Tokens]) -> list[int]:
     return [token for each in gained for token in each.token_ids]
+
+
+class Alone:
+    """Answers of the model alone, each made once: every kind is compared with the same ones."""
+
+    def __init__(self, engine: GenaiPipeline) -> None:
+        self._engine = engine
+        self._known: dict[str, tuple[list[list[Tokens]], int]] = {}
+
+    def generate(self, prompts: Sequence[bytes], **settings: Any) -> tuple[list[list[Tokens]], int]:
+        key = repr((prompts, settings))
+        if key not in self._known:
+            self._known[key] = generate(self._engine, prompts, **settings)
+        return self._known[key]
+
+
+@pytest.fixture(scope="module")
+def alone(engines: dict[str, GenaiPipeline]) -> Alone:
+    return Alone(engines["plain"])
 
 
 @pytest.mark.parametrize(
@@ -123,10 +149,14 @@ def all_ids(gained: Sequence[Tokens]) -> list[int]:
 )
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 def test_greedy_answers_are_those_of_the_model_alone(
-    kind: str, settings: dict[str, Any], engines: dict[str, GenaiPipeline], tokenizer: Any
+    kind: str,
+    settings: dict[str, Any],
+    engines: dict[str, GenaiPipeline],
+    alone: Alone,
+    tokenizer: Any,
 ) -> None:
     prompts = [ids_of(tokenizer, question) for question in QUESTIONS]
-    expected, plain_steps = generate(engines["plain"], prompts, **settings)
+    expected, plain_steps = alone.generate(prompts, **settings)
     answers, steps = generate(engines[kind], prompts, **settings, **PROPOSED[kind])
     for question, plain, other in zip(QUESTIONS, expected, answers, strict=True):
         assert all_ids(other) == all_ids(plain), question
@@ -135,7 +165,7 @@ def test_greedy_answers_are_those_of_the_model_alone(
         assert logprobs[0] == pytest.approx(logprobs[1], abs=1e-3), question
     if (
         kind == "draft"
-        and settings.get("max_new_tokens", 60) > 2
+        and settings.get("max_new_tokens", MOST) > 2
         and "penalty" not in str(settings)
     ):
         assert steps < plain_steps
@@ -144,20 +174,20 @@ def test_greedy_answers_are_those_of_the_model_alone(
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 @pytest.mark.parametrize("count", [1, 32])
 def test_the_number_of_candidates_does_not_change_the_answer(
-    kind: str, count: int, engines: dict[str, GenaiPipeline], tokenizer: Any
+    kind: str, count: int, engines: dict[str, GenaiPipeline], alone: Alone, tokenizer: Any
 ) -> None:
     prompts = [ids_of(tokenizer, question) for question in QUESTIONS[:4]]
-    expected, _ = generate(engines["plain"], prompts)
+    expected, _ = alone.generate(prompts)
     proposed = {**PROPOSED[kind], "num_assistant_tokens": count}
     answers, _ = generate(engines[kind], prompts, **proposed)
     assert [all_ids(each) for each in answers] == [all_ids(each) for each in expected]
 
 
 def test_a_confidence_threshold_ends_the_draft_models_proposals(
-    engines: dict[str, GenaiPipeline], tokenizer: Any
+    engines: dict[str, GenaiPipeline], alone: Alone, tokenizer: Any
 ) -> None:
     prompts = [ids_of(tokenizer, question) for question in QUESTIONS[:4]]
-    expected, plain_steps = generate(engines["plain"], prompts)
+    expected, plain_steps = alone.generate(prompts)
     answers, steps = generate(engines["draft"], prompts, assistant_confidence_threshold=0.6)
     assert [all_ids(each) for each in answers] == [all_ids(each) for each in expected]
     assert all(each.logprobs == [] for gained in answers for each in gained)
@@ -186,11 +216,11 @@ def test_eagle3_takes_no_prompt_of_a_single_token(
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 def test_many_requests_with_long_prompts_run_beside_each_other(
-    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+    kind: str, engines: dict[str, GenaiPipeline], alone: Alone, tokenizer: Any
 ) -> None:
     """The library's draft model fails if prompts are split, or if candidates do not all fit."""
     prompts = [ids_of(tokenizer, text) for text in (LONG, *QUESTIONS)] * 3
-    expected, _ = generate(engines["plain"], prompts, max_new_tokens=30, ignore_eos=True)
+    expected, _ = alone.generate(prompts, max_new_tokens=30, ignore_eos=True)
     answers, _ = generate(
         engines[kind], prompts, max_new_tokens=30, ignore_eos=True, **PROPOSED[kind]
     )
@@ -199,16 +229,22 @@ def test_many_requests_with_long_prompts_run_beside_each_other(
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 def test_samples_are_the_models_own(
-    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+    kind: str, engines: dict[str, GenaiPipeline], alone: Alone, tokenizer: Any
 ) -> None:
     """The model is sure of these answers; a sample of another model's would be nonsense."""
-    prompts = [ids_of(tokenizer, QUESTIONS[0])]
-    expected, _ = generate(engines["plain"], prompts)
-    for seed in range(1, 11):
-        answers, _ = generate(
-            engines[kind], prompts, do_sample=True, temperature=0.6, rng_seed=seed, **PROPOSED[kind]
-        )
-        assert tokenizer.decode(all_ids(answers[0])) == tokenizer.decode(all_ids(expected[0]))
+    prompt = ids_of(tokenizer, QUESTIONS[0])
+    (expected,), _ = alone.generate([prompt])
+    seeds = range(1, 11)
+    answers, _ = generate(
+        engines[kind],
+        [prompt] * len(seeds),
+        seeds=seeds,
+        do_sample=True,
+        temperature=0.6,
+        **PROPOSED[kind],
+    )
+    for answer in answers:
+        assert tokenizer.decode(all_ids(answer)) == tokenizer.decode(all_ids(expected))
 
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
