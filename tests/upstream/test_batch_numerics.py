@@ -8,6 +8,8 @@ equal. `docs/llm_options.md` says which options avoid it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -59,35 +61,46 @@ def logprobs_of(made: Answers) -> list[list[float]]:
     return [logprobs for _, logprobs in made]
 
 
-every_precision = pytest.mark.parametrize("properties", [{}, _FLOAT32], ids=["default", "float32"])
+class Model:
+    """The model in one precision, and its answers, which the tests compare with each other."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self.properties = properties
+        self.pipeline = pipeline_of(properties)
+        self.answers: Callable[[int], Answers] = cache(lambda batch: answers(self.pipeline, batch))
 
 
-@every_precision
-def test_a_prompt_alone_is_always_answered_the_same(properties: dict[str, str]) -> None:
-    pipeline = pipeline_of(properties)
-    first = answers(pipeline, 1)
-    assert first == answers(pipeline, 1)
-    assert all(len(tokens) == _TOKENS for tokens, _ in first)
+@pytest.fixture(scope="module")
+def float32() -> Model:
+    return Model(_FLOAT32)
+
+
+@pytest.fixture(scope="module", params=["default", "float32"])
+def model(request: pytest.FixtureRequest) -> Model:
+    if request.param == "float32":
+        made: Model = request.getfixturevalue("float32")
+        return made
+    return Model({})
+
+
+def test_a_prompt_alone_is_always_answered_the_same(model: Model) -> None:
+    assert model.answers(1) == answers(model.pipeline, 1)
+    assert all(len(tokens) == _TOKENS for tokens, _ in model.answers(1))
 
 
 @pytest.mark.parametrize("batch", [4, 20])
-def test_in_float32_a_batch_changes_no_token(batch: int) -> None:
-    pipeline = pipeline_of(_FLOAT32)
-    alone, together = answers(pipeline, 1), answers(pipeline, batch)
+def test_in_float32_a_batch_changes_no_token(batch: int, float32: Model) -> None:
+    alone, together = float32.answers(1), float32.answers(batch)
     assert [tokens for tokens, _ in alone] == [tokens for tokens, _ in together]
     assert np.allclose(logprobs_of(alone), logprobs_of(together), rtol=0, atol=1e-3)
 
 
-@every_precision
-def test_a_batch_changes_the_last_digits(properties: dict[str, str]) -> None:
-    pipeline = pipeline_of(properties)
-    assert logprobs_of(answers(pipeline, 1)) != logprobs_of(answers(pipeline, 20))
+def test_a_batch_changes_the_last_digits(model: Model) -> None:
+    assert logprobs_of(model.answers(1)) != logprobs_of(model.answers(20))
 
 
-@every_precision
-def test_one_request_at_a_time_nothing_changes(properties: dict[str, str]) -> None:
-    alone = answers(pipeline_of(properties), 1)
-    assert answers(pipeline_of(properties, one_at_a_time=True), 20) == alone
+def test_one_request_at_a_time_nothing_changes(model: Model) -> None:
+    assert answers(pipeline_of(model.properties, one_at_a_time=True), 20) == model.answers(1)
 
 
 def test_the_number_of_sequences_counts_only_where_prompts_are_not_cut() -> None:
