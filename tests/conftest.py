@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(Distribution(), "distribution")
     config.pluginmanager.register(Measured(config), "measured")
+    config.addinivalue_line("markers", "python_children: child processes start as in production")
     if not entry_points(group="graphrt.tasks"):
         raise pytest.UsageError(
             "the installed graphrt has older entry points than pyproject.toml, so that no task "
@@ -59,6 +60,18 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # Not imported before a test has imported what starts children.
+    if "calculators.child_process.child_process" in sys.modules:
+        from tests.servers.cli import forked_children, process
+
+        if item.get_closest_marker("python_children"):
+            forked_children.start_children_by_python()
+        else:
+            forked_children.start_children_by(process.commands.fork)
 
 
 def pytest_sessionfinish() -> None:

@@ -1,7 +1,8 @@
 """Coverage is measured where it can find something new: on Python 3.11 that takes most of the time.
 
 The tracer slows down everything in the process, libraries and the tests themselves too. So it runs
-only while modules of ours are imported, and in tests. It rests while tests run
+only while modules of ours are imported, and in tests. All workers import the same modules to find
+their tests, so there one of them measures for all. It rests while tests run
 
 - whose inputs are random: code that they happen to reach is not coverage;
 - that ask programs: what runs in these is not measured anyway;
@@ -26,6 +27,7 @@ from tests.tiers import Tier, tier_of
 
 #: Sets of parameters in a row that have reached nothing new, after which no more are measured.
 _ENOUGH: Final = 2
+_FIRST: Final = "gw0"
 _OURS: Final = frozenset({"protos", "graph_runtime", "calculators", "servers"})
 
 
@@ -36,6 +38,8 @@ class Measured:
         config.addinivalue_line("markers", "unmeasured: coverage rests (tests/measured.py)")
         self._config = config
         self._coverage: Any = None
+        worker = getattr(config, "workerinput", {}).get("workerid", _FIRST)
+        self._measures_imports = worker == _FIRST
         self._is_measuring = False
         self._in_vain: Counter[str] = Counter()
 
@@ -55,6 +59,9 @@ class Measured:
         # At each start it would look through all modules.
         self._coverage._warn_preimported_source = False
         self._measure_imports()
+
+    def pytest_collection_finish(self) -> None:
+        self._measures_imports = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -85,7 +92,7 @@ class Measured:
         execute = SourceFileLoader.exec_module
 
         def execute_measured(loader: SourceFileLoader, module: ModuleType) -> None:
-            if module.__name__.partition(".")[0] in _OURS:
+            if self._measures_imports and module.__name__.partition(".")[0] in _OURS:
                 with self._measuring():
                     execute(loader, module)
             else:

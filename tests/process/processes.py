@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 _PROC = Path("/proc")
+_FORKING = "tests.servers.cli.fork_server"
 
 
 def children_of(parent: int) -> list[int]:
-    """Return the process ids of all children, whichever thread of the parent started them."""
+    """Return the process ids of all children, whichever thread of the parent started them.
+
+    Processes that only fork for a server of tests are none (`tests.servers.cli.forked_children`).
+    """
     found: list[int] = []
-    for task in (_PROC / str(parent) / "task").iterdir():
-        found += map(int, (task / "children").read_text().split())
+    for child in _forks_of(parent):
+        if module_of(child) == _FORKING:
+            # Below it are those that wait for a program each.
+            found += (program for waiting in _forks_of(child) for program in _forks_of(waiting))
+        else:
+            found.append(child)
     return found
+
+
+def _forks_of(parent: int) -> Iterator[int]:
+    tasks = _PROC / str(parent) / "task"
+    try:
+        for task in tasks.iterdir():
+            yield from map(int, (task / "children").read_text().split())
+    except FileNotFoundError:
+        return  # it has ended meanwhile
 
 
 def module_of(pid: int) -> str:

@@ -1,10 +1,17 @@
-"""Short waits for child processes."""
+"""Child processes as a server starts them, with short waits."""
 
 from __future__ import annotations
 
 import pytest
 
 from calculators.child_process import supervisor
+from tests.servers.cli.forked_children import start_children_by_python
+
+
+@pytest.fixture(autouse=True)
+def started_by_python() -> None:
+    """Start children as in production: they are what is tested."""
+    start_children_by_python()
 
 
 @pytest.fixture(autouse=True)

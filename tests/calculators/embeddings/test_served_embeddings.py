@@ -34,7 +34,9 @@ def site(tmp_path: Path) -> Path:
 
 def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
     words = ["--model_name", "tiny", "--model_path", "tiny", "--task", "embeddings"]
-    with Serving(site, *words, "--normalize", "false").wait_until_serving() as serving:
+    with Serving(
+        site, *words, "--normalize", "false", is_forked=False
+    ).wait_until_serving() as serving:
         log = "".join(serving.log)
         assert "tiny: OpenVINO model, served as embeddings" in log
         assert "/v3/embeddings" in log  # the request to try out

@@ -38,7 +38,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     adapter = 'lora_adapters { alias: "ink" path: "../ink.safetensors" }'
     make_model(site / "m", text=graph(f"{options} {adapter}"))
     words = ("--model_name", "m", "--model_path", "m", "--image_queue_limit", "2")
-    with Serving(site, *words, "--metrics_enable", calculators=()) as started:
+    with Serving(site, *words, "--metrics_enable", calculators=(), is_forked=False) as started:
         yield started.wait_until_serving()
 
 

@@ -43,7 +43,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_a_cross_encoder_is_recognized_and_served_on_all_paths(site: Path) -> None:
-    with Serving(site, "tiny").wait_until_serving() as serving:
+    with Serving(site, "tiny", is_forked=False).wait_until_serving() as serving:
         log = "".join(serving.log)
         assert "tiny: OpenVINO model, served as rerank" in log
         body: dict[str, Any] = {"model": "tiny", "query": QUERY, "documents": DOCUMENTS}

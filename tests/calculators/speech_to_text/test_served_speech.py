@@ -69,7 +69,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, child_program: None) -> Ite
     make_site(site)
     make_model(site / "counter", "")
     words = ["--model_name", "counter", "--model_path", "counter"]
-    serving = Serving(site, *words, "--enable_word_timestamps", "true", "--metrics_enable", "true")
+    words += ["--enable_word_timestamps", "true", "--metrics_enable", "true"]
+    serving = Serving(site, *words, is_forked=False)
     with serving:
         yield serving.wait_until_serving()
 

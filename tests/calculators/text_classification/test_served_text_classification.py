@@ -58,7 +58,8 @@ def post(serving: Serving, path: str, body: Any) -> tuple[int, Any]:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_a_directory_is_served_as_the_page_says(place: Path) -> None:
     _, serve, curl = commands(PAGE, "--task text_classification")
-    with Serving(place, *shlex.split(serve)[2:], calculators=()).wait_until_serving() as serving:
+    words = shlex.split(serve)[2:]
+    with Serving(place, *words, calculators=(), is_forked=False).wait_until_serving() as serving:
         log = "".join(serving.log)
         assert "guard: OpenVINO model, served as text_classification" in log
         answer = json.loads(asked(curl, serving, place))

@@ -43,7 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def serving(site: Path) -> Iterator[Serving]:
-    with Serving(site, "--model_name", "tones", "--model_path", "tones") as server:
+    with Serving(site, "--model_name", "tones", "--model_path", "tones", is_forked=False) as server:
         yield server.wait_until_serving()
 
 

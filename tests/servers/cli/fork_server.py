@@ -6,6 +6,8 @@ streams, directory, environment and end of its own; limits of resources are thos
 process. ``test_usage`` tests which modules a command imports by itself, and ``tests/release`` and
 ``tests/documents`` start servers as users do.
 
+The children of a server are forked as well (`forked_children`): their imports take as long.
+
 `ForkedCommands` is the client, in the process of the tests; this module run as a program is the
 server, which ends with its client.
 """
@@ -13,11 +15,7 @@ server, which ends with its client.
 from __future__ import annotations
 
 import gc
-import io
-import json
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
@@ -27,7 +25,26 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, NoReturn
 
-#: What commands import; nothing here starts a thread or opens a model library.
+from calculators.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
+from tests.checkout import ROOT
+from tests.servers.cli.forked_children import IMPORTED_BY_CHILDREN, fork_children, run_child
+from tests.servers.cli.forks import (
+    ROOM,
+    ForkedProcess,
+    Program,
+    ask,
+    become,
+    rename_process,
+    serve_forks,
+    wires,
+)
+
+NAME: Final = "tests.servers.cli.fork_server"
+_COMMANDS: Final = "servers.cli"
+#: Commands that start child processes.
+_PARENTS: Final = frozenset({"serve", "tune"})
+
+#: What commands import; nothing here starts a thread.
 _IMPORTED: Final = (
     "calculators.core",
     "calculators.embeddings.embeddings_calculator_ov",
@@ -64,7 +81,6 @@ _IMPORTED: Final = (
     "servers.cli.serve",
     "servers.cli.validate",
 )
-_MOST_BYTES: Final = 1 << 20
 
 
 class ForkedCommands:
@@ -117,80 +133,25 @@ class ForkedCommands:
         stdin: int,
         stdout: int,
         stderr: int,
-    ) -> ForkedCommand:
+    ) -> ForkedProcess:
         """Start ``python -m servers.cli`` with these words; its streams are these descriptors."""
-        request = json.dumps([list(words), str(cwd), dict(environment)]).encode()
-        if len(request) > _MOST_BYTES:
-            raise ValueError("the words and the environment of a command are too long")
-        ending, ended = os.pipe()
-        try:
-            with self._lock:
-                if self._wire is None:
-                    self._wire, self._server = _start()
-                socket.send_fds(self._wire, [request], [stdin, stdout, stderr, ended])
-        finally:
-            os.close(ended)
-        return ForkedCommand(ending)
+        program = Program(_COMMANDS, words, str(cwd), environment)
+        return self.fork(program, {0: stdin, 1: stdout, 2: stderr})
 
-
-class ForkedCommand:
-    """A running command: what the tests use of `subprocess.Popen`."""
-
-    def __init__(self, ending: int) -> None:
-        """``ending`` is a pipe that the process id is read from, and, at the end, the exit code."""
-        # Without a buffer, in which the exit code could be while `poll` looks at the pipe.
-        self._ending = io.FileIO(ending)
-        self.returncode: int | None = None
-        self.pid = self._read()
-
-    def poll(self) -> int | None:
-        """Return the exit code; None while the command runs."""
-        if self.returncode is None and select.select([self._ending], [], [], 0)[0]:
-            self._end()
-        return self.returncode
-
-    def wait(self, seconds: float | None = None) -> int:
-        """Wait for the end; return the exit code.
-
-        Raises:
-            TimeoutError: the command still runs after ``seconds``.
-        """
-        if self.returncode is None:
-            if not select.select([self._ending], [], [], seconds)[0]:
-                raise TimeoutError(f"the command has not ended in {seconds} s")
-            self._end()
-        assert self.returncode is not None
-        return self.returncode
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal, unless the command has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """Kill the process, unless it has ended."""
-        self.send_signal(signal.SIGKILL)
-
-    def _end(self) -> None:
-        self.returncode = self._read()
-        self._ending.close()
-
-    def _read(self) -> int:
-        line = self._ending.readline()
-        if not line:
-            self._ending.close()
-            raise RuntimeError("the process that forks commands is gone")
-        return int(line)
+    def fork(self, program: Program, descriptors: Mapping[int, int]) -> ForkedProcess:
+        """Start a program. ``descriptors``: by its own numbers, ours, which it shares."""
+        with self._lock:
+            if self._wire is None:
+                self._wire, self._server = _start()
+            return ask(self._wire, program, descriptors)
 
 
 def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for each in (ours, theirs):
-        each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _MOST_BYTES)
+    ours, theirs = wires()
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.servers.cli.fork_server", str(theirs.fileno())],
+        [sys.executable, "-m", NAME, str(theirs.fileno()), ROOM],
         pass_fds=[theirs.fileno()],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         # Its threads would not be there after a fork.
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
@@ -216,53 +177,25 @@ def _read(pipe: int, into: dict[int, bytes]) -> None:
 # The server --------------------------------------------------------------------------------------
 
 
-def _serve(wire: socket.socket) -> None:
-    """Fork for each request until the client is gone; return in the forked process of a command."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
-    while True:
-        request, fds, _, _ = socket.recv_fds(wire, _MOST_BYTES, 4)
-        if not request:
-            os._exit(0)
-        if not os.fork():
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            ended = fds.pop()
-            command = os.fork()
-            if not command:
-                os.close(ended)
-                wire.close()
-                _become(request, fds)
-                return
-            for fd in fds:
-                os.close(fd)
-            os.write(ended, b"%d\n" % command)
-            _, status = os.waitpid(command, 0)
-            os.write(ended, b"%d\n" % os.waitstatus_to_exitcode(status))
-            os._exit(0)
-        for fd in fds:
-            os.close(fd)
-
-
-def _become(request: bytes, fds: Sequence[int]) -> None:
-    """Give this process the arguments, streams, directory and environment of a command."""
-    words, cwd, environment = json.loads(request)
-    for target, fd in enumerate(fds):
-        os.dup2(fd, target)
-        os.close(fd)
-    os.chdir(cwd)
-    os.environ.clear()
-    os.environ.update(environment)
-    program = import_module("servers.cli").__file__ or ""
-    sys.argv = [str(Path(program).with_name("__main__.py")), *words]
-    sys.path[0] = cwd  # as `python -m` does
-
-
 def main() -> NoReturn:
     wire = socket.socket(fileno=int(sys.argv[1]))
     wire.set_inheritable(False)
-    for name in _IMPORTED:
+    leave_out_converter()
+    leave_out_tokenizers()
+    for name in (*_IMPORTED, *IMPORTED_BY_CHILDREN):
         import_module(name)
+    # The library of the processor's kernels, which stays loaded with this object.
+    core = import_module("openvino").Core()
+    core.get_property("CPU", "FULL_DEVICE_NAME")
+    assert len(os.listdir("/proc/self/task")) == 1, "the threads of an import are not in a fork"
     gc.freeze()  # a collection in a fork would copy all pages
-    _serve(wire)
+    rename_process([sys.executable, "-m", NAME, *sys.argv[1:2]])
+    program = serve_forks(wire, are_bound=False)
+    if program.module != _COMMANDS:
+        run_child(program)
+    if program.words and program.words[0] in _PARENTS:
+        fork_children()
+    become(program)
     from servers.cli import main as graphrt
 
     sys.exit(graphrt())

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tests.checkout import ROOT
-from tests.servers.cli.fork_server import ForkedCommand, ForkedCommands
+from tests.servers.cli.fork_server import ForkedCommands
+from tests.servers.cli.forks import ForkedProcess
 
 commands = ForkedCommands()
 
@@ -33,17 +34,31 @@ def graphrt(
     )
 
 
-def start_graphrt(*words: str | Path, cwd: Path, stdout: int) -> tuple[ForkedCommand, TextIO]:
+def start_graphrt(
+    *words: str | Path, cwd: Path, stdout: int, is_forked: bool = True
+) -> tuple[ForkedProcess | subprocess.Popen[bytes], TextIO]:
     """Start a command; return it and its standard error.
 
-    Its standard input is empty, and its standard output goes to the descriptor ``stdout``.
+    Its standard input is empty, and its standard output goes to the descriptor ``stdout``. If it is
+    not forked, it has loaded no library that it does not use itself.
     """
     reading, stderr = os.pipe()
+    command: ForkedProcess | subprocess.Popen[bytes]
     try:
         with open(os.devnull, "rb") as nothing:
-            command = commands.start(
-                [*map(str, words)], cwd, environment(), nothing.fileno(), stdout, stderr
-            )
+            if is_forked:
+                command = commands.start(
+                    [*map(str, words)], cwd, environment(), nothing.fileno(), stdout, stderr
+                )
+            else:
+                command = subprocess.Popen(
+                    [*COMMAND, *words],
+                    cwd=cwd,
+                    env=environment(),
+                    stdin=nothing,
+                    stdout=stdout,
+                    stderr=stderr,
+                )
     except BaseException:
         os.close(reading)
         raise

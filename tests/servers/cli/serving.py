@@ -131,12 +131,20 @@ class Serving:
         *words: str | Path,
         port: str | int = "auto",
         calculators: tuple[str, ...] = ("--calculators", "calcs.py"),
+        is_forked: bool = True,
     ) -> None:
         reading, stdout = os.pipe()
         self._stdout = os.fdopen(reading)
         try:
             self._process, self._stderr = start_graphrt(
-                "serve", *calculators, "--rest_port", str(port), *words, cwd=folder, stdout=stdout
+                "serve",
+                *calculators,
+                "--rest_port",
+                str(port),
+                *words,
+                cwd=folder,
+                stdout=stdout,
+                is_forked=is_forked,
             )
         finally:
             os.close(stdout)

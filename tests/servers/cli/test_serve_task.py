@@ -58,7 +58,7 @@ def test_a_model_without_a_graph_answers_and_nothing_is_written(
     model: Path, words: list[str]
 ) -> None:
     before = names(model)
-    with Serving(model.parent, *words).wait_until_serving() as serving:
+    with Serving(model.parent, *words, is_forked=False).wait_until_serving() as serving:
         assert "SmolLM2: OpenVINO model, served as text_generation" in "".join(serving.log)
         with serving.request("POST", CHAT, {"model": "SmolLM2", **BODY}) as response:
             answer = json.loads(response.read())

@@ -30,6 +30,8 @@ from tests.calculators.llm.engine.engines import (
 
 TEXTS = ["What is the capital of France?", "user\nHello", "1 2 3 4", "Ž"]
 
+pytestmark = pytest.mark.python_children
+
 
 @pytest.fixture(scope="module")
 def engine(runner: asyncio.Runner) -> Iterator[ProcessEngine]:

@@ -1,0 +1,90 @@
+"""Child processes of a forked server: forks too, as their imports take longer than its own.
+
+A child begins in a copy of the server's process from before its first line, which the server asks
+for children; it dies with that copy, and the copy with the server. Everything that
+``python -m module DESCRIPTOR PARENT`` would give it is the same, but environment variables that the
+C library reads at the start of a process: arenas of memory. Tests of memory start children as a
+server does.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NoReturn
+
+from calculators.child_process import child_process, early_start
+from calculators.child_process.parent_connection import die_with_parent
+from tests.servers.cli.forks import ForkedProcess, Program, ask, become, serve_forks, wires
+
+#: What children import, but their own modules, which run as `__main__`.
+IMPORTED_BY_CHILDREN: Final = (
+    "calculators.audio.reading",
+    "calculators.image_generation.artist",
+    "calculators.image_generation.pipelines",
+    "calculators.llm.engine.pipelines",
+    "calculators.llm.grammar_process.compiler",
+    "calculators.llm.prompt.builder",
+    "calculators.python.handler",
+    "calculators.server_tools.mcp_session",
+    "calculators.speech_to_text.speech_model",
+    "calculators.text_models.process",
+    "calculators.text_to_speech.speech_model",
+    "servers.cli.scratch",
+    "servers.server.workers.worker",
+)
+_START: Final = "start_module"
+_start_module: Final = early_start.start_module
+#: Modules with a name for it.
+_USERS: Final = (early_start, child_process)
+
+
+def fork_children() -> None:
+    """Let the children of this process be forks of a copy that is made now."""
+    ours, theirs = wires()
+    parent = os.getpid()
+    if not os.fork():
+        ours.close()
+        die_with_parent(parent)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        os.close(nothing)
+        run_child(serve_forks(theirs, are_bound=True))
+    theirs.close()
+    start_children_by(lambda program, descriptors: ask(ours, program, descriptors))
+
+
+def start_children_by(fork: Callable[[Program, Mapping[int, int]], ForkedProcess]) -> None:
+    """Let a function start the children of this process."""
+
+    def start(
+        module: str, descriptors: Sequence[int], stderr: int | None, environment: Mapping[str, str]
+    ) -> ForkedProcess:
+        program = Program(module, [str(descriptors[0])], os.getcwd(), environment)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        try:
+            streams = {0: nothing, 1: nothing, 2: 2 if stderr is None else stderr}
+            return fork(program, {**streams, **{each: each for each in descriptors}})
+        finally:
+            os.close(nothing)
+
+    for user in _USERS:
+        setattr(user, _START, start)
+
+
+def start_children_by_python() -> None:
+    """Let the children of this process start as in production again."""
+    for user in _USERS:
+        setattr(user, _START, _start_module)
+
+
+def run_child(child: Program) -> NoReturn:
+    """Be a child, to its end."""
+    become(replace(child, words=[*child.words, str(os.getppid())]))
+    sys.modules.pop(child.module, None)  # as it will run a second time
+    runpy.run_module(child.module, run_name="__main__", alter_sys=True)
+    sys.exit()
