@@ -16,6 +16,8 @@ from tests.checkout import ROOT
 from tests.patience import PATIENCE
 
 _GRAPH = 'input_stream: "in"'
+_REPORTS = 6
+_OBJECTS = 300_000
 
 
 def graphs_held() -> int:
@@ -51,7 +53,9 @@ def test_tasks_have_the_names_of_what_they_run() -> None:
     assert name.endswith("waits")
 
 
-def test_a_report_disturbs_no_thread_that_creates_objects() -> None:
+def report_beside_threads() -> None:
+    """Report many times while threads create tuples, each of which has to get all its items."""
+
     async def look() -> None:
         process_state()
 
@@ -67,12 +71,14 @@ def test_a_report_disturbs_no_thread_that_creates_objects() -> None:
         except BaseException as error:
             failed.append(error)
 
+    # A report takes several times as long as the interpreter waits before it switches threads.
+    held: list[list[None]] = [[] for _ in range(_OBJECTS)]
     threads = [threading.Thread(target=make_tuples) for _ in range(2)]
     for thread in threads:
         thread.start()
     try:
-        # Both threads are nearly always within a tuple; and a report of this process takes long.
-        for _ in range(3):
+        # Both threads are nearly always within a tuple.
+        for _ in range(_REPORTS):
             asyncio.run(look())
     finally:
         ended.set()
@@ -80,6 +86,17 @@ def test_a_report_disturbs_no_thread_that_creates_objects() -> None:
             thread.join()
     assert failed == []
     assert set(made) == {10_000}
+    assert len(held) == _OBJECTS
+
+
+def test_a_report_disturbs_no_thread_that_creates_objects() -> None:
+    # In a process of its own: that of the tests holds millions of objects, and a report of them
+    # takes seconds, in which the threads compute as well.
+    program = f"from {__name__} import report_beside_threads as report; report()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
 
 
 #: In a process of its own, like a server: the tests' process has signal handlers of others.
