@@ -1,9 +1,10 @@
-"""Uses one client library against both base URLs of a server; prints JSON."""
+"""Uses client libraries against both base URLs of a server; prints JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
+import traceback
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +13,8 @@ BASES = ("/v3", "/v1")
 
 def main(url: str, *names: str) -> None:
     outside: list[str] = []
+    facts: dict[str, Any] = {}
+    failed: dict[str, str] = {}
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         """Record other connections: telemetry, prices, models from elsewhere."""
@@ -25,11 +28,13 @@ def main(url: str, *names: str) -> None:
             outside.append(str(host))
 
     sys.addaudithook(watch)
-    facts = {}
     for name in names:
-        module = import_module(f"{__package__}.{name}")
-        facts[name] = {base: module.facts(url + base) for base in BASES}
-    print(json.dumps({"facts": facts, "outside": outside}))
+        try:
+            module = import_module(f"{__package__}.{name}")
+            facts[name] = {base: module.facts(url + base) for base in BASES}
+        except Exception:  # the other libraries are not to blame
+            failed[name] = traceback.format_exc()
+    print(json.dumps({"facts": facts, "failed": failed, "outside": outside}))
 
 
 if __name__ == "__main__":

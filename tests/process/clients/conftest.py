@@ -1,4 +1,4 @@
-"""Every client library in a process of its own, once for all tests of this folder."""
+"""Every client library once for all tests of this folder, in processes that several share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.process.server_process import ServerProcess
 
 @pytest.fixture(scope="package")
 def ask(client_libraries: None, demo: ServerProcess) -> Iterator[Ask]:
-    """Return a module's facts, per base URL. Two run at a time: most of the time is importing."""
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    """Return a module's facts, per base URL."""
+    with ThreadPoolExecutor(max_workers=len(LIBRARIES)) as pool:
         running = {}
         for names in LIBRARIES:
             running.update(dict.fromkeys(names, pool.submit(run, demo.url, names)))
@@ -28,6 +28,7 @@ def ask(client_libraries: None, demo: ServerProcess) -> Iterator[Ask]:
             assert done.returncode == 0, done.stderr
             told = json.loads(done.stdout.splitlines()[-1])
             assert told["outside"] == []
+            assert name not in told["failed"], told["failed"][name]
             facts: dict[str, dict[str, Any]] = told["facts"][name]
             assert list(facts) == ["/v3", "/v1"]
             return list(facts.values())

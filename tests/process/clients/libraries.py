@@ -1,4 +1,4 @@
-"""Client libraries with their modules, and how to run a process of one."""
+"""Client libraries with their modules, and how to run a process of some."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import Any, Final
 from tests.checkout import ROOT
 from tests.servers.cli.process import environment
 
-#: Modules of this folder that share a process: those of one library.
+#: Modules of this folder that share a process: most of the time is importing, and nearly all
+#: libraries import openai, pydantic and httpx. LiteLLM, the largest, runs beside the others.
 LIBRARIES: Final = (
-    ("with_openai", "tools_with_openai", "responses_with_openai"),
-    ("with_openai_async", "tools_with_openai_async"),
-    ("with_langchain", "tools_with_langchain"),
-    ("with_pydantic_ai", "tools_with_pydantic_ai"),
+    (
+        *("with_openai", "tools_with_openai", "responses_with_openai"),
+        *("with_openai_async", "tools_with_openai_async"),
+        *("with_openai_agents", "tools_with_openai_agents"),
+        *("with_pydantic_ai", "tools_with_pydantic_ai"),
+        *("with_instructor", "with_anthropic", "tools_with_anthropic"),
+        *("with_langchain", "tools_with_langchain", "with_llama_index", "tools_with_llama_index"),
+    ),
     ("with_litellm", "tools_with_litellm"),
-    ("with_llama_index", "tools_with_llama_index"),
-    ("with_openai_agents", "tools_with_openai_agents"),
-    ("with_instructor",),
-    ("with_anthropic", "tools_with_anthropic"),
 )
 
 #: Variables that keep libraries from sending telemetry or fetching prices.
@@ -47,7 +48,7 @@ Ask = Callable[[str], list[dict[str, Any]]]
 
 
 def run(url: str, names: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run modules of one library against the server at ``url``."""
+    """Run modules of libraries against the server at ``url``."""
     environ = {name: text for name, text in environment().items() if "proxy" not in name.lower()}
     return subprocess.run(
         [PYTHON, "-m", "tests.process.clients", url, *names],

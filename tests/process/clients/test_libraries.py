@@ -5,7 +5,7 @@ which are the model's. Calls of tools, structured output and reasoning over chat
 over the newer APIs where a library has them. A call for a question that needs the tool is the
 model's own choice; a forced call is one that it would not choose.
 
-One file, so one worker: each library is imported once for all its tests.
+One file, so one worker: each library is imported once for all tests.
 """
 
 from __future__ import annotations
