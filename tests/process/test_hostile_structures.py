@@ -5,13 +5,15 @@ The waiting times are measured by ``tests.reliability.hostile``.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.calculators.llm.graph_texts import QUICKSTART
+from tests.calculators.llm.demo_model import ONE_THREAD
+from tests.calculators.llm.graph_texts import loop_with
 from tests.patience import PATIENCE
 from tests.process.existing_graphs import make_model
 from tests.process.hostile_structures import (
@@ -27,9 +29,22 @@ from tests.process.server_process import ServerProcess
 
 
 @pytest.fixture(scope="module")
-def beside(demo: ServerProcess) -> Iterator[Neighbour]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Serve the demo model with a template that fails on request."""
+    graph = loop_with(f"models_path: './', plugin_config: '{json.dumps(ONE_THREAD)}'")
+    folder = make_model(tmp_path_factory.mktemp("templated") / "demo", graph)
+    path = folder / "chat_template.jinja"
+    own = path.read_text(encoding="utf-8")
+    path.unlink()
+    path.write_text(hostile_template(own), encoding="utf-8")
+    with ServerProcess(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def beside(server: ServerProcess) -> Iterator[Neighbour]:
     """Run a neighbour, whose streams must all be whole in the end."""
-    with Neighbour(demo.client) as neighbour:
+    with Neighbour(server.client) as neighbour:
         yield neighbour
 
 
@@ -62,11 +77,11 @@ def ask_beside(server: ServerProcess, neighbour: Neighbour, ask: Callable[[], Re
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_hostile_structure_is_refused_beside_a_stream(
-    demo: ServerProcess, beside: Neighbour, name: str
+    server: ServerProcess, beside: Neighbour, name: str
 ) -> None:
     members, status, param = REFUSED[name]
     body = text_of(members)
-    reply = ask_beside(demo, beside, lambda: demo.client.ask("POST", CHAT, body))
+    reply = ask_beside(server, beside, lambda: server.client.ask("POST", CHAT, body))
     assert reply.status == status, reply.body
     error = reply.error
     assert error["type"] == "invalid_request_error"
@@ -79,32 +94,20 @@ def test_a_hostile_structure_is_refused_beside_a_stream(
 
 @pytest.mark.parametrize("name", EITHER)
 def test_an_expensive_structure_is_answered_or_refused_beside_a_stream(
-    demo: ServerProcess, beside: Neighbour, name: str
+    server: ServerProcess, beside: Neighbour, name: str
 ) -> None:
     body = text_of(EITHER[name])
-    reply = ask_beside(demo, beside, lambda: demo.client.ask("POST", CHAT, body))
+    reply = ask_beside(server, beside, lambda: server.client.ask("POST", CHAT, body))
     assert reply.status in (200, 400), reply.body
     assert reply.status == 200 or reply.error["param"]
 
 
-@pytest.fixture(scope="module")
-def templated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """Serve the demo model with a template that fails on request."""
-    folder = make_model(tmp_path_factory.mktemp("templated") / "demo", QUICKSTART)
-    path = folder / "chat_template.jinja"
-    own = path.read_text(encoding="utf-8")
-    path.unlink()
-    path.write_text(hostile_template(own), encoding="utf-8")
-    with ServerProcess(folder) as server:
-        yield server
-
-
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_failing_template_refuses_its_request_only(templated: ServerProcess, name: str) -> None:
-    client = templated.client
+def test_a_failing_template_refuses_its_request_only(
+    server: ServerProcess, beside: Neighbour, name: str
+) -> None:
     messages = [{"role": "user", "content": name}]
-    with Neighbour(client) as neighbour:
-        reply = ask_beside(templated, neighbour, lambda: client.post(CHAT, messages=messages))
+    reply = ask_beside(server, beside, lambda: server.client.post(CHAT, messages=messages))
     assert reply.status == 400, reply.body
     assert reply.error["type"] == "invalid_request_error"
     assert TEMPLATES[name].message in reply.error["message"]
