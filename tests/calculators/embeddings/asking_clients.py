@@ -1,12 +1,13 @@
-"""Unmodified client libraries that ask for embeddings: ``python asking_clients.py URL LIBRARY``.
+"""Unmodified client libraries that ask for embeddings: ``python asking_clients.py URL LIBRARY...``.
 
-The facts that the library reports are the last line on standard output, as JSON.
+The last line on standard output is JSON: by library, the facts that it reports, or its traceback.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -89,5 +90,16 @@ LIBRARIES: dict[str, Callable[[str], Any]] = {
     "cohere": with_cohere,
 }
 
+
+def main(url: str, *libraries: str) -> None:
+    told: dict[str, Any] = {}
+    for library in libraries:
+        try:
+            told[library] = LIBRARIES[library](url)
+        except Exception:  # the other libraries are not to blame
+            told[library] = traceback.format_exc()
+    print(json.dumps(told))
+
+
 if __name__ == "__main__":
-    print(json.dumps(LIBRARIES[sys.argv[2]](sys.argv[1])))
+    main(*sys.argv[1:])
