@@ -144,11 +144,9 @@ def test_the_number_of_running_sequences_is_bounded(monkeypatch: pytest.MonkeyPa
 # Eviction -----------------------------------------------------------------------------------------
 
 
-def test_eviction_bounds_the_cache_of_a_long_answer(
-    monkeypatch: pytest.MonkeyPatch, dense: Pipeline
-) -> None:
+def test_eviction_bounds_the_cache_of_a_long_answer(dense: Pipeline, evictor: Pipeline) -> None:
     asked = [request(1, 100, 500)]
-    without, with_it = run(dense, asked), run(evicting(monkeypatch), asked)
+    without, with_it = run(dense, asked), run(evictor, asked)
     assert without.peak == pytest.approx(19 * _U8, rel=0.01)
     assert with_it.peak <= (KEPT + 2 * BLOCK) / BLOCK * _U8
     assert with_it.ends == {1: "length"}
@@ -193,12 +191,13 @@ def test_kvcrush_retains_the_configured_blocks(
 
 
 def test_kvcrush_chooses_by_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, same, *others = (
-        answers(evicting(monkeypatch, kv_crush_budget=4, kv_crush_rng_seed=seed), 600, 10)
-        for seed in (1, 1, 2, 3)
-    )
-    assert first == same
-    assert any(other != first for other in others)
+    def chosen(seed: int) -> list[float]:
+        return answers(evicting(monkeypatch, kv_crush_budget=4, kv_crush_rng_seed=seed), 600, 10)
+
+    first = chosen(1)
+    assert first == chosen(1)
+    # Another seed may happen to choose the same blocks.
+    assert chosen(2) != first or chosen(3) != first
 
 
 # Sparse attention ---------------------------------------------------------------------------------
