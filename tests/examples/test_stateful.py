@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
+from tests.process.processes import children_of, module_of
+from tests.process.server_process import ENGINE
 from tests.servers.cli.serving import Serving
 
 FOLDER = ROOT / "examples" / "graphs" / "stateful"
@@ -63,15 +64,8 @@ def gauge(server: Serving, name: str) -> float:
 
 def engine_of(server: Serving) -> int:
     """Return the process that runs the model."""
-    for directory in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = (directory / "stat").read_text().rpartition(")")[2].split()[1]
-            words = (directory / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if int(parent) == server.pid and b"calculators.llm.engine.process" in words:
-            return int(directory.name)
-    raise AssertionError("no engine")
+    (engine,) = (pid for pid in children_of(server.pid) if module_of(pid) == ENGINE)
+    return engine
 
 
 def test_the_command_of_the_comment_works() -> None:
