@@ -11,14 +11,13 @@ from importlib.metadata import entry_points
 import pytest
 
 from tests import example_counts, tiers
-from tests.cores import all_cores, stay_on_core
 from tests.distribution import Distribution
 from tests.hanging_tests import HangingTests
 from tests.measured import Measured
 from tests.reaper import Reaper
 from tests.tiers import child_program, in_process_engine
 
-__all__ = ["all_cores", "child_program", "in_process_engine"]
+__all__ = ["child_program", "in_process_engine"]
 
 _reaper = Reaper()
 
@@ -34,9 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    worker = getattr(config, "workerinput", None)
-    if worker is not None:
-        stay_on_core(int(worker["workerid"].removeprefix("gw")))
     example_counts.load_profile(config.getoption("--examples"))
     config.pluginmanager.register(tiers.Tiers(config), "tiers")
     if config.pluginmanager.hasplugin("xdist"):

@@ -24,8 +24,6 @@ _FLOAT32: Final = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32
 _WORDS: Final = ("the", "graph", "packet", "stream", "of", "a", "node", "and", "many", "does", "it")
 _TOKENS: Final = 30
 
-pytestmark = pytest.mark.usefixtures("all_cores")
-
 #: Tokens of each prompt, and the log-probability of each token.
 Answers = list[tuple[list[int], list[float]]]
 

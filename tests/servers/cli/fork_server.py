@@ -23,7 +23,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from calculators.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
 from tests.checkout import ROOT
@@ -184,9 +184,7 @@ def main() -> NoReturn:
     leave_out_tokenizers()
     for name in (*_IMPORTED, *IMPORTED_BY_CHILDREN):
         import_module(name)
-    # The library of the processor's kernels, which stays loaded with this object.
-    core = import_module("openvino").Core()
-    core.get_property("CPU", "FULL_DEVICE_NAME")
+    core = _openvino_core()
     assert len(os.listdir("/proc/self/task")) == 1, "the threads of an import are not in a fork"
     gc.freeze()  # a collection in a fork would copy all pages
     rename_process([sys.executable, "-m", NAME, *sys.argv[1:2]])
@@ -199,6 +197,21 @@ def main() -> NoReturn:
     from servers.cli import main as graphrt
 
     sys.exit(graphrt())
+
+
+def _openvino_core() -> Any:
+    """Make a core, with which the library of the processor's kernels is loaded.
+
+    It looks at the cores of the process now, and sees one, so models have one thread in the forks.
+    Threads of a model wait for one another by spinning, which takes the time of other processes
+    where more of them compute than there are cores: half of an engine's for a few tokens.
+    """
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    core = import_module("openvino").Core()
+    core.get_property("CPU", "FULL_DEVICE_NAME")
+    os.sched_setaffinity(0, cores)
+    return core
 
 
 if __name__ == "__main__":
