@@ -21,11 +21,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from calculators.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
+from calculators.cpu_features import cpu_flags
 from tests.checkout import ROOT
 from tests.servers.cli.forked_children import IMPORTED_BY_CHILDREN, fork_children, run_child
 from tests.servers.cli.forks import (
@@ -184,7 +186,7 @@ def main() -> NoReturn:
     leave_out_tokenizers()
     for name in (*_IMPORTED, *IMPORTED_BY_CHILDREN):
         import_module(name)
-    core = _openvino_core()
+    _openvino_core()
     assert len(os.listdir("/proc/self/task")) == 1, "the threads of an import are not in a fork"
     gc.freeze()  # a collection in a fork would copy all pages
     rename_process([sys.executable, "-m", NAME, *sys.argv[1:2]])
@@ -199,15 +201,18 @@ def main() -> NoReturn:
     sys.exit(graphrt())
 
 
+@cache
 def _openvino_core() -> Any:
-    """Make a core, with which the library of the processor's kernels is loaded.
+    """Make and keep a core, with which the library of the processor's kernels is loaded.
 
     It looks at the cores of the process now, and sees one, so models have one thread in the forks.
     Threads of a model wait for one another by spinning, which takes the time of other processes
-    where more of them compute than there are cores: half of an engine's for a few tokens.
+    where more of them compute than there are cores: half of an engine's for a few tokens. With AMX
+    one thread would mean another precision (`calculators.llm.engine.precision`).
     """
     cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})
+    if "amx_bf16" not in cpu_flags():
+        os.sched_setaffinity(0, {min(cores)})
     core = import_module("openvino").Core()
     core.get_property("CPU", "FULL_DEVICE_NAME")
     os.sched_setaffinity(0, cores)
