@@ -20,9 +20,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # A file of tests shares servers and engines, so it stays with one process.
 PYTEST := $(BIN)/python -m pytest --dist loadfile --numprocesses
 # Set in CI: all random examples, and coverage of `test` with its floor (tests/measured.py).
+# A table by file would parse all of them once more: `coverage report` prints it afterwards.
 FULL ?=
 EXAMPLES = $(if $(FULL),all,few)
-COVERAGE = $(if $(FULL),--cov --cov-report=term)
+COVERAGE = $(if $(FULL),--cov --cov-report=)
 # The slowest tests, at the end of the report.
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
