@@ -93,6 +93,12 @@ class ForkedCommands:
         self._wire: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        """The process that forks, once there has been a command."""
+        assert self._server is not None
+        return self._server.pid
+
     def close(self) -> None:
         """End the process; another command starts it again."""
         with self._lock:
@@ -187,7 +193,6 @@ def main() -> NoReturn:
     for name in (*_IMPORTED, *IMPORTED_BY_CHILDREN):
         import_module(name)
     _openvino_core()
-    assert len(os.listdir("/proc/self/task")) == 1, "the threads of an import are not in a fork"
     gc.freeze()  # a collection in a fork would copy all pages
     rename_process([sys.executable, "-m", NAME, *sys.argv[1:2]])
     program = serve_forks(wire, are_bound=False)
