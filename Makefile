@@ -11,10 +11,10 @@ CONFIG ?= examples/config.json
 REST_PORT ?= 8000
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-# Processes that tests run in. One more than there are cores, as some tests wait for processes; three
-# times as many with those that start programs: these wait more than they compute (tests/distribution.py).
+# Processes that tests run in. One more than there are cores, as some tests wait for processes; twice as
+# many as cores with those that start programs: these wait more than they compute (tests/distribution.py).
 WORKERS ?= $(shell echo $$(( $(CORES) + 1 )))
-FULL_WORKERS ?= $(shell echo $$(( 3 * $(CORES) )))
+FULL_WORKERS ?= $(shell echo $$(( 2 * $(CORES) )))
 # Where nothing keeps compiled code, every worker, server and engine compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # A file of tests shares servers and engines, so it stays with one process.
