@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,22 +17,24 @@ def children_of(parent: int) -> list[int]:
     Processes that only fork for a server of tests are none (`tests.servers.cli.forked_children`).
     """
     found: list[int] = []
-    for child in _forks_of(parent):
+    for child in _all_children_of(parent):
         if module_of(child) == _FORKING:
-            # Below it are those that wait for a program each.
-            found += (program for waiting in _forks_of(child) for program in _forks_of(waiting))
+            found += _programs_of(child)
         else:
             found.append(child)
     return found
 
 
-def _forks_of(parent: int) -> Iterator[int]:
-    tasks = _PROC / str(parent) / "task"
-    try:
-        for task in tasks.iterdir():
-            yield from map(int, (task / "children").read_text().split())
-    except FileNotFoundError:
-        return  # it has ended meanwhile
+def _programs_of(forking: int) -> Iterator[int]:
+    for waiting in _all_children_of(forking):
+        # It ends with its program, perhaps meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            yield from _all_children_of(waiting)
+
+
+def _all_children_of(parent: int) -> list[int]:
+    tasks = (_PROC / str(parent) / "task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 def module_of(pid: int) -> str:
