@@ -250,6 +250,11 @@ def _read(content: bytes) -> Any:
         file.write(content)
         file.flush()
         network = _core().read_model(file.name)
+    # Here, as what it imports: most models have no such operations.
+    if not CONVERSIONS.keys().isdisjoint(_options):
+        from calculators.vision.inference.attention_operations import replace_attention
+
+        replace_attention(network)
     use_fast_operations(network)
     return network
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calculators.vision.inference.constant_values import constant_value
+
 Array = npt.NDArray[Any]
 
 #: Channels up to which a convolution to one channel fills a kernel badly, and up to which an
@@ -26,6 +28,8 @@ def use_fast_operations(network: Any) -> None:
         found = None
         if op.get_type_name() == "Convolution":
             found = _few_channels_to_one(op)
+        elif op.get_type_name() == "Add":
+            found = _whole_window(op)
         elif op.get_type_name() == "Interpolate":
             found = _doubled_few_channels(op)
         if found is not None:
@@ -34,23 +38,13 @@ def use_fast_operations(network: Any) -> None:
 
 def _few_channels_to_one(op: Any) -> Any:
     """Return the equal of a convolution of a few channels to one; None for others."""
-    attributes, weights = op.get_attributes(), _weights(op)
+    attributes, weights = op.get_attributes(), constant_value(op.input_value(1))
     if weights is None or attributes["strides"] != [1, 1] or attributes["dilations"] != [1, 1]:
         return None
     made, taken, *window = weights.shape
     if made != 1 or taken > _FEW or window == [1, 1]:
         return None
     return _by_channel(op, weights)
-
-
-def _weights(op: Any) -> Array | None:
-    """The weights (out, in, height, width) of a convolution, if they are constant."""
-    node = op.input_value(1).get_node()
-    if node.get_type_name() == "Convert":
-        node = node.input_value(0).get_node()
-    if node.get_type_name() != "Constant":
-        return None
-    return np.asarray(node.get_data(), np.float32)
 
 
 def _by_channel(op: Any, weights: Array) -> Any:
@@ -70,6 +64,35 @@ def _by_channel(op: Any, weights: Array) -> Any:
     return ov.convolution(
         apart, ov.constant(np.ones((1, channels, 1, 1), np.float32)), [1, 1], [0, 0], [0, 0], [1, 1]
     )
+
+
+def _whole_window(op: Any) -> Any:
+    """Return the product that a convolution and its bias are whose window is the map; else None."""
+    from openvino import opset13 as ov
+
+    convolution, bias = op.input_value(0).get_node(), constant_value(op.input_value(1))
+    if convolution.get_type_name() != "Convolution" or bias is None:
+        return None
+    weights = constant_value(convolution.input_value(1))
+    shapes = [port.get_partial_shape() for port in (convolution.input(0), op.output(0))]
+    if weights is None or not all(shape.is_static for shape in shapes):
+        return None
+    taken, made = (tuple(shape.to_shape()) for shape in shapes)
+    count = len(weights)
+    if taken != (1, *weights.shape[1:]) or made != (1, count, 1, 1) or bias.size != count:
+        return None
+
+    def ints(*values: int) -> Any:
+        return ov.constant(np.array(values, np.int64))
+
+    # In the order of a map in memory: channels last.
+    flat = ov.reshape(
+        ov.transpose(convolution.input_value(0), ints(0, 2, 3, 1)), ints(1, -1), False
+    )
+    rows = np.ascontiguousarray(weights.transpose(0, 2, 3, 1)).reshape(count, -1)
+    product = ov.matmul(flat, ov.constant(rows), False, True)
+    found = ov.add(product, ov.constant(bias.reshape(1, count)))
+    return ov.reshape(found, ints(1, count, 1, 1), False)
 
 
 def _doubled_few_channels(op: Any) -> Any:

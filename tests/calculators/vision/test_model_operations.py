@@ -10,6 +10,11 @@ import openvino
 import pytest
 from openvino import opset13 as op
 
+from calculators.vision.inference.attention_operations import (
+    LandmarksToMatrix,
+    SampleBilinear,
+    replace_attention,
+)
 from calculators.vision.inference.custom_operations import sample_bilinear
 from calculators.vision.inference.fast_operations import use_fast_operations
 
@@ -29,8 +34,12 @@ class FrontendNode:
 
 
 def run(network: Any, *inputs: Array) -> Array:
+    return all_of(network, *inputs)[0]
+
+
+def all_of(network: Any, *inputs: Array) -> list[Array]:
     compiled = openvino.Core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return np.array(compiled(list(inputs))[0])
+    return [np.array(found) for found in compiled(list(inputs)).values()]
 
 
 def whole(*values: int) -> Any:
@@ -51,7 +60,11 @@ def enlarging(shape: tuple[int, ...], sides: tuple[int, int]) -> Any:
 
 
 def names(network: Any) -> set[str]:
-    return {each.get_type_name() for each in network.get_ordered_ops()}
+    return set(kinds(network))
+
+
+def kinds(network: Any) -> list[str]:
+    return [each.get_type_name() for each in network.get_ordered_ops()]
 
 
 @pytest.mark.parametrize("shape", [(1, 6, 5, 8), (1, 1, 4, 3), (1, 3, 1, 16), (1, 1, 1, 1)])
@@ -99,7 +112,9 @@ def sampled(image: Array, matrix: Array, height: int, width: int) -> Array:
     moved = op.parameter([1, 4, 4], np.float32)
     options = sampling_options(height, width)
     (found,) = sample_bilinear(FrontendNode(source, moved), options)
-    return run(openvino.Model([found], [source, moved], "sampling"), image, matrix[np.newaxis])
+    network = openvino.Model([found], [source, moved], "sampling")
+    replace_attention(network)
+    return run(network, image, matrix[np.newaxis])
 
 
 def expected_sample(image: Array, matrix: Array, height: int, width: int) -> Array:
@@ -135,3 +150,141 @@ def test_a_matrix_without_numbers_reads_no_pixel_outside_the_map() -> None:
     for value in (np.nan, np.inf, -1e30):
         found = sampled(image, np.full((4, 4), value, np.float32), 3, 3)
         assert not np.isfinite(found).any() or not found.any()
+
+
+@pytest.mark.parametrize("window", [(3, 3), (1, 2), (1, 1)])
+def test_a_convolution_over_the_whole_map_is_a_product(window: tuple[int, int]) -> None:
+    source = op.parameter([1, 5, *window], np.float32)
+    weights = op.constant(RANDOM.standard_normal((7, 5, *window)).astype(np.float32))
+    bias = op.constant(RANDOM.standard_normal((1, 7, 1, 1)).astype(np.float32))
+    found = op.add(op.convolution(source, weights, [1, 1], [0, 0], [0, 0], [1, 1]), bias)
+    network = openvino.Model([found], [source], "whole")
+    image = RANDOM.standard_normal((1, 5, *window)).astype(np.float32)
+    expected = run(network, image)
+    use_fast_operations(network)
+    assert "Convolution" not in names(network)
+    assert run(network, image).shape == (1, 7, 1, 1)
+    np.testing.assert_allclose(run(network, image), expected, atol=1e-5)
+
+
+def test_a_convolution_with_padding_stays() -> None:
+    source = op.parameter([1, 5, 3, 3], np.float32)
+    weights = op.constant(RANDOM.standard_normal((7, 5, 3, 3)).astype(np.float32))
+    bias = op.constant(RANDOM.standard_normal((1, 7, 1, 1)).astype(np.float32))
+    found = op.add(op.convolution(source, weights, [1, 1], [1, 1], [1, 1], [1, 1]), bias)
+    network = openvino.Model([found], [source], "padded")
+    use_fast_operations(network)
+    assert "Convolution" in names(network)
+
+
+def random(*shape: int) -> Any:
+    return op.constant(RANDOM.standard_normal(shape).astype(np.float32))
+
+
+def around(
+    landmarks: Any, subset: list[int], *, scale: float = 1.5, turn: float = 0.0
+) -> LandmarksToMatrix:
+    sizes = {"output_width": 4, "output_height": 6, "scale_x": scale, "scale_y": scale}
+    ends = {"left_rotation_idx": subset[0], "right_rotation_idx": subset[-1]}
+    options = sizes | ends | {"target_rotation_radians": turn, "subset_idxs": subset}
+    return LandmarksToMatrix(landmarks.output(0), options)
+
+
+def block(source: Any, channels: int, made: int) -> Any:
+    """A residual block: by channel, to more channels, and the source with zeros beside it."""
+    apart = op.group_convolution(
+        source, random(channels, 1, 1, 3, 3), [2, 2], [0, 0], [1, 1], [1, 1], "same_upper"
+    )
+    moved = op.add(
+        op.convolution(
+            op.add(apart, random(1, channels, 1, 1)), random(made, channels, 1, 1), *ONE
+        ),
+        random(1, made, 1, 1),
+    )
+    pool = op.max_pool(source, [2, 2], [1, 1], [0, 0], [0, 0], [2, 2])
+    kept = op.pad(
+        pool.output(0), whole(0, 0, 0, 0), whole(0, made - channels, 0, 0), "constant", zero()
+    )
+    return op.prelu(op.add(kept, moved), random(1, made, 1, 1))
+
+
+def zero() -> Any:
+    return op.constant(np.float32(0))
+
+
+#: Strides, paddings and dilations of a convolution that is nothing but a product per pixel.
+ONE = ([1, 1], [0, 0], [0, 0], [1, 1])
+
+
+def attention(*subsets: list[int], forks: bool = False, cascades: bool = False) -> Any:
+    """A network that looks at the regions around some landmarks, as MediaPipe's faces have it."""
+    source = op.parameter([1, 12, 16, 3], np.float32)
+    landmarks = op.parameter([1, 5, 3], np.float32)
+    found: list[Any] = []
+    for number, subset in enumerate(subsets):
+        # Equal, but not the same value.
+        scaled = op.multiply(landmarks, op.constant(np.full(1, 1.5, np.float32)))
+        if cascades and found:
+            # The place of a region depends on what is in the last one.
+            sum_ = op.reduce_mean(found[-1], whole(0, 1, 2, 3), True)
+            scaled = op.add(scaled, op.reshape(sum_, whole(1, 1, 1), False))
+        matrix = around(scaled, subset, turn=0.3 * number)
+        sample = SampleBilinear(source.output(0), matrix.output(0), 6, 4)
+        image = op.transpose(sample.output(0), whole(0, 3, 1, 2))
+        again = op.transpose(sample.output(0), whole(0, 3, 1, 2))
+        first = op.prelu(
+            op.add(op.convolution(image, random(3, 3, 1, 1), *ONE), again), random(1, 3, 1, 1)
+        )
+        middle = block(first, 3, 5)
+        ends = [block(middle, 5, 8) for _ in range(1 + (forks and number > 0))]
+        # As many numbers as the region has landmarks.
+        found += [op.convolution(end, random(2 * len(subset), 8, 2, 1), *ONE) for end in ends]
+    return openvino.Model(found, [source, landmarks], "attention")
+
+
+LANDMARKS = np.array([[[2, 2, 0], [8, 3, 0], [5, 7, 0], [7, 5, 1], [1, 6, 2]]], np.float32)
+
+
+def alone(network: Any) -> Any:
+    """The same network, each of its branches for itself."""
+    for op_ in network.get_ordered_ops():
+        if isinstance(op_, SampleBilinear):
+            only = openvino.Model([op_.output(0)], network.get_parameters(), "one")
+            replace_attention(only)
+            op_.output(0).replace(only.get_results()[0].input_value(0))
+    return network
+
+
+@pytest.mark.parametrize("forks", [False, True])
+def test_branches_of_attention_are_computed_as_one(forks: bool) -> None:
+    seed = RANDOM.bit_generator.state
+    joined = attention([0, 1], [1, 2, 3], [0, 4], forks=forks)
+    RANDOM.bit_generator.state = seed
+    image = RANDOM.standard_normal((1, 12, 16, 3)).astype(np.float32)
+    RANDOM.bit_generator.state = seed
+    expected = all_of(alone(attention([0, 1], [1, 2, 3], [0, 4], forks=forks)), image, LANDMARKS)
+    replace_attention(joined)
+    found = all_of(joined, image, LANDMARKS)
+    assert len(found) == len(expected) == (5 if forks else 3)
+    for one, other in zip(found, expected, strict=True):
+        assert other.any()
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
+    # The three samples are one, and so is all behind them but the ends of different sizes.
+    counts = kinds(joined)
+    assert counts.count("ReduceSum") == 1
+    assert counts.count("PRelu") == 3
+    assert counts.count("Convolution") == len(found)
+    assert "SampleBilinear" not in counts
+    assert "LandmarksToMatrix" not in counts
+
+
+def test_regions_that_depend_on_one_another_are_not_joined() -> None:
+    image = RANDOM.standard_normal((1, 12, 16, 3)).astype(np.float32)
+    seed = RANDOM.bit_generator.state
+    network = attention([0, 1], [1, 2, 3], cascades=True)
+    RANDOM.bit_generator.state = seed
+    expected = all_of(alone(attention([0, 1], [1, 2, 3], cascades=True)), image, LANDMARKS)
+    replace_attention(network)
+    assert kinds(network).count("ReduceSum") == 2
+    for one, other in zip(all_of(network, image, LANDMARKS), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
