@@ -153,7 +153,8 @@ class ImageToTensorCalculator(Calculator):
         scale = (self._high - self._low) / np.float32(255)
         values = pixels.astype(np.float32)
         values *= scale
-        values += self._low
+        if self._low:
+            values += self._low
         if self._dtype is not np.float32:
             limits = np.iinfo(self._dtype)
             values = np.clip(np.rint(values), limits.min, limits.max)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -45,15 +46,35 @@ class RegionSampler:
             found = cv2.remap(image, *self._places, cv2.INTER_LINEAR, borderMode=self._border)
             return found
         corners = np.array([[0, height], [0, 0], [width, 0], [width, height]], np.float32)
-        matrix = cv2.getPerspectiveTransform(region.corners(), corners)
+        in_image = region.corners()
+        matrix = cv2.getPerspectiveTransform(in_image, corners)
         if region == self._region and width * height <= _MOST_KEPT:
             self._places = _places(cv2.invert(matrix)[1], width, height)
         elif region != self._region:
             self._region, self._places = region, None
+        part, left, top = _part(image, in_image)
+        # From pixels of the part.
+        matrix[:, 2] += matrix[:, 0] * left + matrix[:, 1] * top
         found = cv2.warpPerspective(
-            image, matrix, self.size, flags=cv2.INTER_LINEAR, borderMode=self._border
+            part, matrix, self.size, flags=cv2.INTER_LINEAR, borderMode=self._border
         )
         return found
+
+
+def _part(image: Image, corners: npt.NDArray[np.float32]) -> tuple[Image, int, int]:
+    """The part of an image that a region needs, in a copy, and the part's left and top.
+
+    A processor reads ahead along rows: pixel by pixel, as a turned region has them, it would wait
+    for memory each time.
+    """
+    ends = [each.tolist() for each in (corners.min(axis=0), corners.max(axis=0))]
+    slices, first = [], []
+    for low, high, most in zip(*ends, image.shape[1::-1], strict=True):
+        # With the neighbours of the outermost pixels.
+        begin = min(max(math.floor(low) - 2, 0), most - 1)
+        slices.append(slice(begin, min(max(math.ceil(high) + 3, begin + 1), most)))
+        first.append(begin)
+    return np.ascontiguousarray(image[slices[1], slices[0]]), first[0], first[1]
 
 
 def _places(matrix: Image, width: int, height: int) -> tuple[Image, Image]:

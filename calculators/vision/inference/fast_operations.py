@@ -27,7 +27,7 @@ def use_fast_operations(network: Any) -> None:
     for op in network.get_ordered_ops():
         found = None
         if op.get_type_name() == "Convolution":
-            found = _few_channels_to_one(op)
+            found = _few_channels_to_one(op) or _product_before_residual(op)
         elif op.get_type_name() == "Add":
             found = _whole_window(op)
         elif op.get_type_name() == "Interpolate":
@@ -64,6 +64,35 @@ def _by_channel(op: Any, weights: Array) -> Any:
     return ov.convolution(
         apart, ov.constant(np.ones((1, channels, 1, 1), np.float32)), [1, 1], [0, 0], [0, 0], [1, 1]
     )
+
+
+def _product_before_residual(op: Any) -> Any:
+    """Return the product that a convolution of single pixels is, in a residual block; else None.
+
+    With PRelu behind the sum OpenVINO computes the block faster from a product than from a
+    convolution that does all in one; with other functions it does not.
+    """
+    from openvino import opset13 as ov
+
+    weights = constant_value(op.input_value(1))
+    if weights is None or weights.shape[2:] != (1, 1) or op.get_attributes()["strides"] != [1, 1]:
+        return None
+    bias = _only_reader(op, "Add")
+    block = _only_reader(bias, "Add")
+    if _only_reader(block, "PRelu") is None or any(
+        constant_value(value) is not None for value in block.input_values()
+    ):
+        return None
+    pixels = ov.transpose(op.input_value(0), ov.constant(np.array([0, 2, 3, 1])))
+    product = ov.matmul(pixels, ov.constant(weights[:, :, 0, 0].copy()), False, True)
+    return ov.transpose(product, ov.constant(np.array([0, 3, 1, 2])))
+
+
+def _only_reader(op: Any, kind: str) -> Any:
+    """The operation of a kind that alone takes what this one makes; None if there is none."""
+    targets = [] if op is None else list(op.output(0).get_target_inputs())
+    found = targets[0].get_node() if len(targets) == 1 else None
+    return found if found is not None and found.get_type_name() == kind else None
 
 
 def _whole_window(op: Any) -> Any:
