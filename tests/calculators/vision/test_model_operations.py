@@ -42,6 +42,14 @@ def all_of(network: Any, *inputs: Array) -> list[Array]:
     return [np.array(found) for found in compiled(list(inputs)).values()]
 
 
+#: Strides, paddings and dilations of a convolution that is nothing but a product per pixel.
+ONE = ([1, 1], [0, 0], [0, 0], [1, 1])
+
+
+def random(*shape: int) -> Any:
+    return op.constant(RANDOM.standard_normal(shape).astype(np.float32))
+
+
 def whole(*values: int) -> Any:
     return op.constant(np.array(values, np.int64))
 
@@ -167,6 +175,32 @@ def test_a_convolution_over_the_whole_map_is_a_product(window: tuple[int, int]) 
     np.testing.assert_allclose(run(network, image), expected, atol=1e-5)
 
 
+def residual(bend: Any, *, window: int = 1) -> Any:
+    source = op.parameter([1, 8, 5, 6], np.float32)
+    weights = RANDOM.standard_normal((8, 8, window, window)).astype(np.float32)
+    moved = op.convolution(source, op.constant(weights), *ONE, "same_upper")
+    found = bend(op.add(op.add(moved, random(1, 8, 1, 1)), source))
+    return openvino.Model([found], [source], "residual")
+
+
+def test_a_residual_block_with_prelu_is_computed_from_a_product() -> None:
+    network = residual(lambda sum_: op.prelu(sum_, random(1, 8, 1, 1)))
+    image = RANDOM.standard_normal((1, 8, 5, 6)).astype(np.float32)
+    expected = run(network, image)
+    use_fast_operations(network)
+    assert "Convolution" not in names(network)
+    np.testing.assert_allclose(run(network, image), expected, atol=1e-5)
+
+
+def test_other_residual_blocks_stay() -> None:
+    for network in (
+        residual(op.relu),
+        residual(lambda sum_: op.prelu(sum_, random(1, 8, 1, 1)), window=3),
+    ):
+        use_fast_operations(network)
+        assert "Convolution" in names(network)
+
+
 def test_a_convolution_with_padding_stays() -> None:
     source = op.parameter([1, 5, 3, 3], np.float32)
     weights = op.constant(RANDOM.standard_normal((7, 5, 3, 3)).astype(np.float32))
@@ -175,10 +209,6 @@ def test_a_convolution_with_padding_stays() -> None:
     network = openvino.Model([found], [source], "padded")
     use_fast_operations(network)
     assert "Convolution" in names(network)
-
-
-def random(*shape: int) -> Any:
-    return op.constant(RANDOM.standard_normal(shape).astype(np.float32))
 
 
 def around(
@@ -210,10 +240,6 @@ def block(source: Any, channels: int, made: int) -> Any:
 
 def zero() -> Any:
     return op.constant(np.float32(0))
-
-
-#: Strides, paddings and dilations of a convolution that is nothing but a product per pixel.
-ONE = ([1, 1], [0, 0], [0, 0], [1, 1])
 
 
 def attention(*subsets: list[int], forks: bool = False, cascades: bool = False) -> Any:
