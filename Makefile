@@ -11,10 +11,9 @@ CONFIG ?= examples/config.json
 REST_PORT ?= 8000
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-# Processes that tests run in. One more than there are cores, as some tests wait for processes; twice as
-# many as cores with those that start programs: these wait more than they compute (tests/distribution.py).
+# Processes that tests run in. One more than there are cores, as some tests wait for programs. Each collects
+# all tests for itself, so more of them take longer (docs/decisions/0082-forked-tests.md).
 WORKERS ?= $(shell echo $$(( $(CORES) + 1 )))
-FULL_WORKERS ?= $(shell echo $$(( 2 * $(CORES) )))
 # Where nothing keeps compiled code, every worker, server and engine compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # A file of tests shares servers and engines, so it stays with one process.
@@ -65,12 +64,12 @@ test: $(READY) ## and those of engines and fronts: under five minutes
 	$(PYTEST) $(WORKERS) --tier test --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
 
 rest: $(READY) ## what `make test` leaves out: servers, clients, examples
-	$(PYTEST) $(FULL_WORKERS) --tier rest --examples $(EXAMPLES) $(DURATIONS)
+	$(PYTEST) $(WORKERS) --tier rest --examples $(EXAMPLES) $(DURATIONS)
 
 # In one run, so that no core waits for the last tests of a tier.
 full: FULL := 1
 full: $(READY) ## all tests with coverage and its floor
-	$(PYTEST) $(FULL_WORKERS) --tier full --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
+	$(PYTEST) $(WORKERS) --tier full --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
 
 # The engine's hot path as mypyc compiles it, in a copy: see hatch_build.py.
 compiled: $(READY) ## compile the engine into build/compiled, and run the runtime's tests on it

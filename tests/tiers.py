@@ -165,6 +165,7 @@ def _executed(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _executed(branch.body)
 
 
+@functools.cache
 def _file_of(name: str) -> Path | None:
     """Return the file of a module of ``tests``, or of the module that has a member of this name."""
     parts = name.split(".")
