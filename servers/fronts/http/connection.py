@@ -68,6 +68,7 @@ class HttpConnection(web.RequestHandler):
     """
 
     __slots__ = (
+        "_closing_since",
         "_has_bytes",
         "_header_since",
         "_moved",
@@ -119,6 +120,7 @@ class HttpConnection(web.RequestHandler):
         self.head_bytes = 0
         self._moved = 0
         self._still_since: float | None = None
+        self._closing_since: float | None = None
 
     # Called by the transport.
 
@@ -238,6 +240,7 @@ class HttpConnection(web.RequestHandler):
         elif self.exchange is not None:
             self.exchange.ping_if_silent(now, self._settings.ping_seconds)
         self._watch_reader(now, self._wire)
+        self._watch_closing(now, self._wire)
 
     def _refuse_late_headers(self, wire: asyncio.Transport) -> None:
         if self._has_bytes:
@@ -258,6 +261,15 @@ class HttpConnection(web.RequestHandler):
             self._still_since = now if unsent else None
         elif now - self._still_since > self._settings.stall_seconds:
             _log.info("a client was disconnected: it read nothing of its answer for too long")
+            self.abort()
+
+    def _watch_closing(self, now: float, wire: asyncio.Transport) -> None:
+        """Disconnect a peer that does not answer the end of TLS."""
+        if not wire.is_closing() or wire.get_write_buffer_size():
+            self._closing_since = None
+        elif self._closing_since is None:
+            self._closing_since = now
+        elif now - self._closing_since > self._settings.linger_seconds:
             self.abort()
 
     def handle_error(

@@ -39,6 +39,8 @@ class HttpSettings(HttpOptions):
             ``body_idle_seconds``. A slower one would occupy its connection for days.
         keep_alive_seconds: a connection without a request is closed after this time.
         stall_seconds: a client that reads nothing of its answer for so long is disconnected.
+        linger_seconds: a closed connection whose bytes are all sent waits for so long until its
+            client closes TLS as well. One that keeps the connection for later does not look.
         ping_seconds: a stream silent for so long gets a comment.
         write_buffer_bytes: unsent bytes above which a client is not ``writable``.
         max_unsent_bytes: a client is disconnected above this; only a graph that does not wait for
@@ -67,6 +69,7 @@ class HttpSettings(HttpOptions):
     min_body_rate: int = 1024
     keep_alive_seconds: float = 75.0
     stall_seconds: float = 30.0
+    linger_seconds: float = 5.0
     ping_seconds: float = 15.0
     write_buffer_bytes: int = 64 * 1024
     max_unsent_bytes: int = 4 * 1024 * 1024
@@ -77,4 +80,5 @@ class HttpSettings(HttpOptions):
     @property
     def watch_seconds(self) -> float:
         """Seconds between two checks of all connections, by the shortest of the time limits."""
-        return min(1.0, min(self.header_seconds, self.stall_seconds, self.ping_seconds) / 4)
+        limits = (self.header_seconds, self.stall_seconds, self.linger_seconds, self.ping_seconds)
+        return min(1.0, min(limits) / 4)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -198,5 +199,29 @@ def test_draining_and_closing_end_connections(run: Run, signer: Authority) -> No
             assert await front.drain(0) == 1
             assert (await busy.reply()).status == 503
             assert await idle.wait_closed_by_server() == b""
+
+    run(scenario())
+
+
+def test_draining_does_not_wait_for_clients_that_keep_connections(
+    run: Run, signer: Authority
+) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+
+    def keep(address: tuple[str, int]) -> ssl.SSLSocket:
+        """Ask once, and read no more, as a pool of connections does."""
+        connection = socket.create_connection(address)
+        kept = client_context(signer).wrap_socket(connection, server_hostname="localhost")
+        kept.sendall(chat_bytes())
+        assert kept.recv(65536).startswith(b"HTTP/1.1 200")
+        return kept
+
+    async def scenario() -> None:
+        async with serving(
+            FakeDataPlane(), tls=tls, linger_seconds=0.1, stall_seconds=3600
+        ) as front:
+            kept = await asyncio.to_thread(keep, front.addresses[0])
+            with closing(kept):
+                assert await front.drain(3600) == 0
 
     run(scenario())
