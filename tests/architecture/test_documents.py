@@ -239,7 +239,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{image.encoded_bytes // 10**6} MB, {image.pixels // 10**6} million pixels",
         f"{http.header_seconds:g} s, {http.body_idle_seconds:g} s, {http.keep_alive_seconds:g} s; "
         f"{http.min_body_rate} bytes/s",
-        f"{http.stall_seconds:g} s; {http.ping_seconds:g} s",
+        f"{http.stall_seconds:g} s, {http.linger_seconds:g} s; {http.ping_seconds:g} s",
         f"{grpc.handshake_seconds:g} s",
         f"{grpc.stall_seconds:g} s; {grpc.idle_seconds:g} s (`--stream_idle_timeout`)",
         f"{http.max_connections} (`--max_connections`); {grpc.max_calls}",
