@@ -16,6 +16,9 @@ Image = npt.NDArray[Any]
 #: Steps between two pixels at which OpenCV samples, and the bits of their number.
 _STEPS: Final = 32
 _BITS: Final = 5
+#: Pixels of an image for one of the result, up to which a region is copied first: of more, most are
+#: not needed.
+_MOST_COPIED: Final = 4
 #: Pixels up to which the places of a region are kept.
 _MOST_KEPT: Final = 1 << 20
 
@@ -53,20 +56,19 @@ class RegionSampler:
         elif region != self._region:
             self._region, self._places = region, None
         part, left, top = _part(image, in_image)
-        # From pixels of the part.
-        matrix[:, 2] += matrix[:, 0] * left + matrix[:, 1] * top
+        if part.shape[0] * part.shape[1] <= _MOST_COPIED * width * height:
+            # A processor reads ahead along rows: pixel by pixel, as a turned region has them, it
+            # would wait for memory each time.
+            image = np.ascontiguousarray(part)
+            matrix[:, 2] += matrix[:, 0] * left + matrix[:, 1] * top
         found = cv2.warpPerspective(
-            part, matrix, self.size, flags=cv2.INTER_LINEAR, borderMode=self._border
+            image, matrix, self.size, flags=cv2.INTER_LINEAR, borderMode=self._border
         )
         return found
 
 
 def _part(image: Image, corners: npt.NDArray[np.float32]) -> tuple[Image, int, int]:
-    """The part of an image that a region needs, in a copy, and the part's left and top.
-
-    A processor reads ahead along rows: pixel by pixel, as a turned region has them, it would wait
-    for memory each time.
-    """
+    """The part of an image that a region needs, and the part's left and top."""
     ends = [each.tolist() for each in (corners.min(axis=0), corners.max(axis=0))]
     slices, first = [], []
     for low, high, most in zip(*ends, image.shape[1::-1], strict=True):
@@ -74,7 +76,7 @@ def _part(image: Image, corners: npt.NDArray[np.float32]) -> tuple[Image, int, i
         begin = min(max(math.floor(low) - 2, 0), most - 1)
         slices.append(slice(begin, min(max(math.ceil(high) + 3, begin + 1), most)))
         first.append(begin)
-    return np.ascontiguousarray(image[slices[1], slices[0]]), first[0], first[1]
+    return image[slices[1], slices[0]], first[0], first[1]
 
 
 def _places(matrix: Image, width: int, height: int) -> tuple[Image, Image]:
