@@ -5,6 +5,7 @@ The replacements compute the same sums in another order, so results differ by th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -74,8 +75,10 @@ def _product_before_residual(op: Any) -> Any:
     """
     from openvino import opset13 as ov
 
-    weights = constant_value(op.input_value(1))
-    if weights is None or weights.shape[2:] != (1, 1) or op.get_attributes()["strides"] != [1, 1]:
+    attributes, weights = op.get_attributes(), constant_value(op.input_value(1))
+    if weights is None or weights.shape[2:] != (1, 1) or attributes["strides"] != [1, 1]:
+        return None
+    if _is_padded(attributes):
         return None
     bias = _only_reader(op, "Add")
     block = _only_reader(bias, "Add")
@@ -86,6 +89,10 @@ def _product_before_residual(op: Any) -> Any:
     pixels = ov.transpose(op.input_value(0), ov.constant(np.array([0, 2, 3, 1])))
     product = ov.matmul(pixels, ov.constant(weights[:, :, 0, 0].copy()), False, True)
     return ov.transpose(product, ov.constant(np.array([0, 3, 1, 2])))
+
+
+def _is_padded(attributes: Mapping[str, Any]) -> bool:
+    return any([*attributes["pads_begin"], *attributes["pads_end"]])
 
 
 def _only_reader(op: Any, kind: str) -> Any:
@@ -101,6 +108,8 @@ def _whole_window(op: Any) -> Any:
 
     convolution, bias = op.input_value(0).get_node(), constant_value(op.input_value(1))
     if convolution.get_type_name() != "Convolution" or bias is None:
+        return None
+    if _is_padded(convolution.get_attributes()):
         return None
     weights = constant_value(convolution.input_value(1))
     shapes = [port.get_partial_shape() for port in (convolution.input(0), op.output(0))]

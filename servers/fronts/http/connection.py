@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import socket
 import struct
+import sys
+import termios
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -30,6 +33,17 @@ _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 # Linger for 0 seconds: the close is a reset.
 _NO_LINGER = struct.pack("ii", 1, 0)
+
+
+def _unsent_in_kernel(wire: asyncio.Transport) -> int:
+    """Bytes that the peer's kernel has not confirmed; 0 where that cannot be asked."""
+    peer = wire.get_extra_info("socket")
+    if peer is None:
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(peer.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 class RequestInHand(Protocol):
@@ -265,7 +279,7 @@ class HttpConnection(web.RequestHandler):
 
     def _watch_closing(self, now: float, wire: asyncio.Transport) -> None:
         """Disconnect a peer that does not answer the end of TLS."""
-        if not wire.is_closing() or wire.get_write_buffer_size():
+        if not wire.is_closing() or wire.get_write_buffer_size() or _unsent_in_kernel(wire):
             self._closing_since = None
         elif self._closing_since is None:
             self._closing_since = now

@@ -201,11 +201,14 @@ def test_other_residual_blocks_stay() -> None:
         assert "Convolution" in names(network)
 
 
-def test_a_convolution_with_padding_stays() -> None:
+@pytest.mark.parametrize(("stride", "sides"), [(1, [1, 7, 3, 3]), (4, [1, 7, 1, 1])])
+def test_a_convolution_with_padding_stays(stride: int, sides: list[int]) -> None:
     source = op.parameter([1, 5, 3, 3], np.float32)
     weights = op.constant(RANDOM.standard_normal((7, 5, 3, 3)).astype(np.float32))
     bias = op.constant(RANDOM.standard_normal((1, 7, 1, 1)).astype(np.float32))
-    found = op.add(op.convolution(source, weights, [1, 1], [1, 1], [1, 1], [1, 1]), bias)
+    steps = [stride, stride]
+    found = op.add(op.convolution(source, weights, steps, [1, 1], [1, 1], [1, 1]), bias)
+    assert list(found.get_output_shape(0)) == sides
     network = openvino.Model([found], [source], "padded")
     use_fast_operations(network)
     assert "Convolution" in names(network)

@@ -6,17 +6,19 @@ import asyncio
 import shutil
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
+from calculators.requests.http_payload import HttpPayload
 from servers.access import TlsFiles
 from servers.fronts.http import HttpFront
 from tests.servers.certificates import Authority, authority
 from tests.servers.fronts.http.conftest import Run
-from tests.servers.fronts.http.fake_data_plane import FakeDataPlane, hang
+from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane, hang
 from tests.servers.fronts.http.http_client import HttpClient, chat_bytes, connected, serving
 from tests.servers.fronts.http.test_slow_clients import pour
 
@@ -223,5 +225,33 @@ def test_draining_does_not_wait_for_clients_that_keep_connections(
             kept = await asyncio.to_thread(keep, front.addresses[0])
             with closing(kept):
                 assert await front.drain(3600) == 0
+
+    run(scenario())
+
+
+def test_a_slow_reader_gets_the_end_of_its_answer(run: Run, signer: Authority) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+    answer = "x" * (1 << 20)
+
+    async def large(payload: HttpPayload, emit: Emit) -> None:
+        emit(answer)
+
+    def read_slowly(address: tuple[str, int]) -> bytes:
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        connection.connect(address)
+        with client_context(signer).wrap_socket(connection, server_hostname="localhost") as slow:
+            slow.sendall(chat_bytes("large", headers={"Connection": "close"}))
+            found = b""
+            while data := slow.recv(16384):
+                found += data
+                time.sleep(0.03)
+        return found
+
+    async def scenario() -> None:
+        plane = FakeDataPlane(large=large)
+        async with serving(plane, tls=tls, linger_seconds=0.1) as front:
+            found = await asyncio.to_thread(read_slowly, front.addresses[0])
+            assert found.endswith(answer.encode())
 
     run(scenario())
