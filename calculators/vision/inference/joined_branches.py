@@ -60,12 +60,12 @@ def join_branches(network: Any, joined: Any, axis: int, heads: Sequence[Any]) ->
 
 
 def key_of(output: Any) -> Key:
-    """What tells an output from all others of its network."""
+    """The operation's name and the output's index, unique in a network."""
     return output.get_node().get_name(), output.get_index()
 
 
 def form_of(op: Any) -> tuple[str, str, str]:
-    """All that two operations have in common that differ in their inputs' values only."""
+    """Type, attributes and inputs' shapes: equal for operations that differ in values only."""
     shapes = [str(value.get_partial_shape()) for value in op.input_values()]
     return op.get_type_name(), str(sorted(op.get_attributes().items())), str(shapes)
 
