@@ -18,7 +18,7 @@ import numpy as np
 import openvino
 from openvino import opset13 as ov
 
-from calculators.vision.inference.constant_values import constant_value
+from calculators.vision.inference.constant_values import constant_value, floats, ints
 from calculators.vision.inference.joined_branches import form_of, join_branches, key_of
 
 #: The options of one `LandmarksToMatrix`.
@@ -126,18 +126,10 @@ def _replace_samples(network: Any, samples: Sequence[SampleBilinear]) -> None:
     makers = [op.input_value(1).get_node() for op in samples]
     matrices = _matrices(makers[0].input_value(0), [maker.options for maker in makers])
     joined = _sampled(source, matrices, len(samples), height, width)
-    each = ov.split(matrices, _ints(0), len(samples))
+    each = ov.split(matrices, ints(0), len(samples))
     for place, maker in enumerate(makers):
         maker.output(0).replace(each.output(place))
     join_branches(network, joined, 3, [op.output(0) for op in samples])
-
-
-def _floats(value: Any) -> Any:
-    return ov.constant(np.asarray(value, np.float32))
-
-
-def _ints(value: Any) -> Any:
-    return ov.constant(np.asarray(value, np.int64))
 
 
 def _whole(value: int) -> Any:
@@ -148,15 +140,15 @@ def _matrices(landmarks: Any, options: Sequence[Options]) -> Any:
     """The matrices (k, 4, 4) of k `LandmarksToMatrix` of the same landmarks."""
 
     def of_each(value: Callable[[Options], float]) -> Any:
-        return _floats([[value(each)] for each in options])
+        return floats([[value(each)] for each in options])
 
-    points = ov.squeeze(landmarks, _ints([0]))
+    points = ov.squeeze(landmarks, ints([0]))
     ends = [
-        ov.gather(points, _ints([each[name] for each in options]), _ints(0))
+        ov.gather(points, ints([each[name] for each in options]), ints(0))
         for name in ("right_rotation_idx", "left_rotation_idx")
     ]
     across = ov.subtract(*ends)
-    dx, dy = (ov.gather(across, _ints([place]), _ints(1)) for place in (0, 1))
+    dx, dy = (ov.gather(across, ints([place]), ints(1)) for place in (0, 1))
     # Sine and cosine of target - atan2(dy, dx), without the angle itself.
     length = ov.sqrt(ov.add(ov.multiply(dx, dx), ov.multiply(dy, dy)))
     own_cos, own_sin = ov.divide(dx, length), ov.divide(dy, length)
@@ -169,16 +161,16 @@ def _matrices(landmarks: Any, options: Sequence[Options]) -> Any:
     subsets = [list(each["subset_idxs"]) for each in options]
     most = max(map(len, subsets))
     filled = [subset + subset[:1] * (most - len(subset)) for subset in subsets]
-    chosen = ov.gather(points, _ints(filled), _ints(0))
-    x, y = (ov.gather(chosen, _ints(place), _ints(2)) for place in (0, 1))
+    chosen = ov.gather(points, ints(filled), ints(0))
+    x, y = (ov.gather(chosen, ints(place), ints(2)) for place in (0, 1))
     turned = (
         ov.subtract(ov.multiply(cos, x), ov.multiply(sin, y)),
         ov.add(ov.multiply(sin, x), ov.multiply(cos, y)),
     )
-    low = [ov.reduce_min(each, _ints([1]), keep_dims=True) for each in turned]
-    high = [ov.reduce_max(each, _ints([1]), keep_dims=True) for each in turned]
+    low = [ov.reduce_min(each, ints([1]), keep_dims=True) for each in turned]
+    high = [ov.reduce_max(each, ints([1]), keep_dims=True) for each in turned]
     width, height = (ov.subtract(b, a) for a, b in zip(low, high, strict=True))
-    u, v = (ov.multiply(ov.add(a, b), _floats(0.5)) for a, b in zip(low, high, strict=True))
+    u, v = (ov.multiply(ov.add(a, b), floats(0.5)) for a, b in zip(low, high, strict=True))
     center_x = ov.add(ov.multiply(cos, u), ov.multiply(sin, v))
     center_y = ov.subtract(ov.multiply(cos, v), ov.multiply(sin, u))
 
@@ -191,10 +183,10 @@ def _matrices(landmarks: Any, options: Sequence[Options]) -> Any:
     m03 = ov.subtract(center_x, ov.add(ov.multiply(m00, half_x), ov.multiply(m01, half_y)))
     m13 = ov.subtract(center_y, ov.add(ov.multiply(m10, half_x), ov.multiply(m11, half_y)))
     count = len(options)
-    zero = _floats(np.zeros((count, 1)))
-    rest = _floats(np.tile(np.eye(4)[2:].reshape(1, 8), (count, 1)))
+    zero = floats(np.zeros((count, 1)))
+    rest = floats(np.tile(np.eye(4)[2:].reshape(1, 8), (count, 1)))
     found = ov.concat([m00, m01, zero, m03, m10, m11, zero, m13, rest], 1)
-    return ov.reshape(found, _ints([count, 4, 4]), False).output(0)
+    return ov.reshape(found, ints([count, 4, 4]), False).output(0)
 
 
 def _sampled(source: Any, matrices: Any, maps: int, height: int, width: int) -> Any:
@@ -211,23 +203,21 @@ def _sampled(source: Any, matrices: Any, maps: int, height: int, width: int) -> 
     y, x = np.mgrid[0:height, 0:width].reshape(2, -1) + 0.5
     centers = np.stack([x, y, np.zeros_like(x), np.ones_like(x)], axis=1)
     # x and y of each point under each matrix, (points, 2, k, 1); and of the pixels beside it.
-    by_axis = ov.transpose(ov.gather(matrices, _ints([0, 1]), _ints(1)), _ints([1, 0, 2]))
-    flat = ov.reshape(by_axis, _ints([2 * maps, 4]), False)
-    found = ov.matmul(_floats(centers), flat, False, True)
-    moved = ov.subtract(ov.reshape(found, _ints([count, 2, maps, 1]), False), _floats(0.5))
-    beside = ov.add(ov.floor(moved), _floats([0, 1]))
-    inside = ov.logical_and(
-        ov.greater_equal(moved, _floats(0)), ov.less_equal(moved, _floats(last))
-    )
-    shares = ov.subtract(_floats(1), ov.abs(ov.subtract(moved, beside)))
+    by_axis = ov.transpose(ov.gather(matrices, ints([0, 1]), ints(1)), ints([1, 0, 2]))
+    flat = ov.reshape(by_axis, ints([2 * maps, 4]), False)
+    found = ov.matmul(floats(centers), flat, False, True)
+    moved = ov.subtract(ov.reshape(found, ints([count, 2, maps, 1]), False), floats(0.5))
+    beside = ov.add(ov.floor(moved), floats([0, 1]))
+    inside = ov.logical_and(ov.greater_equal(moved, floats(0)), ov.less_equal(moved, floats(last)))
+    shares = ov.subtract(floats(1), ov.abs(ov.subtract(moved, beside)))
     shares = ov.multiply(shares, ov.convert(inside, "f32"))
 
     def by_point(pairs: Any, axis: int, dims: list[int]) -> Any:
-        return ov.reshape(ov.gather(pairs, _ints([axis]), _ints(1)), _ints(dims), False)
+        return ov.reshape(ov.gather(pairs, ints([axis]), ints(1)), ints(dims), False)
 
     in_rows, in_columns = [all_points, 2, 1], [all_points, 1, 2]
     place = ov.add(
-        ov.multiply(by_point(beside, 1, in_rows), _floats(columns)),
+        ov.multiply(by_point(beside, 1, in_rows), floats(columns)),
         by_point(beside, 0, in_columns),
     )
     # As whole numbers, since what is not a number has no place; a pixel outside has no share.
@@ -236,17 +226,17 @@ def _sampled(source: Any, matrices: Any, maps: int, height: int, width: int) -> 
     # The pool of one pixel changes nothing. Without it OpenVINO would keep the whole map, for all
     # its readers, in the order that only this one needs.
     pool = ov.max_pool(
-        ov.transpose(source, _ints([0, 3, 1, 2])), [1, 1], [1, 1], [0, 0], [0, 0], [1, 1]
+        ov.transpose(source, ints([0, 3, 1, 2])), [1, 1], [1, 1], [0, 0], [0, 0], [1, 1]
     )
     pixels = ov.gather(
         ov.reshape(
-            ov.transpose(pool.output(0), _ints([0, 2, 3, 1])),
-            _ints([rows * columns, channels]),
+            ov.transpose(pool.output(0), ints([0, 2, 3, 1])),
+            ints([rows * columns, channels]),
             False,
         ),
-        ov.reshape(place, _ints([all_points, 4]), False),
-        _ints(0),
+        ov.reshape(place, ints([all_points, 4]), False),
+        ints(0),
     )
-    weighed = ov.multiply(pixels, ov.reshape(share, _ints([all_points, 4, 1]), False))
-    summed = ov.reduce_sum(weighed, _ints([1]), False)
-    return ov.reshape(summed, _ints([1, height, width, maps * channels]), False).output(0)
+    weighed = ov.multiply(pixels, ov.reshape(share, ints([all_points, 4, 1]), False))
+    summed = ov.reduce_sum(weighed, ints([1]), False)
+    return ov.reshape(summed, ints([1, height, width, maps * channels]), False).output(0)

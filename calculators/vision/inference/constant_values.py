@@ -1,4 +1,4 @@
-"""Values in a network that depend on none of its inputs, such as weights."""
+"""Values in a network that depend on none of its inputs, such as weights: read and made."""
 
 from __future__ import annotations
 
@@ -28,3 +28,17 @@ def constant_value(output: Any) -> Array | None:
         order = constant_value(op.input_value(1))
         return None if order is None else source.transpose(order)
     return source.reshape(tuple(op.get_output_shape(0)))
+
+
+def floats(values: Any) -> Any:
+    """A constant of float32."""
+    from openvino import opset13  # here: processes without such a model do not load it
+
+    return opset13.constant(np.asarray(values, np.float32))
+
+
+def ints(values: Any) -> Any:
+    """A constant of int64, as OpenVINO wants axes, orders and sizes."""
+    from openvino import opset13
+
+    return opset13.constant(np.asarray(values, np.int64))

@@ -15,8 +15,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
+from calculators.vision.inference.constant_values import ints
 from calculators.vision.inference.flexbuffer import read_flexbuffer
 
 #: Makes the outputs of one operation; gets the frontend's node and the operation's options.
@@ -31,22 +30,18 @@ def _ops() -> Any:
     return opset13
 
 
-def _ints(value: Any) -> Any:
-    return _ops().constant(np.asarray(value, np.int64))
-
-
 def transposed_convolution(node: Any, options: bytes) -> list[Any]:
     """Convert ``Convolution2DTransposeBias``: x (NHWC), weights (OHWI) and bias."""
     op = _ops()
     padding, stride_width, stride_height = struct.unpack_from("<3i", options)
     x, weights, bias = (node.get_input(place) for place in range(3))
     found = op.convolution_backprop_data(
-        op.transpose(x, _ints([0, 3, 1, 2])),
-        op.transpose(weights, _ints([3, 0, 1, 2])),
+        op.transpose(x, ints([0, 3, 1, 2])),
+        op.transpose(weights, ints([3, 0, 1, 2])),
         strides=[stride_height, stride_width],
         auto_pad="same_upper" if padding == _SAME_PADDING else "valid",
     )
-    return [op.add(op.transpose(found, _ints([0, 2, 3, 1])), bias).output(0)]
+    return [op.add(op.transpose(found, ints([0, 2, 3, 1])), bias).output(0)]
 
 
 def landmarks_to_matrix(node: Any, options: bytes) -> list[Any]:
@@ -72,16 +67,16 @@ def transform_landmarks(node: Any, options: bytes) -> list[Any]:
     source = node.get_input(0)
     shape = source.get_partial_shape()
     count, numbers = (shape[axis].get_length() for axis in (1, 2))
-    landmarks = op.reshape(source, _ints([count, numbers]), False)
-    matrix = op.reshape(node.get_input(1), _ints([4, 4]), False)
-    rows = op.gather(matrix, _ints([0, 1]), _ints(0))
-    turn = op.gather(rows, _ints([0, 1]), _ints(1))
-    shift = op.reshape(op.gather(rows, _ints([3]), _ints(1)), _ints([1, 2]), False)
-    flat = op.gather(landmarks, _ints([0, 1]), _ints(1))
+    landmarks = op.reshape(source, ints([count, numbers]), False)
+    matrix = op.reshape(node.get_input(1), ints([4, 4]), False)
+    rows = op.gather(matrix, ints([0, 1]), ints(0))
+    turn = op.gather(rows, ints([0, 1]), ints(1))
+    shift = op.reshape(op.gather(rows, ints([3]), ints(1)), ints([1, 2]), False)
+    flat = op.gather(landmarks, ints([0, 1]), ints(1))
     found = op.add(op.matmul(flat, turn, False, True), shift)
     if numbers == 3:
-        found = op.concat([found, op.gather(landmarks, _ints([2]), _ints(1))], 1)
-    return [op.reshape(found, _ints([1, count, numbers]), False).output(0)]
+        found = op.concat([found, op.gather(landmarks, ints([2]), ints(1))], 1)
+    return [op.reshape(found, ints([1, count, numbers]), False).output(0)]
 
 
 CONVERSIONS: Final[dict[str, Conversion]] = {

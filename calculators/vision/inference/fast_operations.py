@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from calculators.vision.inference.constant_values import constant_value
+from calculators.vision.inference.constant_values import constant_value, ints
 
 Array = npt.NDArray[Any]
 
@@ -86,9 +86,9 @@ def _product_before_residual(op: Any) -> Any:
         constant_value(value) is not None for value in block.input_values()
     ):
         return None
-    pixels = ov.transpose(op.input_value(0), ov.constant(np.array([0, 2, 3, 1])))
+    pixels = ov.transpose(op.input_value(0), ints([0, 2, 3, 1]))
     product = ov.matmul(pixels, ov.constant(weights[:, :, 0, 0].copy()), False, True)
-    return ov.transpose(product, ov.constant(np.array([0, 3, 1, 2])))
+    return ov.transpose(product, ints([0, 3, 1, 2]))
 
 
 def _is_padded(attributes: Mapping[str, Any]) -> bool:
@@ -106,31 +106,26 @@ def _whole_window(op: Any) -> Any:
     """Return the product that a convolution and its bias are whose window is the map; else None."""
     from openvino import opset13 as ov
 
-    convolution, bias = op.input_value(0).get_node(), constant_value(op.input_value(1))
-    if convolution.get_type_name() != "Convolution" or bias is None:
+    convolution = op.input_value(0).get_node()
+    if convolution.get_type_name() != "Convolution" or _is_padded(convolution.get_attributes()):
         return None
-    if _is_padded(convolution.get_attributes()):
-        return None
-    weights = constant_value(convolution.input_value(1))
+    bias, weights = constant_value(op.input_value(1)), constant_value(convolution.input_value(1))
     shapes = [port.get_partial_shape() for port in (convolution.input(0), op.output(0))]
-    if weights is None or not all(shape.is_static for shape in shapes):
+    if bias is None or weights is None or not all(shape.is_static for shape in shapes):
         return None
     taken, made = (tuple(shape.to_shape()) for shape in shapes)
     count = len(weights)
     if taken != (1, *weights.shape[1:]) or made != (1, count, 1, 1) or bias.size != count:
         return None
 
-    def ints(*values: int) -> Any:
-        return ov.constant(np.array(values, np.int64))
-
     # In the order of a map in memory: channels last.
     flat = ov.reshape(
-        ov.transpose(convolution.input_value(0), ints(0, 2, 3, 1)), ints(1, -1), False
+        ov.transpose(convolution.input_value(0), ints([0, 2, 3, 1])), ints([1, -1]), False
     )
     rows = np.ascontiguousarray(weights.transpose(0, 2, 3, 1)).reshape(count, -1)
     product = ov.matmul(flat, ov.constant(rows), False, True)
     found = ov.add(product, ov.constant(bias.reshape(1, count)))
-    return ov.reshape(found, ints(1, count, 1, 1), False)
+    return ov.reshape(found, ints([1, count, 1, 1]), False)
 
 
 def _doubled_few_channels(op: Any) -> Any:
@@ -162,15 +157,12 @@ def _doubled(source: Any, height: int, width: int, channels: int) -> Any:
     """
     from openvino import opset13 as ov
 
-    def ints(*values: int) -> Any:
-        return ov.constant(np.array(values, np.int64))
-
     weights = np.zeros((2, channels, channels, 1, 3), np.float32)
     for channel in range(channels):
         weights[0, channel, channel, 0] = _FAR, _NEAR, 0
         weights[1, channel, channel, 0] = 0, _NEAR, _FAR
     wide = ov.convolution(
-        ov.transpose(source, ints(0, 3, 1, 2)),
+        ov.transpose(source, ints([0, 3, 1, 2])),
         ov.constant(weights.reshape(2 * channels, channels, 1, 3)),
         [1, 1],
         [0, 1],
@@ -178,7 +170,7 @@ def _doubled(source: Any, height: int, width: int, channels: int) -> Any:
         [1, 1],
     )
     length = 2 * width * channels
-    rows = ov.reshape(ov.transpose(wide, ints(0, 2, 3, 1)), ints(height, length), False)
+    rows = ov.reshape(ov.transpose(wide, ints([0, 2, 3, 1])), ints([height, length]), False)
     # Beyond the border lie zeros, so the pixels at both ends of a row have their own share only.
     shares = np.ones((1, 1, 2 * width, channels), np.float32)
     shares[:, :, [0, -1]] = 1 / _NEAR
@@ -187,12 +179,12 @@ def _doubled(source: Any, height: int, width: int, channels: int) -> Any:
     beside = np.clip(np.stack([own - 1, own + 1], axis=1), 0, height - 1).astype(np.int32)
     mixed = ov.add(
         ov.multiply(
-            ov.gather(rows, ov.constant(beside), ints(0)),
+            ov.gather(rows, ov.constant(beside), ints([0])),
             ov.constant((share * _FAR).astype(np.float32)),
         ),
         ov.multiply(
-            ov.reshape(rows, ints(height, 1, length), False),
+            ov.reshape(rows, ints([height, 1, length]), False),
             ov.constant((share * _NEAR).astype(np.float32)),
         ),
     )
-    return ov.reshape(mixed, ints(1, 2 * height, 2 * width, channels), False)
+    return ov.reshape(mixed, ints([1, 2 * height, 2 * width, channels]), False)

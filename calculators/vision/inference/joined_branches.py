@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from openvino import opset13 as ov
 
-from calculators.vision.inference.constant_values import constant_value
+from calculators.vision.inference.constant_values import constant_value, ints
 
 Array = npt.NDArray[Any]
 Key = tuple[str, int]
@@ -28,7 +29,7 @@ class _Joint:
     axis: int
     members: Sequence[Any]
 
-    @property
+    @cached_property
     def keys(self) -> tuple[Key, ...]:
         return tuple(map(key_of, self.members))
 
@@ -73,6 +74,8 @@ def form_of(op: Any) -> tuple[str, str, str]:
 class _Joining:
     def __init__(self, head: _Joint) -> None:
         self._joints: dict[tuple[Key, ...], _Joint] = {}
+        #: By their first member.
+        self._of_first: dict[Key, list[_Joint]] = {}
         self._parts: dict[tuple[Key, ...], Any] = {}
         #: Names of operations that a joint one stands for.
         self._replaced: set[str] = set()
@@ -92,6 +95,7 @@ class _Joining:
 
     def _add(self, joint: _Joint) -> None:
         self._joints[joint.keys] = joint
+        self._of_first.setdefault(joint.keys[0], []).append(joint)
         for member in joint.members:
             _share_equal_transposes(member)
 
@@ -110,8 +114,7 @@ class _Joining:
         read = [
             (joint, place, [self._readers(member, place, op) for member in joint.members])
             for place, value in enumerate(op.input_values())
-            for joint in self._joints.values()
-            if joint.keys[0] == key_of(value)
+            for joint in self._of_first.get(key_of(value), ())
         ]
         # Behind a fork, the value that has all branches.
         read.sort(key=lambda each: -len(each[0].members))
@@ -162,8 +165,9 @@ class _Joining:
         if any(constant_value(other) is None for other in others):
             return None
         slots = [slot for slot, each in enumerate(readers) for _ in each]
-        value = ov.concat([self._part(joint, slot) for slot in slots], joint.axis).output(0)
-        self._add(_Joint(value, joint.axis, [joint.members[slot] for slot in slots]))
+        if tuple(joint.keys[slot] for slot in slots) not in self._joints:
+            value = ov.concat([self._part(joint, slot) for slot in slots], joint.axis).output(0)
+            self._add(_Joint(value, joint.axis, [joint.members[slot] for slot in slots]))
         return self._with_inputs(ops, joint.axis)
 
     def _part(self, joint: _Joint, place: int) -> Any:
@@ -171,7 +175,7 @@ class _Joining:
         parts = self._parts.get(joint.keys)
         if parts is None:
             count = len(joint.members)
-            parts = self._parts[joint.keys] = ov.split(joint.value, _ints(joint.axis), count)
+            parts = self._parts[joint.keys] = ov.split(joint.value, ints(joint.axis), count)
         return parts.output(place)
 
 
@@ -187,10 +191,6 @@ def _share_equal_transposes(value: Any) -> None:
             first = known.setdefault(tuple(order.tolist()), reader)
             if key_of(first.output(0)) != key_of(reader.output(0)):
                 reader.output(0).replace(first.output(0))
-
-
-def _ints(values: Any) -> Any:
-    return ov.constant(np.asarray(values, np.int64))
 
 
 def _convolution(twins: _Twins) -> tuple[Any, int] | None:
@@ -259,7 +259,7 @@ def _pad(twins: _Twins) -> tuple[Any, int] | None:
         return None
     zeros = np.where(own != wanted, wanted - own, own)
     more = ov.constant(np.zeros(zeros, np.float32))
-    parts = ov.split(source.value, _ints(axis), len(twins.ops)).outputs()
+    parts = ov.split(source.value, ints(axis), len(twins.ops)).outputs()
     return ov.concat([each for part in parts for each in (part, more)], axis).output(0), axis
 
 
@@ -268,7 +268,7 @@ def _transpose(twins: _Twins) -> tuple[Any, int] | None:
     if not isinstance(source, _Joint) or isinstance(order, _Joint):
         return None
     axes = order[0].tolist()
-    return ov.transpose(source.value, _ints(axes)).output(0), axes.index(twins.axis)
+    return ov.transpose(source.value, ints(axes)).output(0), axes.index(twins.axis)
 
 
 #: Makes the joint value of twins and its axis; None where they cannot be joined.

@@ -163,9 +163,7 @@ def test_a_matrix_without_numbers_reads_no_pixel_outside_the_map() -> None:
 @pytest.mark.parametrize("window", [(3, 3), (1, 2), (1, 1)])
 def test_a_convolution_over_the_whole_map_is_a_product(window: tuple[int, int]) -> None:
     source = op.parameter([1, 5, *window], np.float32)
-    weights = op.constant(RANDOM.standard_normal((7, 5, *window)).astype(np.float32))
-    bias = op.constant(RANDOM.standard_normal((1, 7, 1, 1)).astype(np.float32))
-    found = op.add(op.convolution(source, weights, [1, 1], [0, 0], [0, 0], [1, 1]), bias)
+    found = op.add(op.convolution(source, random(7, 5, *window), *ONE), random(1, 7, 1, 1))
     network = openvino.Model([found], [source], "whole")
     image = RANDOM.standard_normal((1, 5, *window)).astype(np.float32)
     expected = run(network, image)
@@ -177,8 +175,7 @@ def test_a_convolution_over_the_whole_map_is_a_product(window: tuple[int, int]) 
 
 def residual(bend: Any, *, window: int = 1) -> Any:
     source = op.parameter([1, 8, 5, 6], np.float32)
-    weights = RANDOM.standard_normal((8, 8, window, window)).astype(np.float32)
-    moved = op.convolution(source, op.constant(weights), *ONE, "same_upper")
+    moved = op.convolution(source, random(8, 8, window, window), *ONE, "same_upper")
     found = bend(op.add(op.add(moved, random(1, 8, 1, 1)), source))
     return openvino.Model([found], [source], "residual")
 
@@ -204,10 +201,9 @@ def test_other_residual_blocks_stay() -> None:
 @pytest.mark.parametrize(("stride", "sides"), [(1, [1, 7, 3, 3]), (4, [1, 7, 1, 1])])
 def test_a_convolution_with_padding_stays(stride: int, sides: list[int]) -> None:
     source = op.parameter([1, 5, 3, 3], np.float32)
-    weights = op.constant(RANDOM.standard_normal((7, 5, 3, 3)).astype(np.float32))
-    bias = op.constant(RANDOM.standard_normal((1, 7, 1, 1)).astype(np.float32))
     steps = [stride, stride]
-    found = op.add(op.convolution(source, weights, steps, [1, 1], [1, 1], [1, 1]), bias)
+    moved = op.convolution(source, random(7, 5, 3, 3), steps, [1, 1], [1, 1], [1, 1])
+    found = op.add(moved, random(1, 7, 1, 1))
     assert list(found.get_output_shape(0)) == sides
     network = openvino.Model([found], [source], "padded")
     use_fast_operations(network)
