@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from msgspec import structs
+
 from calculators.language import (
     Begun,
     Content,
@@ -50,11 +52,11 @@ class KeptAnswer:
 
     def played_for(self, request: GenerationRequest) -> Deltas:
         """Return the answer to a request: one packet, with new ids of calls."""
-        begun = self.begun._replace(request=request, sources=request.sources)
+        begun = structs.replace(self.begun, request=request, sources=request.sources)
         items: list[Delta] = [begun]
         for item in self.items:
             if isinstance(item, Gained):
-                items.append(item._replace(events=tuple(map(_with_new_id, item.events))))
+                items.append(structs.replace(item, events=tuple(map(_with_new_id, item.events))))
             else:
                 items.append(item)
         return Deltas((*items, self.end))
@@ -100,7 +102,7 @@ class AnswerRecorder:
             self._is_fit = False
             stop()
 
-        return item._replace(stop=stop_and_forget)
+        return structs.replace(item, stop=stop_and_forget)
 
     def _record(self, item: Delta) -> None:
         match item:
@@ -133,9 +135,11 @@ class AnswerRecorder:
                 items.append(Gained(finished.choice, tuple(events)))
             items.append(finished)
             for event in events:
-                texts = [part for part in event if isinstance(part, str)]
+                texts = [part for part in structs.astuple(event) if isinstance(part, str)]
                 size += _OBJECT + _CHARACTER * sum(map(len, texts))
-        bare = begun._replace(request=self._blank, sources=(), prompt_ids=None, stop=nothing)
+        bare = structs.replace(
+            begun, request=self._blank, sources=(), prompt_ids=None, stop=nothing
+        )
         return KeptAnswer(bare, tuple(items), end, size)
 
 
@@ -144,11 +148,12 @@ def _joined(events: Iterable[Event]) -> list[Event]:
     joined: list[Event] = []
     for kind, group in groupby(events, type):
         if kind is Content or kind is Reasoning:
-            joined.append(kind("".join([str(event[0]) for event in group])))
+            texts = [event.text for event in group if isinstance(event, Content | Reasoning)]
+            joined.append(kind("".join(texts)))
         else:
             joined += group
     return joined
 
 
 def _with_new_id(event: Event) -> Event:
-    return event._replace(call_id=new_call_id()) if isinstance(event, ToolCall) else event
+    return structs.replace(event, call_id=new_call_id()) if isinstance(event, ToolCall) else event

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os.path import commonprefix
 
+from msgspec import structs
+
 from calculators.language import (
     Begun,
     Content,
@@ -99,7 +101,7 @@ class CommonAnswerCalculator(Calculator):
                 self._reset(len(self._voices))
                 return
             self._agreement = _Agreement(voices[0].begun)
-            items.append(voices[0].begun._replace(stop=self._stop))
+            items.append(structs.replace(voices[0].begun, stop=self._stop))
         agreement = self._agreement
         if not voices and not agreement.is_over:
             items += [voice.failed for voice in self._voices if voice.failed][-1:]

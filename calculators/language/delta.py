@@ -16,7 +16,9 @@ are tuples, or lists that nobody touches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
+
+from msgspec import Struct
 
 from calculators.language.events import Event, Refused
 from calculators.language.finish_reason import FinishReason
@@ -30,7 +32,7 @@ def nothing() -> None:
     """Do nothing. The ``stop`` of answers that nobody generates."""
 
 
-class ResolvedSampling(NamedTuple):
+class ResolvedSampling(Struct, frozen=True):
     """The sampling of an answer with the defaults of its model, as the responses API shows it.
 
     Attributes:
@@ -42,14 +44,14 @@ class ResolvedSampling(NamedTuple):
     max_tokens: int | None = None
 
 
-class Verbose(NamedTuple):
+class Verbose(Struct, frozen=True):
     """The prompt as the model received it, and its raw text so far, special tokens included."""
 
     prompt: str
     content: str
 
 
-class Submitted(NamedTuple):
+class Submitted(Struct, frozen=True):
     """The engine has the request. Nothing is generated yet. Answers do not show it.
 
     Attributes:
@@ -61,7 +63,7 @@ class Submitted(NamedTuple):
     node: str = ""
 
 
-class Begun(NamedTuple):
+class Begun(Struct, frozen=True):
     """The first tokens are there. The packet with it has them; until then an error has a status.
 
     Attributes:
@@ -89,7 +91,7 @@ class Begun(NamedTuple):
     stop: Callable[[], None] = nothing
 
 
-class Gained(NamedTuple):
+class Gained(Struct, frozen=True):
     """A group of events of one choice: completions write one event for it, chats one for each.
 
     The last three members spell the text or count its tokens. A node that changes text drops
@@ -109,7 +111,7 @@ class Gained(NamedTuple):
     usage: Usage | None = None
 
 
-class Finished(NamedTuple):
+class Finished(Struct, frozen=True):
     """A choice has ended.
 
     Attributes:
@@ -124,7 +126,7 @@ class Finished(NamedTuple):
     verbose: Verbose | None = None
 
 
-class Ended(NamedTuple):
+class Ended(Struct, frozen=True):
     """The answer has ended: nothing follows.
 
     Attributes:
@@ -134,7 +136,7 @@ class Ended(NamedTuple):
     usage: Usage
 
 
-class Failed(NamedTuple):
+class Failed(Struct, frozen=True):
     """The answer cannot go on: nothing follows.
 
     Attributes:
@@ -145,7 +147,7 @@ class Failed(NamedTuple):
     request: GenerationRequest | None = None
 
 
-class ToolCalled(NamedTuple):
+class ToolCalled(Struct, frozen=True):
     """This server begins a call of a tool; the `ToolRan` of the same ``call_id`` will follow.
 
     Answers show both if the request names the server (`GenerationRequest.tool_servers`).
@@ -162,7 +164,7 @@ class ToolCalled(NamedTuple):
     arguments: str
 
 
-class ToolRan(NamedTuple):
+class ToolRan(Struct, frozen=True):
     """A call of a tool that this server ran.
 
     Attributes:

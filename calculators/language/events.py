@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from msgspec import Struct
 
 
-class Content(NamedTuple):
+class Content(Struct, frozen=True):
     """More text for the user. Never empty."""
 
     text: str
 
 
-class Reasoning(NamedTuple):
+class Reasoning(Struct, frozen=True):
     """More reasoning. Never empty."""
 
     text: str
 
 
-class ToolCall(NamedTuple):
+class ToolCall(Struct, frozen=True):
     """The beginning of a call of a tool. The `Arguments` that follow belong to it.
 
     Attributes:
@@ -28,7 +30,7 @@ class ToolCall(NamedTuple):
     call_id: str = ""
 
 
-class Arguments(NamedTuple):
+class Arguments(Struct, frozen=True):
     """More of the arguments of the last call. Together they are the text of a JSON object.
 
     If the model stopped early or wrote invalid JSON, the text ends there. Brackets that the model
@@ -38,7 +40,7 @@ class Arguments(NamedTuple):
     text: str
 
 
-class CallDone(NamedTuple):
+class CallDone(Struct, frozen=True):
     """The end of the last call. Answers do not show it.
 
     It comes before the next `ToolCall`, before `Content` or `Reasoning` that is not only white
@@ -53,7 +55,7 @@ class CallDone(NamedTuple):
     is_complete: bool
 
 
-class Refused(NamedTuple):
+class Refused(Struct, frozen=True):
     """A refusal, in place of an answer or of the rest of one. At most one per choice, and its last.
 
     Attributes:

@@ -327,10 +327,10 @@ def fake_model(
     fixed: list[Piece] = []
     make: Callable[[GenerationRequest], Iterable[Piece]] | None = None
     for piece in pieces:
-        if isinstance(piece, str | Sequence):
-            fixed.append(piece)
-        else:
+        if callable(piece):
             make = piece
+        else:
+            fixed.append(piece)
     if make is not None and len(pieces) > 1:
         raise TypeError("fake_model takes pieces, or one function that makes them")
     return FakeModel(

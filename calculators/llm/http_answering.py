@@ -12,36 +12,38 @@ from calculators.llm.api.answer_writers import answer_writer
 from calculators.llm.api.neutral_request import neutral_request
 from calculators.llm.endpoints import Counting, Generating, LlmEndpoint, endpoint_of
 from calculators.llm.servable import LlmServable
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.requests.request_record import GenerationRecord, set_current_record
 
 
 class HttpAnswering:
-    """One run of `HttpLLMCalculator`."""
+    """One run of `HttpLLMCalculator`.
 
-    __slots__ = ("_answer", "_client", "_node", "_servable", "_writer")
+    Attributes:
+        answer: None until a request that generates has been submitted.
+        client: the request's.
+        write: makes the text for the client; see `DeltaWriter.write`.
+    """
+
+    __slots__ = ("_node", "_servable", "answer", "client", "write")
+
+    client: ClientConnection
 
     def __init__(self, node: str, servable: LlmServable) -> None:
         self._node = node
         self._servable = servable
-        self._answer: Answer | None = None
-        self._writer = DeltaWriter(answer_writer)
-        self._client: Any = None
-
-    @property
-    def has_more(self) -> bool:
-        """Are events of a stream still to come?"""
-        return self._answer is not None and not self._answer.is_finished
+        self.answer: Answer | None = None
+        self.write = DeltaWriter(answer_writer).write
 
     async def begin(self, payload: HttpPayload) -> str | None:
-        """Submit a request; return the whole answer, or None for a stream, which has `events`.
+        """Submit a request; return the whole answer, or None for a stream, read from `answer`.
 
         Raises:
             RequestError: the request is invalid, or the model cannot answer it.
         """
         # Child processes take turns by client, whom they find by the task's record.
         set_current_record(payload.record)
-        self._client = payload.client
+        self.client = payload.client
         endpoint = endpoint_of(payload.uri)
         if payload.parsed_json is None:
             raise RequestError("the body must be JSON, with Content-Type: application/json")
@@ -57,26 +59,13 @@ class HttpAnswering:
             record = payload.record.begin_generation(self._node, endpoint.path[1:])
         is_stream, submitting = self._submit(endpoint, handling, payload, record)
         del payload
-        self._answer = await submitting
-        return None if is_stream else await self._whole(self._answer)
-
-    async def events(self) -> str:
-        """Return the next events of a stream; "" if there are none yet."""
-        assert self._answer is not None
-        if not self._client.is_writable:
-            # Text for a slow reader is made only when the reader has taken the last piece.
-            await self._client.writable()
-        return self._writer.write(await self._answer.read())
-
-    def cancel(self) -> None:
-        """End the answer, unless it has ended."""
-        if self._answer is not None:
-            self._answer.cancel()
+        self.answer = await submitting
+        return None if is_stream else await self._whole(self.answer)
 
     async def _whole(self, answer: Answer) -> str:
         body = ""
         while not answer.is_finished:
-            body = self._writer.write(await answer.read())
+            body = self.write(await answer.read())
         return body
 
     def _submit(

@@ -76,14 +76,19 @@ class HttpLLMCalculator(Calculator):
             if whole is not None:
                 cc.emit(self.response, whole, at=self._time)
                 return
-        if not answering.has_more:
+        answer = answering.answer
+        if answer is None or answer.is_finished:
             return
-        events = await answering.events()
+        if not answering.client.is_writable:
+            # Text for a slow reader is made only when the reader has taken the last piece.
+            await answering.client.writable()
+        events = answering.write(await answer.read())
         if events:
             cc.emit(self.response, events, at=self._time)
-        if answering.has_more:
+        if not answer.is_finished:
             cc.emit(self.next_turn, True, at=self._time)
             self._time = max(time.time_ns() // 1000, self._time + 1)
 
     def close(self, cc: CalculatorContext) -> None:
-        self._answering.cancel()
+        if self._answering.answer is not None:
+            self._answering.answer.cancel()

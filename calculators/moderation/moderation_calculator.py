@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec import structs
+
 from calculators.language import (
     Begun,
     Delta,
@@ -477,7 +479,7 @@ class _Answer:
                 return
             case Finished():
                 # Its raw text may be of choices that are not judged yet.
-                item: Delta = question.item._replace(verbose=None)
+                item: Delta = structs.replace(question.item, verbose=None)
                 self._open.discard(question.choice)
             case _:
                 item = question.item

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from calculators.language import (
     Begun,
     Delta,
@@ -138,7 +140,7 @@ class RedactCalculator(Calculator):
                 made.append(item)
             case ToolCalled(arguments=arguments):
                 name, arguments = self._call(item.name, arguments)
-                made.append(item._replace(name=name, arguments=arguments))
+                made.append(structs.replace(item, name=name, arguments=arguments))
             case ToolRan():
                 made.append(self._tool_ran(item))
             case Submitted():
@@ -168,12 +170,13 @@ class RedactCalculator(Calculator):
         request = begun.request
         if request.echo:
             request = replace(request, echo=self._redacted(request.echo))
-        return begun._replace(request=request, sources=sources, prompt_ids=None)
+        return structs.replace(begun, request=request, sources=sources, prompt_ids=None)
 
     def _tool_ran(self, item: ToolRan) -> ToolRan:
         text = self._redaction.text
         name, arguments = self._call(item.name, item.arguments)
-        return item._replace(
+        return structs.replace(
+            item,
             name=name,
             arguments=arguments,
             output=text(item.output),

@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from calculators.language import (
     NO_TOOLS,
     Arguments,
@@ -126,7 +128,7 @@ class ToolLoop:
             case Submitted(stop):
                 self._stopper.take(stop)
                 if self._turns == 0:
-                    shown.append(item._replace(stop=self._stopper.stop))
+                    shown.append(structs.replace(item, stop=self._stopper.stop))
             case Gained() if self._is_active:
                 gained = self._gain(item)
                 if gained is not None:
@@ -157,7 +159,7 @@ class ToolLoop:
                 for name in _TOKEN_LIMITS
                 if isinstance(request.sampling.get(name), int)
             }
-            shown.append(begun._replace(stop=self._stopper.stop))
+            shown.append(structs.replace(begun, stop=self._stopper.stop))
         self._turns += 1
         self._stopper.take(begun.stop)
         self._turn = _Turn(request)
@@ -197,10 +199,12 @@ class ToolLoop:
             usage = usage_sum(self._usage, usage)
         if len(shown) == len(gained.events):
             is_nothing = not shown and gained.logprobs is None and not gained.token_ids
-            return None if is_nothing else gained._replace(events=tuple(shown), usage=usage)
+            return None if is_nothing else structs.replace(gained, events=tuple(shown), usage=usage)
         if not shown:
             return None
-        return gained._replace(events=tuple(shown), usage=usage, logprobs=None, token_ids=())
+        return structs.replace(
+            gained, events=tuple(shown), usage=usage, logprobs=None, token_ids=()
+        )
 
     def _show_text(self, text: str, turn: _Turn) -> Content:
         """Return text as the client gets it: a paragraph of its own after calls that it does not
@@ -232,7 +236,7 @@ class ToolLoop:
         )
         why_not = self._exceeded(len(turn.calls)) if runs else ""
         if why_not:
-            shown.append(finished._replace(reason=FinishReason.LENGTH))
+            shown.append(structs.replace(finished, reason=FinishReason.LENGTH))
             for call in turn.calls:
                 self._note(call, turn.request, why_not)
         elif runs:
@@ -297,7 +301,7 @@ class ToolLoop:
             self.again = self._next_request(turn, results)
         if self.again is None:
             reason = FinishReason.STOP if self._stopper.is_stopped else FinishReason.LENGTH
-            yield turn.finished._replace(reason=reason)
+            yield structs.replace(turn.finished, reason=reason)
             yield Ended(self._usage)
             self._end()
 

@@ -7,6 +7,8 @@ from collections.abc import Collection, Generator
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from msgspec import structs
+
 from calculators.language.delta import Begun, Delta, Deltas, Ended, Failed, Finished, Gained
 from calculators.language.events import (
     Arguments,
@@ -129,7 +131,7 @@ class TextWalk:
         if not text and item.usage is None:
             return _NOTHING
         events = (Content(text),) if text else ()
-        return Deltas((item._replace(events=events, logprobs=None, token_ids=()),))
+        return Deltas((structs.replace(item, events=events, logprobs=None, token_ids=()),))
 
     def walk(self, packet: Deltas) -> Generator[Feed, Fed, Deltas]:
         """Ask for the text in place of each text; return the packet that goes on."""
@@ -161,7 +163,7 @@ class TextWalk:
                 if rest:
                     out.append(Gained(choice, tuple(rest)))
                 self._open.discard(choice)
-                out.append(item._replace(verbose=None) if self._has_changed else item)
+                out.append(structs.replace(item, verbose=None) if self._has_changed else item)
             case Gained() | Finished():
                 pass
             case Ended() | Failed():
@@ -187,7 +189,9 @@ class TextWalk:
             else:
                 self._has_changed = True
                 if events or group.usage is not None:
-                    changed = group._replace(events=tuple(events), logprobs=None, token_ids=())
+                    changed = structs.replace(
+                        group, events=tuple(events), logprobs=None, token_ids=()
+                    )
                     out.append(changed)
         if is_done:
             out.append(Finished(choice, FinishReason.STOP))

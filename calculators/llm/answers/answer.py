@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Final
 
-import msgspec
+from msgspec import structs
 
 from calculators.language.delta import (
     Begun,
@@ -50,6 +50,9 @@ class Answer:
         verbose: prompt and raw text of the first choice, if they are shown.
         record: receives the times of the first token and the end, counts and finish reasons.
         written: the raw text of each choice, for the record; empty if it keeps no texts.
+
+    Attributes:
+        is_finished: has every choice ended?
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Answer:
         for number in range(len(outputs)):
             self._targets.append(range(number * copies, (number + 1) * copies))
         self._open = set(range(len(outputs)))
+        self.is_finished = not outputs
         self._is_stopped = False
         #: One choice without log-probabilities and details, like nearly all requests.
         self._is_plain = (
@@ -97,11 +101,6 @@ class Answer:
             and not echoes
             and outputs[0].is_plain
         )
-
-    @property
-    def is_finished(self) -> bool:
-        """Has every choice ended?"""
-        return not self._open
 
     def cancel(self) -> None:
         """Cancel the generation: nobody reads the answer any more."""
@@ -127,6 +126,7 @@ class Answer:
             gained = () if self._is_stopped else await self._generation.read()
         except RequestError as error:
             self._open.clear()
+            self.is_finished = True
             return Deltas((Failed(error, self._request),))
         except Cancelled:
             if not self._is_stopped:
@@ -137,7 +137,7 @@ class Answer:
             self._begun = None
             usage = self._usage() if self._has_running_usage else begun.usage
             # Not earlier: an answer that leads back to itself would wait for the garbage collector.
-            begun = begun._replace(usage=usage, stop=self.stop)
+            begun = structs.replace(begun, usage=usage, stop=self.stop)
         if self._is_plain and len(gained) == 1:
             tokens = gained[0][1]
             if tokens.finish_reason is None and 0 in self._open:
@@ -159,6 +159,7 @@ class Answer:
                 items += [Finished(target, FinishReason.STOP) for target in self._targets[number]]
             self._open.clear()
         if not self._open:
+            self.is_finished = True
             usage = self._usage()
             if self._record is not None and not self._record.ended:
                 self._note_end(self._record, usage)
@@ -288,13 +289,14 @@ def parts_of(prompt: Part) -> list[Part]:
         return [prompt]
     seed = settings.rng_seed
     return [
-        prompt._replace(
-            settings=msgspec.structs.replace(
+        structs.replace(
+            prompt,
+            settings=structs.replace(
                 settings,
                 num_return_sequences=1,
                 stop_strings=(),
                 rng_seed=None if seed is None else (seed + number) % _SEED_RANGE,
-            )
+            ),
         )
         for number in range(settings.num_return_sequences)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from calculators.language.call_id import new_call_id
 from calculators.language.events import Content, OutputEvent, ToolCall
@@ -120,7 +120,7 @@ class ChoiceOutput:
             return self._parsed(await self._text.feed_plain(ids))
         gained: list[OutputEvent] = []
         while ids:
-            count = self._reasoning.steady(ids)
+            count = len(ids) if len(ids) < 2 else self._reasoning.steady(ids)
             part, ids = ids[:count], ids[count:]
             events = self._parsed(await self._text.feed_plain(part))
             self._reasoning.add(part, events)
@@ -200,7 +200,7 @@ class ChoiceOutput:
                     self._parser = _Ignored()
                     break
                 self.calls += 1
-                event = event._replace(call_id=new_call_id())
+                event = structs.replace(event, call_id=new_call_id())
             checked.append(event)
         return checked
 

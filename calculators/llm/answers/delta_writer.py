@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
+
 from calculators.language.delta import (
     Begun,
     Delta,
@@ -100,14 +102,14 @@ class DeltaWriter:
         writer = self._writer
         if writer is None:
             return ""
-        number, events, logprobs, ids, usage = gained
+        number, events, logprobs = gained.choice, gained.events, gained.logprobs
         for event in events:
             if type(event) is CallDone or type(event) is Refused:
                 return self._more_than_output(gained)
         if self._choices is not None:
             choice = self._choices[number]
             choice.events += events  # type: ignore[arg-type]
-            choice.token_ids += ids
+            choice.token_ids += gained.token_ids
             if logprobs is None and events:
                 choice.logprobs = None  # a node has dropped them
             elif choice.logprobs is not None and logprobs is not None:
@@ -115,9 +117,9 @@ class DeltaWriter:
             return ""
         details = writer.details
         if details is not None:
-            details.add(number, ids)
-            if usage is not None:
-                details.usage = usage
+            details.add(number, gained.token_ids)
+            if gained.usage is not None:
+                details.usage = gained.usage
         if events or logprobs:
             if not writer.wants_logprobs:
                 logprobs = None
@@ -136,7 +138,7 @@ class DeltaWriter:
                 output.append(event)
         written = ""
         if output or gained.logprobs or gained.token_ids or gained.usage is not None:
-            written = self._more(gained._replace(events=output))
+            written = self._more(structs.replace(gained, events=output))
         if refused is None:
             return written
         if self._choices is not None:
@@ -148,9 +150,10 @@ class DeltaWriter:
         writer = self._writer
         if writer is None:
             return ""
-        number, reason, stop_string, verbose = finished
+        number, reason, stop_string = finished.choice, finished.reason, finished.stop_string
+        verbose = finished.verbose
         if verbose is not None:
-            writer.verbose = Verbose(*verbose)
+            writer.verbose = Verbose(verbose.prompt, verbose.content)
         if self._choices is not None:
             choice = self._choices[number]
             choice.finish_reason = reason
@@ -165,7 +168,10 @@ class DeltaWriter:
             self._called.add(item.call_id)
             if isinstance(item, ToolRan):
                 # A node has reported the result only.
-                written = self._tool(ToolCalled(*item[:5]))
+                called = ToolCalled(
+                    item.choice, item.call_id, item.name, item.server, item.arguments
+                )
+                written = self._tool(called)
         if self._choices is not None:
             self._choices[item.choice].events.append(item)
             return ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Metrics, Tokens
@@ -19,7 +21,7 @@ class EngineDown(RequestError):
     code = Code.UNAVAILABLE
 
 
-class Part(NamedTuple):
+class Part(Struct, frozen=True):
     """One prompt and its settings; the members have the meaning that they have in `Add`.
 
     A part makes ``settings.num_return_sequences`` choices.

@@ -79,7 +79,16 @@ class Requests:
                 generation.shared_tokens += self.prefixes.shared(part.input_ids)
                 entry.tokens = array("q", part.input_ids)
             first_choice += count
-            self._send(Add(request_id, *part, group=next(iter(ids))))
+            self._send(
+                Add(
+                    request_id,
+                    part.input_ids,
+                    part.settings,
+                    part.text,
+                    part.images,
+                    group=next(iter(ids)),
+                )
+            )
         return generation
 
     def take(self, step: Step | Metrics) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from calculators.language import (
     AuthorError,
@@ -73,7 +74,9 @@ def test_a_function_may_take_and_add_items() -> None:
     async def only_loud(deltas: AsyncIterator[Delta]) -> AsyncIterator[Delta]:
         async for item in deltas:
             if isinstance(item, Gained):
-                item = item._replace(events=tuple(each for each in item.events if loud(each)))
+                item = structs.replace(
+                    item, events=tuple(each for each in item.events if loud(each))
+                )
             if isinstance(item, Ended):
                 item = Ended(Usage(7, 7))
             yield item

@@ -46,7 +46,7 @@ def fed(choice: ChoiceOutput, *texts: str) -> list[OutputEvent]:
 
 
 def shown(events: list[OutputEvent]) -> list[str]:
-    return [event[0] for event in events]
+    return [event.name if isinstance(event, ToolCall) else event.text for event in events]
 
 
 def test_without_a_parser_everything_is_content() -> None:

@@ -145,11 +145,11 @@ def test_a_call_is_run_and_the_model_answers_with_its_result() -> None:
 def test_the_answer_says_which_calls_ran() -> None:
     shown, *_ = answer([*call("forecast", {"city": "Paris"}, "c1")], ["12"])
     (called,) = [item for item in shown if isinstance(item, ToolCalled)]
-    assert called == (0, "c1", "forecast", "weather", '{"city": "Paris"}')
+    assert called == ToolCalled(0, "c1", "forecast", "weather", '{"city": "Paris"}')
     (one,) = ran(shown)
-    assert one[:7] == (
-        0, "c1", "forecast", "weather", '{"city": "Paris"}', "Paris: 12 degrees", None
-    )  # fmt: skip
+    assert one == ToolRan(
+        0, "c1", "forecast", "weather", '{"city": "Paris"}', "Paris: 12 degrees", None, one.seconds
+    )
     assert one.seconds >= 0
     assert shown.index(called) < shown.index(one)
 

@@ -69,8 +69,8 @@ class ChatAnswerWriter(ChunkWriter):
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         """Return the body. Without content or calls, it has an empty string and an empty array."""
         written = ",".join(
-            f'{{"index":{index},"message":{_message(choice)}'
-            f',"logprobs":{_logprobs(choice.logprobs)}'
+            f'{{"index":{index},"message":{_message(choice)},"logprobs":'
+            f"{'null' if choice.logprobs is None else chat_logprobs_json(choice.logprobs)}"
             f',"finish_reason":"{choice.finish_reason}"{self._token_ids(index, choice)}}}'
             for index, choice in enumerate(choices)
         )
@@ -102,7 +102,7 @@ class ChatAnswerWriter(ChunkWriter):
             events = [Content("")]
         # The log-probabilities and ids of the tokens go into the first of their chunks.
         written = ""
-        shown = _logprobs(logprobs)
+        shown = "null" if logprobs is None else chat_logprobs_json(logprobs)
         for event in events:
             written += self._event(index, self._delta(index, event), shown)
             shown = "null"
@@ -150,10 +150,6 @@ def _call(call: MadeCall) -> str:
         f'{{"id":{quote(call.call_id)},"type":"function","function":{{"name":{quote(call.name)}'
         f',"arguments":{quote(call.arguments)}}}}}'
     )
-
-
-def _logprobs(tokens: Sequence[TokenLogprob] | None) -> str:
-    return "null" if tokens is None else chat_logprobs_json(tokens)
 
 
 def chat_writer(begun: Begun) -> ChatAnswerWriter:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from calculators.language import Api, Begun, Deltas, Source, deltas, request_for
 from calculators.llm.answers.delta_writer import DeltaWriter
@@ -52,7 +53,9 @@ def written(api: Api, *pieces: str, stream: bool) -> str:
     items = deltas(*pieces, request=request)
     begun, *rest = items
     assert isinstance(begun, Begun)
-    return DeltaWriter(answer_writer).write(Deltas((begun._replace(sources=SOURCES), *rest)))
+    return DeltaWriter(answer_writer).write(
+        Deltas((structs.replace(begun, sources=SOURCES), *rest))
+    )
 
 
 PIECES = ("See [", "2", "], and ", "[9].")
