@@ -113,26 +113,21 @@ class CalculatorGraph(PreparedGraph):
             RunError: the run cannot start, or has failed.
         """
         time = at if type(at) is int else ts.as_value(at)
-        run = self._start_with(packets, side_packets or {}, time)
-        # Begun here, so nobody else waits for it, and it runs on this loop.
-        assert isinstance(run.driver, AsyncioDriver)
-        await run.driver.wait(run.is_over)
-        await run.finish_async()
-        self._end(run)
-
-    def _start_with(
-        self, packets: list[tuple[str, Any]], side_packets: SidePackets, time: int
-    ) -> Run:
         with self._lock:
-            run = self._begin(side_packets, {}, is_async=True)
+            run = self._begin(side_packets or {}, {}, is_async=True)
             while packets:
                 stream, value = packets.pop(0)
                 place = self._plan.input_places.get(stream)
                 if place is None:
                     place = self._find_graph_input(stream, "run_once_async")
                 run.send(place, packet_at(value, time))
+                del value
             run.scheduler.close_all_graph_inputs()
-        return run
+        # Begun here, so nobody else waits for it, and it runs on this loop.
+        assert isinstance(run.driver, AsyncioDriver)
+        await run.driver.wait(run.is_over)
+        await run.finish_async()
+        self._end(run)
 
     def _start(self, side_packets: SidePackets, headers: SidePackets, *, is_async: bool) -> None:
         with self._lock:

@@ -22,6 +22,9 @@ class _Empty:
 
 
 EMPTY: Final = _Empty()
+# Names of the module are faster to look up than attributes of another.
+_MIN: Final = ts.MIN
+_MAX: Final = ts.MAX
 
 
 @final
@@ -42,7 +45,10 @@ class Packet:
 
     def __init__(self, value: Any, timestamp: SupportsIndex | None = None) -> None:
         self.payload = value
-        self.time = ts.UNSET if timestamp is None else ts.as_value(timestamp)
+        if type(timestamp) is int and _MIN < timestamp < _MAX:
+            self.time = timestamp  # like nearly all
+        else:
+            self.time = ts.UNSET if timestamp is None else ts.as_value(timestamp)
 
     @staticmethod
     def empty(timestamp: SupportsIndex | None = None) -> Packet:

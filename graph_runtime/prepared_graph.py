@@ -149,7 +149,8 @@ class PreparedGraph:
             NotFoundError: no such stream.
             StateError: the graph is running.
         """
-        self._check_attachable(stream_name, "observe_output_stream")
+        if self._run is not None or stream_name not in self._plan.producers:
+            raise self._not_attachable(stream_name, "observe_output_stream")
         self._setup.observers.append((stream_name, callback, observe_timestamp_bounds))
 
     def add_output_stream_poller(
@@ -161,7 +162,8 @@ class PreparedGraph:
             NotFoundError: no such stream.
             StateError: the graph is running.
         """
-        self._check_attachable(stream_name, "add_output_stream_poller")
+        if self._run is not None or stream_name not in self._plan.producers:
+            raise self._not_attachable(stream_name, "add_output_stream_poller")
         poller = OutputStreamPoller(stream_name, observe_timestamp_bounds)
         self._setup.pollers.append((stream_name, poller))
         return poller
@@ -217,16 +219,15 @@ class PreparedGraph:
 
     def _check_not_running(self, call: str) -> None:
         if self._run is not None:
-            raise StateError(f"{call}() can only be called while no run is going on")
+            raise _is_running(call)
 
-    def _check_attachable(self, name: str, call: str) -> None:
+    def _not_attachable(self, name: str, call: str) -> GraphError:
         if self._run is not None:
-            self._check_not_running(call)
-        if name not in self._plan.producers:
-            raise NotFoundError(
-                f'Unable to attach observer to output stream "{name}" because it doesn\'t exist.'
-                f"{did_you_mean(name, self._plan.producers)}"
-            )
+            return _is_running(call)
+        return NotFoundError(
+            f'Unable to attach observer to output stream "{name}" because it doesn\'t exist.'
+            f"{did_you_mean(name, self._plan.producers)}"
+        )
 
     def _find_graph_input(self, name: str, call: str) -> int:
         places = self._plan.input_places
@@ -243,3 +244,7 @@ class PreparedGraph:
 def camel_case(call: str) -> str:
     """MediaPipe's name of a method, for its texts of errors."""
     return "".join(word.capitalize() for word in call.removesuffix("_async").split("_"))
+
+
+def _is_running(call: str) -> StateError:
+    return StateError(f"{call}() can only be called while no run is going on")

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from msgspec import Struct
+
 from calculators.requests.request_record import UNKNOWN_CLIENT, ClientIdentity, current_record
 
 #: Every n-th turn of a client goes to its oldest work, so that no work waits forever.
@@ -25,23 +27,21 @@ class TooManyWaiting(Exception):
     """The limit of waiting work is reached, and this work would come last."""
 
 
-class Turn:
+class Turn(Struct, eq=False):
     """One client's turn with a child.
 
     Attributes:
+        number: turns are numbered as they are asked for.
         expected: seconds of processor time, estimated from the size of the work.
         cost: seconds of processor time that the work took, to be set by the user of the turn.
         started: done when the turn begins; None if it began at once.
     """
 
-    __slots__ = ("client", "cost", "expected", "number", "started")
-
-    def __init__(self, number: int, client: ClientIdentity, expected: float) -> None:
-        self.number = number
-        self.client = client
-        self.expected = expected
-        self.cost: float | None = None
-        self.started: asyncio.Future[None] | None = None
+    number: int
+    client: ClientIdentity
+    expected: float
+    cost: float | None = None
+    started: asyncio.Future[None] | None = None
 
 
 class _Line:
@@ -217,15 +217,12 @@ class FairTurns:
                 line.rank_anew()
         else:
             self._costs[client] = before + _NEWEST * (cost - before)
-            self._rank_anew(client)
+            if client in self._waits_of:
+                self._waiting[client.name].rank_anew()
         if len(self._costs) > REMEMBERED:
             forgotten, _ = self._costs.popitem(last=False)
-            self._rank_anew(forgotten)
-
-    def _rank_anew(self, client: ClientIdentity) -> None:
-        """Note that the rank of a connection's waiting work has changed, if there is any."""
-        if client in self._waits_of:
-            self._waiting[client.name].rank_anew()
+            if forgotten in self._waits_of:
+                self._waiting[forgotten.name].rank_anew()
 
     def _rank(self, turn: Turn) -> float:
         # By what is known now: turns that began to wait before the first costs were noted would

@@ -16,6 +16,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._buffer = FrameBuffer()
+        # Asked for each arrival of bytes, so it is the method itself.
+        self.get_buffer = self._buffer.room  # type: ignore[method-assign]
         #: Frames of this turn of the event loop, in buffers.
         self._unsent: list[Piece] = []
         self._transport: asyncio.Transport | None = None
@@ -36,9 +38,6 @@ class FrameProtocol(asyncio.BufferedProtocol):
         unsent, self._unsent = self._unsent, []
         if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(unsent)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer.room()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.

@@ -58,8 +58,11 @@ class FrameBuffer:
         self._long: bytearray | None = None
         self._filled = 0
 
-    def room(self) -> memoryview:
-        """The buffer for the next bytes; never empty. Report their number to `received`."""
+    def room(self, sizehint: int = -1) -> memoryview:
+        """The buffer for the next bytes; never empty. Report their number to `received`.
+
+        ``sizehint``: as in `asyncio.BufferedProtocol.get_buffer`; it has no effect.
+        """
         if self._long is not None:
             return memoryview(self._long)[self._filled :]
         return memoryview(self._stage)[self._end :]

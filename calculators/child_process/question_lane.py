@@ -29,7 +29,7 @@ class _Lost(Exception):
 _DOWN: Final = (ChildState.STOPPED, ChildState.CLOSED)
 
 
-class _Question:
+class _Question(msgspec.Struct, eq=False):
     """A question that the process has.
 
     Attributes:
@@ -38,13 +38,10 @@ class _Question:
         is_left: the asker left, so that the lane ends the turn.
     """
 
-    __slots__ = ("answer", "is_left", "limit", "turn")
-
-    def __init__(self, turn: Turn, limit: WorkLimit) -> None:
-        self.turn = turn
-        self.limit = limit
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.is_left = False
+    turn: Turn
+    limit: WorkLimit
+    answer: asyncio.Future[Any]
+    is_left: bool = False
 
 
 ReadyT = TypeVar("ReadyT", bound=msgspec.Struct)
@@ -189,8 +186,9 @@ class QuestionLane(Generic[ReadyT]):
         limit = WorkLimit(
             pid, cpu=self._cpu_seconds, wall=self._wall_seconds, on_overrun=self._stop
         )
-        self._question = question = _Question(turn, limit)
-        return question.answer
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._question = _Question(turn, limit, answer)
+        return answer
 
     def _end_question(self) -> asyncio.Future[Any] | None:
         """End the question that the process has; return the future of an asker who waits."""

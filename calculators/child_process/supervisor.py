@@ -151,6 +151,8 @@ class Supervisor:
         self._settled = asyncio.Event()
         self._settled.set()
         self._child: Child | None = None
+        #: Sends an encoded message, in pieces or whole. It is lost unless the state is READY.
+        self.send: Callable[..., object] = _lose
         self._first: asyncio.Future[Any] | None = None
         self._progress: LoadProgress | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -241,11 +243,6 @@ class Supervisor:
             raise
         finally:
             self._first = self._progress = None
-
-    def send(self, *pieces: Piece) -> None:
-        """Send an encoded message, in pieces or whole. It is lost unless the state is READY."""
-        if self._child is not None and self.state is ChildState.READY:
-            self._child.send(*pieces)
 
     def kill(self, reason: str) -> None:
         """Kill the current child; a new one will be started."""
@@ -374,7 +371,13 @@ class Supervisor:
         if state is None:
             raise RuntimeError(f"{self._name}: {event} in state {self.state}")
         self.state = state
+        child = self._child if state is ChildState.READY else None
+        self.send = _lose if child is None else child.send
         if event is ChildEvent.START:
             self._settled.clear()
         elif state in _SETTLED:
             self._settled.set()
+
+
+def _lose(*pieces: Piece) -> None:
+    """Do nothing with a message: there is no child that could take it."""

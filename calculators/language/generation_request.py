@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
+
+from msgspec import Struct
 
 from calculators.language.refusal import Refusal
 from calculators.language.structured_output import StructuredOutput
-from calculators.language.template_arguments import TemplateArguments
+from calculators.language.template_arguments import NO_ARGUMENTS, TemplateArguments
 from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.media.image import ImageReference
 from calculators.requests.http_payload import ClientConnection, NoClient
@@ -36,7 +38,7 @@ class Api(StrEnum):
     MESSAGES = "messages"
 
 
-class Source(NamedTuple):
+class Source(Struct, frozen=True):
     """A passage that the messages quote.
 
     Attributes:
@@ -111,7 +113,7 @@ class GenerationRequest:
     tool_servers: tuple[ToolServer, ...] = field(default=(), repr=False)
     parallel_tool_calls: bool = True
     form: StructuredOutput | None = field(default=None, repr=False)
-    template: TemplateArguments = field(default_factory=TemplateArguments, repr=False)
+    template: TemplateArguments = field(default=NO_ARGUMENTS, repr=False)
     sampling: Mapping[str, Any] = field(default_factory=dict, repr=False)
     n: int = 1
     stream: bool = False

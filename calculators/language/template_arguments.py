@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,7 @@ class TemplateArguments:
         """All variables, for the template."""
         begins = self.add_generation_prompt is not False and not self.continues
         return {**self.values, "add_generation_prompt": begins}
+
+
+#: A request without any.
+NO_ARGUMENTS: Final = TemplateArguments()

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
 
-from calculators.language.generation_request import GenerationRequest
+from msgspec import Struct
+
 from calculators.llm.answers.answer import Answer
 from calculators.llm.answers.delta_writer import DeltaWriter
-from calculators.llm.api.answer_writers import answer_writer
 from calculators.llm.api.neutral_request import neutral_request
-from calculators.llm.endpoints import Counting, Generating, LlmEndpoint, endpoint_of
+from calculators.llm.endpoints import Counting, endpoint_of
 from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.requests.request_record import GenerationRecord, set_current_record
 
 
-class HttpAnswering:
+class HttpAnswering(Struct, eq=False):
     """One run of `HttpLLMCalculator`.
 
     Attributes:
+        node: the node's name.
+        writer: makes the text for the client.
         answer: None until a request that generates has been submitted.
-        client: the request's.
-        write: makes the text for the client; see `DeltaWriter.write`.
+        client: the request's; None until there is one.
     """
 
-    __slots__ = ("_node", "_servable", "answer", "client", "write")
+    node: str
+    servable: LlmServable
+    writer: DeltaWriter
+    answer: Answer | None = None
+    client: ClientConnection | None = None
 
-    client: ClientConnection
-
-    def __init__(self, node: str, servable: LlmServable) -> None:
-        self._node = node
-        self._servable = servable
-        self.answer: Answer | None = None
-        self.write = DeltaWriter(answer_writer).write
-
-    async def begin(self, payload: HttpPayload) -> str | None:
-        """Submit a request; return the whole answer, or None for a stream, read from `answer`.
+    def begin(self, payload: HttpPayload) -> Awaitable[Answer | str]:
+        """Parse and submit a request; return the answer of a stream, or the whole answer's text.
 
         Raises:
             RequestError: the request is invalid, or the model cannot answer it.
@@ -44,47 +40,29 @@ class HttpAnswering:
         # Child processes take turns by client, whom they find by the task's record.
         set_current_record(payload.record)
         self.client = payload.client
+        servable = self.servable
         endpoint = endpoint_of(payload.uri)
-        if payload.parsed_json is None:
+        body = payload.parsed_json
+        if body is None:
             raise RequestError("the body must be JSON, with Content-Type: application/json")
         handling = endpoint.handling()
         if isinstance(handling, Counting):
-            servable = self._servable
-            request = endpoint.parse(
-                payload.parsed_json, servable.limits.request, servable.defaults
-            )
-            return await handling.answer(servable, request)
+            counted = endpoint.parse(body, servable.limits.request, servable.defaults)
+            return handling.answer(servable, counted)
         record: GenerationRecord | None = None
         if payload.record is not None:
-            record = payload.record.begin_generation(self._node, endpoint.path[1:])
-        is_stream, submitting = self._submit(endpoint, handling, payload, record)
-        del payload
-        self.answer = await submitting
-        return None if is_stream else await self._whole(self.answer)
+            record = payload.record.begin_generation(self.node, endpoint.path[1:])
+        # In one pass, so that the first of several errors is reported.
+        checked = endpoint.parse(body, servable.limits.request, servable.defaults)
+        request = neutral_request(
+            checked, handling.api, body, payload.client, payload.record, has_prompt=False
+        )
+        submitting = servable.submit(checked, request, record, logs_raw_text=True)
+        return submitting if request.stream else self._whole(submitting)
 
-    async def _whole(self, answer: Answer) -> str:
+    async def _whole(self, submitting: Awaitable[Answer]) -> str:
+        self.answer = answer = await submitting
         body = ""
         while not answer.is_finished:
-            body = self.write(await answer.read())
+            body = self.writer.write(await answer.read())
         return body
-
-    def _submit(
-        self,
-        endpoint: LlmEndpoint,
-        handling: Generating[Any],
-        payload: HttpPayload,
-        record: GenerationRecord | None,
-    ) -> tuple[bool, Awaitable[Answer]]:
-        """Parse a request, then render, tokenize and submit it; the first value: is it a stream?"""
-        servable = self._servable
-        # In one pass, so that the first of several errors is reported.
-        checked = endpoint.parse(payload.parsed_json, servable.limits.request, servable.defaults)
-        request: GenerationRequest = neutral_request(
-            checked,
-            handling.api,
-            payload.parsed_json,
-            payload.client,
-            payload.record,
-            has_prompt=False,
-        )
-        return request.stream, servable.submit(checked, request, record, logs_raw_text=True)

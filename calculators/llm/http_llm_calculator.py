@@ -63,26 +63,31 @@ class HttpLLMCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         # It came with the model: a check of a graph needs the ports alone.
+        from calculators.llm.answers.delta_writer import DeltaWriter
+        from calculators.llm.api.answer_writers import answer_writer
         from calculators.llm.http_answering import HttpAnswering
 
         servable = node_resource(cc, self.resources, "LLM")
-        self._answering: HttpAnswering = HttpAnswering(cc.node_name, servable)
+        self._answering: HttpAnswering = HttpAnswering(
+            cc.node_name, servable, DeltaWriter(answer_writer)
+        )
         self._time = 0
 
     async def process(self, cc: CalculatorContext) -> None:
         answering = self._answering
         if not cc.is_empty(self.request):
-            whole = await answering.begin(cc.take(self.request))
-            if whole is not None:
-                cc.emit(self.response, whole, at=self._time)
+            begun = await answering.begin(cc.take(self.request))
+            if isinstance(begun, str):
+                cc.emit(self.response, begun, at=self._time)
                 return
-        answer = answering.answer
-        if answer is None or answer.is_finished:
+            answering.answer = begun
+        answer, client = answering.answer, answering.client
+        if answer is None or client is None or answer.is_finished:
             return
-        if not answering.client.is_writable:
+        if not client.is_writable:
             # Text for a slow reader is made only when the reader has taken the last piece.
-            await answering.client.writable()
-        events = answering.write(await answer.read())
+            await client.writable()
+        events = answering.writer.write(await answer.read())
         if events:
             cc.emit(self.response, events, at=self._time)
         if not answer.is_finished:

@@ -266,6 +266,8 @@ class LlmServable:
         prompt_tokens = 0
         keeps_texts = record is not None and record.keeps_texts
         written: list[Verbose] = []
+        has_tools = isinstance(checked, ChatRequest) and bool(checked.tools.items)
+        is_guided = has_tools or checked.structured is not None
         for prompt in prompts:
             count = self.check_prompt(prompt.input_ids, param=prompt.param)
             settings = fit_to_model(
@@ -278,7 +280,8 @@ class LlmServable:
             )
             if checked.model in self._adapters:
                 settings = msgspec.structs.replace(settings, adapter=checked.model)
-            settings = await self.with_grammar(settings, checked, prompt.text)
+            if is_guided:
+                settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
             parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images))
@@ -491,13 +494,13 @@ class LlmServable:
     ) -> GenerationSettings:
         """Return the settings with the grammar that the answer must follow, if there is one.
 
+        There can be one if the request has tools or is structured.
+
         Raises:
             RequestError: the grammar cannot be made or combined with the settings.
         """
         is_chat = isinstance(request, ChatRequest)
         tools = request.tools if isinstance(request, ChatRequest) else NO_TOOLS
-        if request.structured is None and not tools.items:
-            return settings
         form = request_grammar(
             request.structured,
             tools,

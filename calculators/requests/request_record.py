@@ -244,9 +244,10 @@ class RequestRecord(Struct, eq=False):
 _CURRENT: Final[ContextVar[RequestRecord | None]] = ContextVar("request_record", default=None)
 
 
-def current_record() -> RequestRecord | None:
-    """The record of the request that this task works on, or None."""
-    return _CURRENT.get()
+#: Returns the record of the request that this task works on, or None.
+current_record: Final[Callable[[], RequestRecord | None]] = _CURRENT.get
+#: Makes a record the current one of this task and of the tasks that it starts.
+set_current_record: Final[Callable[[RequestRecord | None], object]] = _CURRENT.set
 
 
 def name_model(model: str) -> None:
@@ -268,8 +269,3 @@ def note_reason(reason: str) -> None:
     record = _CURRENT.get()
     if record is not None:
         record.reason = reason
-
-
-def set_current_record(record: RequestRecord | None) -> None:
-    """Make ``record`` the current one of this task and of the tasks that it starts."""
-    _CURRENT.set(record)

@@ -479,13 +479,8 @@ class CalculatorContext:
         """
         shard = self.outputs.get(port.key)
         if shard is not None:
-            if at is None:
-                time = self.time
-            elif type(at) is int and _MIN < at < _MAX:
-                time = at
-            else:
-                time = ts.as_value(at)
-            shard.add_packet(packet_at(value, time))
+            # The input timestamp may be a special one, which `Packet` takes by its name only.
+            shard.add_packet(packet_at(value, self.time) if at is None else Packet(value, at))
         elif not port.is_optional:
             self.outputs[port.key]
 

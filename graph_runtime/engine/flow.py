@@ -68,7 +68,8 @@ from graph_runtime.authoring.context import NO_PACKET
 from graph_runtime.engine.node import clear_inputs, load_inputs
 from graph_runtime.engine.states import NodeEvent, NodeState
 from graph_runtime.errors import GraphError, PacketTypeError, TimestampError
-from graph_runtime.streams.input_handlers.handler import CLOSE, NOT_READY, PROCESS
+from graph_runtime.packet import EMPTY
+from graph_runtime.streams.input_handlers.handler import CLOSE, ENDED, NOT_READY, PROCESS
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext, OutputStreamShard
@@ -179,6 +180,17 @@ class Flow:
             if output.offset is not None and bound + output.offset > output.bound:
                 self.notify(node)
                 return
+
+    def begin_fast(self, node: Node, context: CalculatorContext) -> None:
+        """End the last call with packets of other inputs than the sole one; those have ended."""
+        node.becomes_fast = False
+        node.is_fast = True
+        for stream, shard in zip(node.inputs, context.input_list, strict=True):
+            if stream is node.sole_input:
+                shard.packet, shard.is_done = NO_PACKET, False
+            else:
+                shard.packet, shard.is_done = ENDED
+        self.finished_simple(node, context)
 
     def close_stream(self, stream: OutputStream) -> None:
         """End a stream; its receivers get the bound DONE. Closing twice does nothing."""
@@ -414,9 +426,11 @@ class Flow:
                     load_inputs(context, time, filled)
                     context.call = node.calculator.process
                     self.push(node, context)
-                    if handler.sole_stream is not None and not node.is_parallel:
-                        node.sole_input = handler.sole_stream
-                        node.is_fast = True
+                    sole = handler.sole_stream
+                    if sole is not None and not node.is_parallel:
+                        node.sole_input = sole
+                        node.is_fast = context.input_list[sole.place].packet.payload is not EMPTY
+                        node.becomes_fast = not node.is_fast
                 allowance -= 1
                 continue
             assert ready == CLOSE
@@ -487,7 +501,7 @@ class Flow:
     def begin_close(self, node: Node) -> None:
         """Prepare a node for its ``close``: drop its queued packets, reset its outputs."""
         node.move(NodeEvent.READY_FOR_CLOSE)
-        node.is_idle = node.is_fast = False
+        node.is_idle = node.is_fast = node.becomes_fast = False
         for stream in node.inputs:
             was_full = stream.was_full
             stream.close()

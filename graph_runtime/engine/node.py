@@ -44,6 +44,8 @@ class Node:
             ``is_fast``.
         is_fast: opened, not closing, and every packet of ``sole_input`` is an input set: its calls
             end in `Flow.finished_simple`.
+        becomes_fast: it will be once the call in flight ends, which has the last packet of another
+            input.
         missing: number of headers and side packets that its ``open`` waits for.
         watches_queues: its handler wants to know when packets have been queued.
         context: the context of a serial node's calls; parallel nodes have one context per call.
@@ -54,6 +56,7 @@ class Node:
     __slots__ = (
         "active",
         "batch",
+        "becomes_fast",
         "bound_to_forward",
         "calculator",
         "calls",
@@ -112,6 +115,7 @@ class Node:
         self.state = NodeState.PREPARED
         self.is_idle = False
         self.is_fast = False
+        self.becomes_fast = False
         self.in_flight = 0
         self.is_scheduling = False
         self.is_pending = False

@@ -338,7 +338,7 @@ class Run:
                 # The graph ended while the call to close was queued.
                 nodes.append(node)
                 node.context.graph_status = error
-            node.is_idle = node.is_fast = False
+            node.is_idle = node.is_fast = node.becomes_fast = False
             node.move(NodeEvent.RUN_ENDED)
         return nodes
 

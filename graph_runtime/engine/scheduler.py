@@ -207,6 +207,9 @@ class Scheduler:
     def _finished_process(
         self, node: Node, context: CalculatorContext, error: BaseException | None
     ) -> CalculatorContext | None:
+        if node.becomes_fast and error is None:
+            self.flow.begin_fast(node, context)
+            return None
         stopped = isinstance(error, Stop)
         if not node.is_source:
             clear_inputs(context)

@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
+from msgspec import Struct, structs
+
 from calculators.language import Delta, RequestError
 
 #: Members that programs use and people cannot read.
@@ -27,15 +29,17 @@ def _kind(item: object) -> str:
     return _WORDS.sub("_", type(item).__name__).lower()
 
 
-def _members(item: Any) -> dict[str, Any]:
-    usual = item._field_defaults
-    return {
-        name: [{"kind": _kind(event), **_members(event)} for event in value]
-        if name == "events"
-        else _value(value)
-        for name, value in zip(item._fields, item, strict=True)
-        if name not in _HIDDEN and not (name in usual and usual[name] == value)
-    }
+def _members(item: Struct) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for member in structs.fields(item):
+        name, value = member.name, getattr(item, member.name)
+        if name in _HIDDEN or value == member.default:
+            continue
+        if name == "events":
+            found[name] = [{"kind": _kind(event), **_members(event)} for event in value]
+        else:
+            found[name] = _value(value)
+    return found
 
 
 def _value(value: Any) -> Any:
@@ -43,7 +47,7 @@ def _value(value: Any) -> Any:
         return {"message": str(value), "code": value.code.name, "param": value.param}
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, Struct):
         return _members(value)
     if isinstance(value, (list, tuple)):
         return [_value(each) for each in value]

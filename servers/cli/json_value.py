@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NoReturn
 
+import msgspec
+
 from graph_runtime import Packet, Timestamp
 from graph_runtime import timestamp as ts
 from graph_runtime.errors import did_you_mean
@@ -211,6 +213,10 @@ def _encode(value: Any, depth: int) -> Any:
         return {"type": "set", "value": sorted(items, key=json.dumps)}
     if isinstance(value, Packet):
         return None if value.is_empty() else encode_value(value.value, depth + 1)
+    if isinstance(value, msgspec.Struct):
+        return {
+            name: encode_value(getattr(value, name), depth + 1) for name in value.__struct_fields__
+        }
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: encode_value(getattr(value, field.name), depth + 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, ClassVar
 
 import pytest
 
@@ -71,6 +72,46 @@ def test_a_loop_needs_neither_a_handler_nor_a_back_edge(nodes: Registry, driver:
     assert seen == [3, 2, 1, 0]
     assert graph.plan.warnings == ()
     assert graph.plan.nodes[0].handler_name == "SyncSetInputStreamHandler"
+
+
+class Watching(CountDown):
+    """Counts down, and notes what each call sees of its inputs."""
+
+    seen: ClassVar[list[list[tuple[object, bool]]]] = []
+
+    def process(self, cc: CalculatorContext) -> None:
+        self.seen.append(
+            [(None if each.is_empty() else each.value, each.is_done) for each in cc.input_list]
+        )
+        super().process(cc)
+
+
+class WatchingAsync(Watching):
+    """Does so in coroutines."""
+
+    async def process(self, cc: CalculatorContext) -> None:  # type: ignore[override]
+        await asyncio.sleep(0)
+        super().process(cc)
+
+
+@pytest.mark.parametrize("kind", [Watching, WatchingAsync])
+def test_a_loop_goes_on_without_the_input_that_has_ended(
+    nodes: Registry, kind: type[Watching]
+) -> None:
+    nodes.register_calculator(kind)
+    graph = make_graph((LOOP % "").replace("CountDown", kind.__name__), nodes, "default")
+    out: list[Any] = []
+    graph.observe_output_stream("out", lambda _, packet: out.append(packet.payload))
+    kind.seen.clear()
+
+    asyncio.run(graph.run_once_async([("in", 2)]))
+
+    assert out == [2, 1, 0]
+    assert kind.seen == [
+        [(2, True), (None, False)],
+        [(None, True), (1, False)],
+        [(None, True), (0, False)],
+    ]
 
 
 def test_a_graph_may_spell_them_out(nodes: Registry) -> None:

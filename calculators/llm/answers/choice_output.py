@@ -91,7 +91,7 @@ class ChoiceOutput:
         self._raw = raw
         self._reasoning = reasoning
         self.calls = 0
-        self.is_plain = not text.has_stops and max_calls is None and raw is None
+        self.is_plain = not text.stops.is_active and max_calls is None and raw is None
         self.is_stopped = False
 
     @property
@@ -144,7 +144,7 @@ class ChoiceOutput:
         """Return how many of the tokens, from the first on, can be fed together; at least one."""
         if self._reasoning is None:
             return len(ids)
-        return 1 if self._text.has_stops else self._reasoning.steady(ids)
+        return 1 if self._text.stops.is_active else self._reasoning.steady(ids)
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> OutputDelta:
         """Return the output that these tokens make certain. ``logprobs``: one each, or empty."""

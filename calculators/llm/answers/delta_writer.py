@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from calculators.language.delta import (
     Begun,
@@ -22,31 +22,29 @@ from calculators.llm.answers.answer_writer import AnswerWriter
 from calculators.llm.answers.response import AnswerChoice, Verbose
 
 
-class DeltaWriter:
+class DeltaWriter(Struct, eq=False):
     """Writes one answer, whole or as events, as its request says.
 
     Attributes:
+        make: makes the writer of the API when the answer begins.
+        writer: the writer, from then on.
+        choices: the choices of a whole answer; None in a stream.
+        servers: the labels of the servers whose calls the answer shows.
+        called: the ids of the calls that it shows.
         is_done: has the answer ended or failed? Then further items are ignored.
     """
 
-    __slots__ = ("_called", "_choices", "_make", "_servers", "_writer", "is_done")
-
-    def __init__(self, make: Callable[[Begun], AnswerWriter]) -> None:
-        """``make``: makes the writer of the API when the answer begins."""
-        self._make = make
-        self._writer: AnswerWriter | None = None
-        #: The choices of a whole answer; None in a stream.
-        self._choices: list[AnswerChoice] | None = None
-        #: The labels of the servers whose calls the answer shows.
-        self._servers: frozenset[str] = frozenset()
-        #: The ids of the calls that it shows.
-        self._called: set[str] = set()
-        self.is_done = False
+    make: Callable[[Begun], AnswerWriter]
+    writer: AnswerWriter | None = None
+    choices: list[AnswerChoice] | None = None
+    servers: frozenset[str] = frozenset()
+    called: set[str] = set()
+    is_done: bool = False
 
     @property
     def has_begun(self) -> bool:
         """Has the answer begun?"""
-        return self._writer is not None
+        return self.writer is not None
 
     def write(self, items: Sequence[Delta]) -> str:
         """Return the text for the client that the next items make; "" for none.
@@ -75,20 +73,20 @@ class DeltaWriter:
                     written += self._end(usage)
                 case Failed():
                     written += self._fail(item)
-                case ToolCalled() | ToolRan() if item.server in self._servers:
+                case ToolCalled() | ToolRan() if item.server in self.servers:
                     written += self._tool(item)
                 case _:
                     pass
         return written
 
     def _begin(self, begun: Begun) -> str:
-        if self._writer is not None:
+        if self.writer is not None:
             return ""
-        self._writer = writer = self._make(begun)
+        self.writer = writer = self.make(begun)
         if begun.request.tool_servers:
-            self._servers = frozenset(server.label for server in begun.request.tool_servers)
+            self.servers = frozenset(server.label for server in begun.request.tool_servers)
         if not begun.request.stream:
-            self._choices = [
+            self.choices = [
                 AnswerChoice(logprobs=[] if writer.wants_logprobs else None)
                 for _ in range(begun.choices)
             ]
@@ -99,15 +97,15 @@ class DeltaWriter:
         return "".join([writer.start(usage), *map(writer.begin, range(begun.choices))])
 
     def _more(self, gained: Gained) -> str:
-        writer = self._writer
+        writer = self.writer
         if writer is None:
             return ""
         number, events, logprobs = gained.choice, gained.events, gained.logprobs
         for event in events:
             if type(event) is CallDone or type(event) is Refused:
                 return self._more_than_output(gained)
-        if self._choices is not None:
-            choice = self._choices[number]
+        if self.choices is not None:
+            choice = self.choices[number]
             choice.events += events  # type: ignore[arg-type]
             choice.token_ids += gained.token_ids
             if logprobs is None and events:
@@ -128,7 +126,7 @@ class DeltaWriter:
 
     def _more_than_output(self, gained: Gained) -> str:
         """Write a group that has events which are not of the model's output."""
-        assert self._writer is not None
+        assert self.writer is not None
         output: list[OutputEvent] = []
         refused: Refused | None = None
         for event in gained.events:
@@ -141,55 +139,55 @@ class DeltaWriter:
             written = self._more(structs.replace(gained, events=output))
         if refused is None:
             return written
-        if self._choices is not None:
-            self._choices[gained.choice].refusal = refused
+        if self.choices is not None:
+            self.choices[gained.choice].refusal = refused
             return ""
-        return written + self._writer.refuse(gained.choice, refused)
+        return written + self.writer.refuse(gained.choice, refused)
 
     def _finish(self, finished: Finished) -> str:
-        writer = self._writer
+        writer = self.writer
         if writer is None:
             return ""
         number, reason, stop_string = finished.choice, finished.reason, finished.stop_string
         verbose = finished.verbose
         if verbose is not None:
             writer.verbose = Verbose(verbose.prompt, verbose.content)
-        if self._choices is not None:
-            choice = self._choices[number]
+        if self.choices is not None:
+            choice = self.choices[number]
             choice.finish_reason = reason
             choice.stop_string = stop_string
             return ""
         return writer.finish(number, reason, stop_string)
 
     def _tool(self, item: ToolCalled | ToolRan) -> str:
-        assert self._writer is not None
+        assert self.writer is not None
         written = ""
-        if item.call_id not in self._called:
-            self._called.add(item.call_id)
+        if item.call_id not in self.called:
+            self.called.add(item.call_id)
             if isinstance(item, ToolRan):
                 # A node has reported the result only.
                 called = ToolCalled(
                     item.choice, item.call_id, item.name, item.server, item.arguments
                 )
                 written = self._tool(called)
-        if self._choices is not None:
-            self._choices[item.choice].events.append(item)
+        if self.choices is not None:
+            self.choices[item.choice].events.append(item)
             return ""
-        return written + self._writer.tool(item)
+        return written + self.writer.tool(item)
 
     def _end(self, usage: Usage) -> str:
-        writer = self._writer
+        writer = self.writer
         if writer is None:
             return ""
-        if self._choices is not None:
-            return writer.whole(self._choices, usage)
+        if self.choices is not None:
+            return writer.whole(self.choices, usage)
         return writer.end(usage)
 
     def _fail(self, failed: Failed) -> str:
         self.is_done = True
         ending = ""
-        if self._writer is not None and self._choices is None:
-            ending = self._writer.failure(failed.error)
+        if self.writer is not None and self.choices is None:
+            ending = self.writer.failure(failed.error)
         if not ending:
             raise failed.error
         return ending

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec import Struct
+
 from calculators.language.events import OutputEvent, Reasoning
 
 
-class ReasoningCount:
+class ReasoningCount(Struct):
     """Counts the tokens that made reasoning, from the events that tokens made.
 
     A token without an event of its own (half a character, a tag) counts with the next event. So the
     tag that begins the reasoning is part of it, and the tag that ends it is not, and the count does
     not depend on how many tokens are added at a time.
+
+    Attributes:
+        turning: ids of tokens that may begin a tag; None: any.
+        hidden: ids of tokens without text.
+        count: of the tokens that made reasoning.
+        waiting: the number of tokens without an event yet.
+        is_turning: has a tag perhaps begun that is incomplete, or that no event has followed yet?
     """
 
-    __slots__ = ("_hidden", "_is_turning", "_turning", "_waiting", "count")
-
-    def __init__(
-        self, turning: frozenset[int] | None = None, hidden: Collection[int] = frozenset()
-    ) -> None:
-        """``turning``: ids of tokens that may begin a tag; None: any. ``hidden``: without text."""
-        self._turning = turning
-        self._hidden = hidden
-        self.count = 0
-        #: Tokens without an event yet.
-        self._waiting = 0
-        #: Has a tag perhaps begun that is incomplete, or that no event has followed yet?
-        self._is_turning = False
+    turning: frozenset[int] | None = None
+    hidden: Collection[int] = frozenset()
+    count: int = 0
+    waiting: int = 0
+    is_turning: bool = False
 
     def steady(self, ids: Sequence[int]) -> int:
         """Return how many tokens, from the first on, can be added at once; at least one.
 
         They all make reasoning, or all do not.
         """
-        turning = self._turning
-        if turning is None or self._is_turning:
+        turning = self.turning
+        if turning is None or self.is_turning:
             return 1
         for place, token_id in enumerate(ids):
             if token_id in turning:
@@ -44,26 +45,24 @@ class ReasoningCount:
 
     def add(self, ids: Sequence[int], events: Sequence[OutputEvent]) -> None:
         """Count one more token, or several that are `steady`, with the events that they made."""
-        self._waiting += len(ids)
-        if self._turning is None or ids[-1] in self._turning:
-            self._is_turning = True
+        self.waiting += len(ids)
+        if self.turning is None or ids[-1] in self.turning:
+            self.is_turning = True
         elif events:
-            self._is_turning = False
+            self.is_turning = False
         if events:
             hidden = 0
-            while hidden < len(ids) and ids[-1 - hidden] in self._hidden:
+            while hidden < len(ids) and ids[-1 - hidden] in self.hidden:
                 hidden += 1
-            self._waiting -= hidden
-            self.finish(events)
-            self._waiting = hidden
+            if Reasoning in map(type, events):
+                self.count += self.waiting - hidden
+            self.waiting = hidden
 
     def finish(self, events: Sequence[OutputEvent]) -> None:
         """Count the waiting tokens with the events of the end."""
-        for event in events:
-            if type(event) is Reasoning:
-                self.count += self._waiting
-                break
-        self._waiting = 0
+        if Reasoning in map(type, events):
+            self.count += self.waiting
+        self.waiting = 0
 
 
 def turning_tokens(tags: Collection[str], pieces: Sequence[bytes]) -> frozenset[int]:

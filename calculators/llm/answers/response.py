@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -34,16 +33,11 @@ _NO_USAGE: Final = ',"usage":null'
 _quoted_name: Final = lru_cache(maxsize=256)(quote)
 
 
-def new_response_id(prefix: Literal["chatcmpl", "cmpl"]) -> str:
-    """Return an id of 128 random bits, ``chatcmpl-...``."""
-    return f"{prefix}-{os.urandom(16).hex()}"
-
-
 class ResponseHead(msgspec.Struct, frozen=True):
     """The identity of one answer, in its body or in each of its events.
 
     Attributes:
-        id: see `new_response_id`.
+        id: see `calculators.llm.api.neutral_request.new_answer_id`.
         model: as the client named it.
         created: seconds since 1970; now, unless given.
         system_fingerprint: changes when the same request may be answered differently.

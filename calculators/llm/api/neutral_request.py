@@ -6,6 +6,7 @@ by the model that answers, which has limits and defaults of its own.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,10 +14,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from calculators.language.generation_request import Api, GenerationRequest
-from calculators.llm.answers.response import new_response_id
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS, MessagesRequest
-from calculators.llm.api.anthropic.messages_writer import new_message_id
-from calculators.llm.api.openai.responses_items import new_id
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
 from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
 from calculators.llm.requests.chat_request import CHAT_MEMBERS, ChatRequest
@@ -56,6 +54,12 @@ _NEUTRAL: Final[Members] = table(
     (max_tokens_member(name) for name in MAX_TOKENS_NAMES),
     stop_member("stop"),
 )
+_ID_BEGINNINGS: Final[Mapping[Api, str]] = {
+    Api.CHAT: "chatcmpl-",
+    Api.COMPLETIONS: "cmpl-",
+    Api.RESPONSES: "resp_",
+    Api.MESSAGES: "msg_",
+}
 _OF_SOME: Final = frozenset(
     {"stop_sequences", "logprobs", "top_logprobs", "include", "echo", "add_special_tokens"}
 )
@@ -159,16 +163,8 @@ def neutral_request(
 
 
 def new_answer_id(api: Api) -> str:
-    """Return a new id in the form that the answers of an API have."""
-    match api:
-        case Api.CHAT:
-            return new_response_id("chatcmpl")
-        case Api.COMPLETIONS:
-            return new_response_id("cmpl")
-        case Api.RESPONSES:
-            return new_id("resp")
-        case Api.MESSAGES:
-            return new_message_id()
+    """Return a new id in the form that the answers of an API have, with 128 random bits."""
+    return f"{_ID_BEGINNINGS[api]}{os.urandom(16).hex()}"
 
 
 def resolved_request(

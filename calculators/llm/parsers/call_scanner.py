@@ -8,10 +8,7 @@ from calculators.llm.parsers.tag_scanner import Tags, TagScanner
 class CallScanner(TagScanner):
     """Remembers what was taken since the last `commit`, tags included."""
 
-    __slots__ = ("_taken",)
-
     def __init__(self) -> None:
-        super().__init__()
         self._taken: list[str] = []
 
     def take_one(self, characters: str) -> str | None:

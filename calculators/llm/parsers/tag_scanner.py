@@ -69,12 +69,9 @@ class TagScanner:
         more: may text follow?
     """
 
-    __slots__ = ("more", "place", "text")
-
-    def __init__(self) -> None:
-        self.text = ""
-        self.place = 0
-        self.more = True
+    text: str = ""
+    place: int = 0
+    more: bool = True
 
     def feed(self, text: str) -> None:
         """Append ``text``."""

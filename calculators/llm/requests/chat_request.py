@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from calculators.language.template_arguments import TemplateArguments
+from calculators.language.template_arguments import NO_ARGUMENTS, TemplateArguments
 from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.llm.requests.generation_request import (
     GENERATING,
@@ -102,7 +102,9 @@ def parse_chat_request(
         tools=tools,
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=messages,
-        template=read_template_arguments(body),
+        template=NO_ARGUMENTS
+        if TEMPLATE_MEMBERS.keys().isdisjoint(body)
+        else read_template_arguments(body),
         logprobs=generation.settings.logprobs,
         images=images,
     )

@@ -52,9 +52,6 @@ TEMPLATE_MEMBERS: Final[Members] = table(
 )
 
 
-_NO_ARGUMENTS: Final = TemplateArguments()
-
-
 def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     """Resolve ``chat_template_kwargs``, and the members that set some of its variables.
 
@@ -66,8 +63,6 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     Raises:
         RequestError: a name is reserved, or a value has the wrong type.
     """
-    if TEMPLATE_MEMBERS.keys().isdisjoint(body):
-        return _NO_ARGUMENTS
     values = dict(body.get("chat_template_kwargs") or {})
     for name in values:
         if name in RESERVED:

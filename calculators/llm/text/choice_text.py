@@ -33,69 +33,57 @@ class Piece(msgspec.Struct, frozen=True):
     tokens: list[ScoredToken] = []
 
 
-class ChoiceText:
+class ChoiceText(msgspec.Struct):
     """Turns the tokens of one sequence into pieces of text.
 
     Attributes:
+        echoed: the number of tokens of the prompt that are still to come; these have no stop
+            strings.
         completion_tokens: the number of tokens so far, without an echoed prompt.
-        echoed: the number of tokens of an echoed prompt that are still to come.
-        has_stops: can a stop string end or hold back the text?
+        held: tokens whose text is not certain yet, for log-probabilities.
+        length: the number of characters that the tokens so far have made.
+        shown: the number that was returned.
     """
 
-    __slots__ = (
-        "_held",
-        "_length",
-        "_shown",
-        "_stops",
-        "_stream",
-        "completion_tokens",
-        "echoed",
-        "has_stops",
-    )
-
-    def __init__(self, stream: TextStream, stops: StopStrings, *, echoed: int = 0) -> None:
-        """``echoed``: the number of first tokens that are the prompt's, without stop strings."""
-        self._stream = stream
-        self._stops = stops
-        self.has_stops = stops.is_active
-        self.echoed = echoed
-        self._held: list[_Held] = []
-        #: The number of characters that the tokens so far have made, and the number returned.
-        self._length = 0
-        self._shown = 0
-        self.completion_tokens = 0
+    stream: TextStream
+    stops: StopStrings
+    echoed: int = 0
+    completion_tokens: int = 0
+    held: list[_Held] = []
+    length: int = 0
+    shown: int = 0
 
     @property
     def is_stopped(self) -> bool:
         """Has a stop string ended the text?"""
-        return self._stops.matched is not None
+        return self.stops.matched is not None
 
     @property
     def stop_string(self) -> str | None:
         """The stop string that ended the text, if one did."""
-        return self._stops.matched
+        return self.stops.matched
 
     async def feed_plain(self, ids: Sequence[int]) -> str:
         """Feed tokens without stop strings, echo and log-probabilities; return only the text."""
         self.completion_tokens += len(ids)
-        return await self._stream.feed(ids)
+        return await self.stream.feed(ids)
 
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Piece:
         """Return the text that these tokens make certain. ``logprobs``: one per token, or empty."""
         if self.echoed:
             return await self._feed_echo(ids, logprobs)
-        if not logprobs and not self.has_stops:
+        if not logprobs and not self.stops.is_active:
             return Piece(await self.feed_plain(ids))
         # One by one: tokens after a stop string do not belong to the answer.
         shown = ""
         for place, token_id in enumerate(ids):
-            if self._stops.matched is not None:
+            if self.stops.matched is not None:
                 break
             self.completion_tokens += 1
             if logprobs:
-                shown += self._stops.feed(await self._feed_scored(token_id, logprobs[place]))
+                shown += self.stops.feed(await self._feed_scored(token_id, logprobs[place]))
             else:
-                shown += self._stops.feed(await self._stream.feed([token_id]))
+                shown += self.stops.feed(await self.stream.feed([token_id]))
         return self._piece(shown)
 
     async def _feed_echo(self, ids: Sequence[int], logprobs: Sequence[float]) -> Piece:
@@ -106,7 +94,7 @@ class ChoiceText:
             for token_id, logprob in zip(ids[:count], logprobs, strict=False):
                 text += await self._feed_scored(token_id, logprob)
         else:
-            text = await self._stream.feed(ids[:count])
+            text = await self.stream.feed(ids[:count])
         prompt = self._piece(text)
         if count == len(ids):
             return prompt
@@ -115,33 +103,33 @@ class ChoiceText:
 
     async def _feed_scored(self, token_id: int, logprob: float) -> str:
         known = logprob if math.isfinite(logprob) and logprob <= 0 else None
-        self._held.append(_Held(ScoredToken(token_id, known), self._length))
-        text = await self._stream.feed([token_id])
-        self._length += len(text)
+        self.held.append(_Held(ScoredToken(token_id, known), self.length))
+        text = await self.stream.feed([token_id])
+        self.length += len(text)
         return text
 
     async def finish(self) -> Piece:
         """Return the remaining text, at the end of the sequence."""
-        if self._stops.matched is not None:
+        if self.stops.matched is not None:
             return Piece("")
-        rest = await self._stream.finish()
-        if not self.has_stops and not self._held:
+        rest = await self.stream.finish()
+        if not self.stops.is_active and not self.held:
             return Piece(rest)
-        text = self._stops.feed(rest)
-        if self._stops.matched is None:
-            text += self._stops.finish()
+        text = self.stops.feed(rest)
+        if self.stops.matched is None:
+            text += self.stops.finish()
         piece = self._piece(text)
-        if self._stops.matched is not None:
+        if self.stops.matched is not None:
             return piece
-        piece.tokens.extend(held.token for held in self._held)
-        self._held.clear()
+        piece.tokens.extend(held.token for held in self.held)
+        self.held.clear()
         return piece
 
     def _piece(self, text: str) -> Piece:
-        self._shown += len(text)
+        self.shown += len(text)
         count = 0
-        while count < len(self._held) and self._held[count].start < self._shown:
+        while count < len(self.held) and self.held[count].start < self.shown:
             count += 1
-        tokens = [held.token for held in self._held[:count]]
-        del self._held[:count]
+        tokens = [held.token for held in self.held[:count]]
+        del self.held[:count]
         return Piece(text, tokens)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 from calculators.llm.text.utf8 import REPLACEMENT, decode_certain
 
 
@@ -19,34 +21,36 @@ class TextStream(Protocol):
         """Return the remaining text, after the last token."""
 
 
-class TableText:
-    """Decodes by a table. Exact for byte-level BPE and SentencePiece."""
+class TableText(Struct):
+    """Decodes by a table. Exact for byte-level BPE and SentencePiece.
 
-    __slots__ = ("_pieces", "_rest", "_strips")
+    Attributes:
+        pieces: `TokenTable.visible`, or `TokenTable.pieces` to see special tokens.
+        strips_space: the next text loses a space at its beginning.
+        rest: the bytes of a character that is not complete.
+    """
 
-    def __init__(self, pieces: Sequence[bytes], *, strips_space: bool) -> None:
-        """``pieces``: `TokenTable.visible`, or `TokenTable.pieces` to see special tokens."""
-        self._pieces = pieces
-        self._rest = b""
-        self._strips = strips_space
+    pieces: Sequence[bytes]
+    strips_space: bool
+    rest: bytes = b""
 
     async def feed(self, ids: Sequence[int]) -> str:
-        pieces = self._pieces
+        pieces = self.pieces
         try:
-            data = self._rest + (
+            data = self.rest + (
                 pieces[ids[0]] if len(ids) == 1 else b"".join(map(pieces.__getitem__, ids))
             )
         except IndexError:  # the model's vocabulary is padded beyond the tokenizer's
             known = [pieces[each] for each in ids if each < len(pieces)]
-            data = self._rest + b"".join(known)
-        if self._strips and data:
-            self._strips = False
+            data = self.rest + b"".join(known)
+        if self.strips_space and data:
+            self.strips_space = False
             data = data.removeprefix(b" ")
-        text, self._rest = decode_certain(data)
+        text, self.rest = decode_certain(data)
         return text
 
     async def finish(self) -> str:
-        rest, self._rest = self._rest, b""
+        rest, self.rest = self.rest, b""
         return REPLACEMENT if rest else ""
 
 

@@ -62,6 +62,7 @@ async def drive_awaitable(
     result: Any = None
     error: BaseException | None = None
     chained = 0
+    node = context._node
     while following is not None:
         error = None
         started = perf_counter_ns()
@@ -78,10 +79,16 @@ async def drive_awaitable(
         ended = perf_counter_ns()
         waits_for = None
         with driver.lock:
-            following._node.time_ns += ended - started
+            node = following._node
+            node.time_ns += ended - started
             if driver.tracer is not None:
                 driver.tracer.record_call(following, started, ended)
-            following = driver.scheduler.finished(following, error)
+            if error is None and node.is_fast:
+                node.calls += 1
+                driver.scheduler.flow.finished_simple(node, following)
+                following = None
+            else:
+                following = driver.scheduler.finished(following, error)
             driver.after_step()
             if following is None and chained < CHAIN and not driver.is_cancelled:
                 chained += 1
@@ -96,4 +103,4 @@ async def drive_awaitable(
                 driver.schedule_pump()
     # Since Python 3.13 the frames of an error keep this one, their caller, with its variables:
     # they would keep the run that keeps the error.
-    del driver, context, awaitable, following, waits_for, error, result
+    del driver, context, awaitable, following, node, waits_for, error, result

@@ -222,8 +222,10 @@ class Driver(ABC):
                     # The hot path of `Scheduler.take`.
                     heappop(heap)
                     context = node.context
-                else:
+                elif heap or queue.opens or queue.sources:
                     context = scheduler.take(queue, sources=sources)
+                else:
+                    context = None
                 if context is None:
                     if not scheduler.running:
                         scheduler.handle_idle()

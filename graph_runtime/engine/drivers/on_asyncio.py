@@ -59,8 +59,6 @@ class AsyncioDriver(Driver):
         """Return when ``done`` holds. Entered without the lock."""
         future: asyncio.Future[None] | None = None
         with self.lock:
-            if done():
-                return
             # Ready calls run at once: most runs end with them, and cost one turn of the loop.
             if self._scheduled is not None:
                 self._scheduled.cancel()

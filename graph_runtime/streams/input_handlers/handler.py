@@ -47,7 +47,7 @@ class InputStreamHandler(ABC):
     may_drop: ClassVar[bool] = False
     dropped: int = 0
     #: The last stream that has not ended, if each of its packets is an input set: the handler need
-    #: not be asked any more. `readiness` may set it.
+    #: not be asked any more. `readiness` and `fill` may set it.
     sole_stream: InputStream | None = None
 
     def __init__(self, streams: Sequence[InputStream], settings: Any, process_bounds: bool) -> None:
@@ -93,7 +93,7 @@ class InputStreamHandler(ABC):
 
 
 #: The entry in an input set of a stream that has ended.
-_DONE: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.DONE)), True)
+ENDED: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.DONE)), True)
 #: The entry of a stream on which nothing has come yet.
 _NOTHING_YET: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.PRESTREAM)), False)
 
@@ -108,7 +108,7 @@ def bound_of(stream: InputStream) -> tuple[Packet, bool]:
     """An empty packet at the settled timestamp of a stream, and whether the stream is done."""
     bound = stream.queue[0].time if stream.queue else stream.bound
     if bound == ts.DONE:
-        return _DONE
+        return ENDED
     if bound == ts.PRESTREAM:
         return _NOTHING_YET
     return packet_at(EMPTY, ts.previous_allowed_in_stream(bound)), False

@@ -131,16 +131,22 @@ class SyncSetInputStreamHandler(InputStreamHandler):
         return sole
 
     def fill(self, time: int) -> InputSet:
-        members = self._ready.streams if self._ready is not None else ()
+        ready = self._ready
+        members = ready.streams if ready is not None else ()
         self._ready = None
         self._ready_time = ts.DONE
         filled: InputSet = []
+        is_last = False
         for stream in self.streams:
             if stream in members:
                 packet = stream.take_at(time)
-                filled.append((packet, stream.bound == ts.DONE and not stream.queue))
+                is_last = stream.bound == ts.DONE and not stream.queue
+                filled.append((packet, is_last))
             else:
                 filled.append(bound_of(stream))
+        if is_last and len(self.sync_sets) == 2:
+            first, second = self.sync_sets
+            self.sole_stream = self._sole_of(second if ready is first else first)
         return filled
 
     @property

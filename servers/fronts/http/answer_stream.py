@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from calculators.requests.request_record import RequestRecord
+from calculators.tasks import ErrorForm
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.response_head import response_head
@@ -33,6 +34,7 @@ class AnswerStream:
         "_ended",
         "_ending",
         "_fields",
+        "_form",
         "_has_started",
         "_headers",
         "_held",
@@ -53,6 +55,7 @@ class AnswerStream:
         *,
         is_chunked: bool,
         keeps_alive: bool,
+        form: ErrorForm,
         ending: bytes = b"",
     ) -> None:
         """
@@ -62,6 +65,7 @@ class AnswerStream:
             headers: headers of every answer to this request.
             is_chunked: the client understands chunks; else the connection's end is the stream's.
             keeps_alive: the connection may serve another request afterwards.
+            form: the form of errors, and so of the event that ends a failed stream of events.
             ending: the end of a piece that nothing follows; b"" if that is not known.
         """
         self._record = record
@@ -71,6 +75,7 @@ class AnswerStream:
         self._fields = {**fields, "Transfer-Encoding": "chunked"} if is_chunked else fields
         self._headers = headers
         self._keeps_alive = keeps_alive
+        self._form = form
         self._has_started = False
         self._ended = False
         self._last = b""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from calculators.requests.request_record import RequestRecord
 from calculators.tasks import ErrorForm
 from servers.fronts.http.answer_stream import AnswerStream
-from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
 # Anthropic's streams end with one of these instead.
 _LAST_EVENTS = (b"event: message_stop\n", b"event: error\n")
-_FIELDS = {
+#: The headers of such an answer.
+EVENT_FIELDS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",
@@ -24,33 +21,7 @@ _FIELDS = {
 class EventStream(AnswerStream):
     """Server-sent events to one client; each packet is made of complete events."""
 
-    __slots__ = ("_form",)
-
-    def __init__(
-        self,
-        connection: HttpConnection,
-        record: RequestRecord,
-        headers: Mapping[str, str],
-        form: ErrorForm,
-        *,
-        is_chunked: bool,
-        keeps_alive: bool,
-    ) -> None:
-        """
-        Args:
-            form: the form of an error, and so of the event that ends the stream. `AnswerStream`
-                has the others.
-        """
-        super().__init__(
-            connection,
-            record,
-            _FIELDS,
-            headers,
-            is_chunked=is_chunked,
-            keeps_alive=keeps_alive,
-            ending=DONE if form is ErrorForm.OPENAI else b"",
-        )
-        self._form = form
+    __slots__ = ()
 
     def ping_if_silent(self, now: float, seconds: float) -> None:
         """Send a comment if nothing has been sent for ``seconds``. ``now``: the loop's time."""

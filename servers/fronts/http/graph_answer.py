@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
+from msgspec import Struct
 
 from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.tasks import ErrorForm
@@ -42,7 +43,9 @@ async def answer_from_packets(
     Raises:
         Exception: nothing has been sent; the answer is `http_error` of it.
     """
-    answer = GraphAnswer(exchange, form, is_stream=is_stream, events_of=events_of)
+    # Events may be long in coming: comments can go before them.
+    stream: AnswerStream | None = exchange.begin_stream(form) if is_stream else None
+    answer = GraphAnswer(exchange, form, stream, events_of)
     try:
         try:
             await run(answer.emit)
@@ -57,41 +60,26 @@ async def answer_from_packets(
     return await answer.end()
 
 
-class GraphAnswer:
+class GraphAnswer(Struct, eq=False):
     """Takes the packets of a graph, and sends those of an answer in pieces at once.
 
     Attributes:
         stream: the answer, if it is sent in pieces.
+        events_of: see `answer_from_packets`.
+        has_begun: there was a packet.
+        further: the number of packets after the first one of an answer that is whole.
+        body: the first packet of an answer that is JSON.
+        whole: an answer that names its type.
     """
 
-    __slots__ = (
-        "_events_of",
-        "_exchange",
-        "_form",
-        "_further",
-        "_has_begun",
-        "_json",
-        "_whole",
-        "stream",
-    )
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        form: ErrorForm,
-        *,
-        is_stream: bool,
-        events_of: Callable[[str], str] | None = None,
-    ) -> None:
-        self._exchange = exchange
-        self._events_of = events_of
-        self._form = form
-        # Events may be long in coming: comments can go before them.
-        self.stream: AnswerStream | None = exchange.begin_stream(form) if is_stream else None
-        self._has_begun = False
-        self._further = 0
-        self._json: bytes | None = None
-        self._whole: HttpAnswer | None = None
+    exchange: Exchange
+    form: ErrorForm
+    stream: AnswerStream | None
+    events_of: Callable[[str], str] | None = None
+    has_begun: bool = False
+    further: int = 0
+    body: bytes | None = None
+    whole: HttpAnswer | None = None
 
     def emit(self, packet: ResponsePacket) -> None:
         """Take a packet. Must be called on the event loop.
@@ -102,14 +90,14 @@ class GraphAnswer:
         if isinstance(packet, HttpAnswer):
             self._begin(packet)
         elif self.stream is not None:
-            if not self._has_begun and self._events_of is not None and packet[:1] in _OBJECT:
-                packet = _as_events(packet, self._events_of)
+            if not self.has_begun and self.events_of is not None and packet[:1] in _OBJECT:
+                packet = _as_events(packet, self.events_of)
             self.stream.emit(packet)
-        elif self._whole is not None or self._json is not None:
-            self._further += 1
+        elif self.whole is not None or self.body is not None:
+            self.further += 1
         else:
-            self._json = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
-        self._has_begun = True
+            self.body = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
+        self.has_begun = True
 
     async def end(self) -> web.StreamResponse:
         """End the answer: the graph has ended well.
@@ -117,14 +105,14 @@ class GraphAnswer:
         Raises:
             RuntimeError: it gave no answer.
         """
-        whole = self._whole
-        if self._further and (whole is None or not whole.has_more):
+        whole = self.whole
+        if self.further and (whole is None or not whole.has_more):
             _log.warning("a graph gave more than one packet to a unary request")
-        if self._json is not None:
-            return await self._send_whole(_JSON_FIELDS, self._json)
+        if self.body is not None:
+            return await self._send_whole(_JSON_FIELDS, self.body)
         if whole is not None:
             # The front's own headers take precedence.
-            taken = self._exchange.headers
+            taken = self.exchange.headers
             fields = {name: value for name, value in whole.headers.items() if name not in taken}
             fields["Content-Type"] = whole.content_type
             return await self._send_whole(fields, whole.body)
@@ -134,7 +122,7 @@ class GraphAnswer:
         return SentResponse()
 
     async def _send_whole(self, fields: Mapping[str, str], body: bytes) -> web.StreamResponse:
-        exchange = self._exchange
+        exchange = self.exchange
         if exchange.request.method != "HEAD":
             return await send_whole(exchange, fields, (body,))
         headers = with_warnings({**exchange.headers, **fields}, exchange.record.warnings)
@@ -144,12 +132,12 @@ class GraphAnswer:
         has_events = answer.media_type == EVENTS
         # A stream of events may have begun with a comment.
         is_late = self.stream is not None and self.stream.has_started and not has_events
-        if self._has_begun or is_late:
+        if self.has_begun or is_late:
             text = "an HttpAnswer must be the first packet of an answer"
             raise GraphError(text, code=Code.INTERNAL)
-        if not answer.has_more or self._exchange.request.method == "HEAD":
+        if not answer.has_more or self.exchange.request.method == "HEAD":
             self._drop_stream()
-            self._whole = answer
+            self.whole = answer
             return
         if not has_events:
             fields = {
@@ -157,14 +145,14 @@ class GraphAnswer:
                 "X-Accel-Buffering": "no",
                 **answer.headers,
             }
-            self.stream = self._exchange.begin_bytes(fields)
+            self.stream = self.exchange.begin_bytes(fields)
         elif self.stream is None:
-            self.stream = self._exchange.begin_stream(self._form, answer.headers)
+            self.stream = self.exchange.begin_stream(self.form, answer.headers)
         assert self.stream is not None
         self.stream.emit(answer.body)
 
     def _drop_stream(self) -> None:
-        self.stream = self._exchange.stream = None
+        self.stream = self.exchange.stream = None
 
 
 def _as_events(packet: str | bytes, events_of: Callable[[str], str]) -> str | bytes:

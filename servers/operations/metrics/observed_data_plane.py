@@ -16,7 +16,7 @@ from servers.contract.data_plane import (
     TensorMetadata,
 )
 from servers.operations.metrics.graph_requests import METADATA, READY, LookupCounts
-from servers.operations.metrics.observed_graph import ObservedGraph
+from servers.operations.metrics.observed_graph import observed_graph
 from servers.operations.metrics.observed_model import ObservedModel
 from servers.operations.metrics.server_metrics import ServerMetrics
 
@@ -35,12 +35,11 @@ class ObservedDataPlane:
     async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
         """See `DataPlane.resolve`. Requests to models that are not served are not counted."""
         resolving = self._plane.resolve(model, method, version)
-        observed: ObservedGraph | ObservedModel | None
         graph = self._metrics.graph(model)
         if graph is not None:
-            observed = ObservedGraph(graph.current, graph.calls[method, self._interface])
-        else:
-            observed = self._observed_model(model, method, version)
+            counts = graph.calls[method, self._interface]
+            return await observed_graph(resolving, graph.current, counts)
+        observed = self._observed_model(model, method, version)
         if observed is None:
             return await resolving
         await observed.resolve(resolving)

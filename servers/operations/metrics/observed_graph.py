@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from time import perf_counter_ns
 from typing import Final
 
+from msgspec import Struct
+
 from calculators.inference import InferRequest, InferResponse
 from calculators.requests.http_answer import ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload
@@ -24,32 +26,23 @@ from servers.operations.metrics.series import Gauge
 _NS_PER_US: Final = 1000
 
 
-class ObservedGraph:
-    """A `servers.contract.data_plane.LoadedServable` for one call, timed from its creation."""
+class ObservedGraph(Struct, eq=False):
+    """A `servers.contract.data_plane.LoadedServable` for one call.
 
-    __slots__ = ("_counts", "_current", "_servable", "_started")
+    Attributes:
+        current: calls in progress.
+        counts: the counts of this method.
+        started: the begin of the call, in nanoseconds of ``time.perf_counter_ns``.
+    """
 
-    def __init__(self, current: Gauge, counts: CallCounts) -> None:
-        """``current``: calls in progress; ``counts``: the counts of this method."""
-        self._current = current
-        self._counts = counts
-        self._started = perf_counter_ns()
-        self._servable: LoadedServable
-
-    async def resolve(self, resolving: Awaitable[LoadedServable]) -> None:
-        """Wait for the graph, and count a failure to get it."""
-        self._current.level += 1
-        try:
-            self._servable = await resolving
-        except BaseException as error:
-            self._count_failure(error)
-            raise
-        finally:
-            self._current.level -= 1
+    current: Gauge
+    counts: CallCounts
+    started: int
+    servable: LoadedServable
 
     async def answer(self, payload: HttpPayload, emit: Callable[[ResponsePacket], object]) -> None:
         """See `LoadedServable.answer`."""
-        counts = self._counts
+        counts = self.counts
         packets = 0
 
         def emit_and_count(packet: ResponsePacket) -> None:
@@ -57,35 +50,35 @@ class ObservedGraph:
             packets += 1
             emit(packet)
 
-        self._current.level += 1
+        self.current.level += 1
         try:
-            answering = self._servable.answer(payload, emit_and_count)
+            answering = self.servable.answer(payload, emit_and_count)
             del payload  # the graph keeps it no longer than it needs it
             await answering
         except BaseException as error:
-            self._count_failure(error, has_begun=packets > 0)
+            _count_failure(counts, self.started, error, has_begun=packets > 0)
             raise
         else:
             counts.accepted.counted += 1
-            self._note_time()
+            _note_time(counts, self.started)
         finally:
-            self._current.level -= 1
+            self.current.level -= 1
             counts.responses.counted += packets
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         """See `LoadedServable.infer`."""
-        counts = self._counts
-        self._current.level += 1
+        counts = self.counts
+        self.current.level += 1
         try:
-            response = await self._servable.infer(request, client)
+            response = await self.servable.infer(request, client)
         except BaseException as error:
-            self._count_failure(error)
+            _count_failure(counts, self.started, error)
             raise
         finally:
-            self._current.level -= 1
+            self.current.level -= 1
         counts.accepted.counted += 1
         counts.responses.counted += 1
-        self._note_time()
+        _note_time(counts, self.started)
         return response
 
     @asynccontextmanager
@@ -93,17 +86,17 @@ class ObservedGraph:
         self, first: InferRequest, client: ClientConnection, emit: Callable[[InferAnswer], object]
     ) -> AsyncIterator[InferStream]:
         """See `LoadedServable.open_stream`."""
-        counts = self._counts
+        counts = self.counts
 
         def emit_and_count(answer: InferAnswer) -> None:
             if not isinstance(answer, InferFailure):
                 counts.responses.counted += 1
             emit(answer)
 
-        self._current.level += 1
+        self.current.level += 1
         watched: _ObservedStream | None = None
         try:
-            async with self._servable.open_stream(first, client, emit_and_count) as stream:
+            async with self.servable.open_stream(first, client, emit_and_count) as stream:
                 watched = _ObservedStream(stream, counts)
                 yield watched
         except BaseException as error:
@@ -115,25 +108,43 @@ class ObservedGraph:
                 counts.cancelled.counted += 1
             raise
         finally:
-            self._current.level -= 1
+            self.current.level -= 1
             if watched is not None:
-                self._note_time()
+                _note_time(counts, self.started)
 
-    def _note_time(self) -> None:
-        self._counts.time_us.note((perf_counter_ns() - self._started) / _NS_PER_US)
 
-    def _count_failure(self, error: BaseException, *, has_begun: bool = False) -> None:
-        """``has_begun``: the graph has sent a packet already."""
-        counts = self._counts
-        if isinstance(error, asyncio.CancelledError):
-            counts.cancelled.counted += 1
-        elif isinstance(error, RunError) or has_begun:
-            counts.errors.counted += 1
-        else:
-            counts.rejected.counted += 1
-            return
-        counts.accepted.counted += 1
-        self._note_time()
+async def observed_graph(
+    resolving: Awaitable[LoadedServable], current: Gauge, counts: CallCounts
+) -> ObservedGraph:
+    """Wait for the graph of a call, and count a failure to get it."""
+    started = perf_counter_ns()
+    current.level += 1
+    try:
+        return ObservedGraph(current, counts, started, await resolving)
+    except BaseException as error:
+        _count_failure(counts, started, error)
+        raise
+    finally:
+        current.level -= 1
+
+
+def _note_time(counts: CallCounts, started: int) -> None:
+    counts.time_us.note((perf_counter_ns() - started) / _NS_PER_US)
+
+
+def _count_failure(
+    counts: CallCounts, started: int, error: BaseException, *, has_begun: bool = False
+) -> None:
+    """``has_begun``: the graph has sent a packet already."""
+    if isinstance(error, asyncio.CancelledError):
+        counts.cancelled.counted += 1
+    elif isinstance(error, RunError) or has_begun:
+        counts.errors.counted += 1
+    else:
+        counts.rejected.counted += 1
+        return
+    counts.accepted.counted += 1
+    _note_time(counts, started)
 
 
 class _ObservedStream:

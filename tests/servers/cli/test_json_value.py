@@ -8,6 +8,7 @@ from collections import namedtuple
 from enum import Enum, IntEnum
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,11 @@ class Kind(Enum):
 Pair = namedtuple("Pair", "left right")
 
 
+class Both(msgspec.Struct):
+    left: int
+    right: object
+
+
 class Unprintable:
     def __repr__(self) -> str:
         raise RuntimeError("no")
@@ -136,6 +142,7 @@ class Array:
         (Level.LOW, 1),
         (Kind.A, "a"),
         (Pair(1, 2), [1, 2]),
+        (Both(1, Packet(2)), {"left": 1, "right": 2}),
         ((Packet(1, 0), Packet.empty(0)), [1, None]),
         ({1: "a"}, {"type": "map", "value": [[1, "a"]]}),
         ({3, 1, 2}, {"type": "set", "value": [1, 2, 3]}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Never, Protocol
 
@@ -56,11 +55,6 @@ class Thinking(Protocol):
     def shows_thinking(self) -> bool: ...
 
 
-def new_message_id() -> str:
-    """Return an id of 128 random bits, ``msg_...``."""
-    return f"msg_{uuid.uuid4().hex}"
-
-
 class MessagesAnswerWriter:
     """An `AnswerWriter` of one message.
 
@@ -83,13 +77,12 @@ class MessagesAnswerWriter:
     )
 
     def __init__(
-        self, request: Thinking, verbose: Verbose | None = None, *, message_id: str = ""
+        self, request: Thinking, verbose: Verbose | None = None, *, message_id: str
     ) -> None:
-        """Make the writer; ``message_id`` is a new one if it is ""."""
         self.wants_logprobs = False
         self.details: AnswerDetails | None = None
         self._head = (
-            f'{{"id":"{message_id or new_message_id()}","type":"message","role":"assistant"'
+            f'{{"id":"{message_id}","type":"message","role":"assistant"'
             f',"model":{quote(request.model)}'
         )
         self._shows_thinking = request.shows_thinking

@@ -10,10 +10,12 @@ import pytest
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import Api
 from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice, Verbose
 from calculators.llm.api.anthropic.messages_request import parse_messages_request
 from calculators.llm.api.anthropic.messages_writer import MessagesAnswerWriter
+from calculators.llm.api.neutral_request import new_answer_id
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
@@ -39,7 +41,7 @@ def writer(verbose: Verbose | None = None, **members: Any) -> MessagesAnswerWrit
         **members,
     }
     request = parse_messages_request(body, RequestLimits(), ModelDefaults())
-    return MessagesAnswerWriter(request, verbose)
+    return MessagesAnswerWriter(request, verbose, message_id=new_answer_id(Api.MESSAGES))
 
 
 def streamed(

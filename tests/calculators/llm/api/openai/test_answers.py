@@ -10,6 +10,7 @@ import pytest
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import Api
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.finish_reason import finish_reason
@@ -18,8 +19,8 @@ from calculators.llm.answers.response import (
     AnswerChoice,
     ResponseHead,
     Verbose,
-    new_response_id,
 )
+from calculators.llm.api.neutral_request import new_answer_id
 from calculators.llm.api.openai.chat_writer import ChatAnswerWriter
 from calculators.llm.api.openai.completion_writer import CompletionAnswerWriter
 
@@ -252,7 +253,7 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
 
 
 def test_every_answer_has_a_new_id() -> None:
-    ids = {new_response_id("chatcmpl") for _ in range(10)}
+    ids = {new_answer_id(Api.CHAT) for _ in range(10)}
     assert len(ids) == 10
     assert all(re.fullmatch("chatcmpl-[0-9a-f]{32}", each) for each in ids)
 
