@@ -5,9 +5,10 @@
 Calls of Python functions and resumptions of coroutines are counted, not calls of C functions: a
 figure that does not depend on the machine, unlike a time. A streamed chat is asked once with one
 token and once with many, which gives the calls of a short chat, those of both from their headers to
-their first event, and those of each further event and token; an event has the tokens that the
-engine made since the one before. The first event of a chat of one token ends it too. The tensor
-graph passes 16 elements on.
+their first event, those between two events, and those of each further token. The first event of a
+chat of one token ends it too. The first event and the further ones are medians, as timers of the
+server fall into some; the other figures are means and have the timers. An event has the tokens that
+the engine made since the one before. The tensor graph passes 16 elements on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
@@ -46,8 +48,9 @@ node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "ou
 #: The first function that the front calls when it has a request's headers, and the one that sends.
 _HEADERS: Final = "request_id_of"
 _EVENT: Final = "AnswerStream.emit"
-#: The key of the report for calls between them.
+#: The keys of the report for medians of the calls between them, and from an event to the next one.
 _TO_FIRST_EVENT: Final = "(to the first event)"
+_TO_NEXT_EVENT: Final = "(to the next event)"
 
 
 class Calls(NamedTuple):
@@ -55,12 +58,12 @@ class Calls(NamedTuple):
 
     Attributes:
         to_first_event: those from the headers of a request to its first event.
-        pieces: the number of times that data arrived for a request.
+        to_next_event: those from an event to the next one.
     """
 
     calls: float
     to_first_event: float
-    pieces: float
+    to_next_event: float
     by_function: Counter[str]
 
 
@@ -95,28 +98,35 @@ def serve(report: Path, arguments: list[str]) -> int:
 
     counts: Counter[CodeType] = Counter()
     counting = False
-    to_first_event = 0
+    since = 0
     has_no_event = False
+    to_first_event: list[int] = []
+    to_next_event: list[int] = []
 
     def count(frame: FrameType, event: str, _: object) -> None:
-        nonlocal to_first_event, has_no_event
+        nonlocal since, has_no_event
         if event == "call":
             counts[frame.f_code] += 1
-            if frame.f_code.co_qualname == _HEADERS:
+            name = frame.f_code.co_qualname
+            if name == _HEADERS:
                 has_no_event = True
-            elif frame.f_code.co_qualname == _EVENT:
+                since = 0
+            elif name == _EVENT:
+                (to_first_event if has_no_event else to_next_event).append(since)
                 has_no_event = False
-            to_first_event += has_no_event
+                since = 0
+            since += 1
 
     def toggle(*_: object) -> None:
-        nonlocal counting, to_first_event
+        nonlocal counting
         sys.setprofile(None)
         named: Counter[str] = Counter()
         for code, number in counts.items():
             named[f"{Path(code.co_filename).stem}.{code.co_qualname}"] += number
-        named[_TO_FIRST_EVENT] = to_first_event
+        for key, numbers in ((_TO_FIRST_EVENT, to_first_event), (_TO_NEXT_EVENT, to_next_event)):
+            named[key] = round(median(numbers)) if numbers else 0
+            numbers.clear()
         counts.clear()
-        to_first_event = 0
         new = report.with_suffix(".new")
         new.write_text(json.dumps(named), encoding="utf-8")
         new.replace(report)
@@ -134,16 +144,13 @@ async def _chats(counted: CountedServer, tokens: int, requests: int) -> Calls:
     for _ in range(5):
         await connection.ask(body)
     counted.toggle()
-    pieces = 0
     for _ in range(requests):
-        sent, arrived = await connection.ask(body)
-        outcome = read_answer(sent, arrived)
+        outcome = read_answer(*await connection.ask(body))
         if outcome.error:
             raise RuntimeError(outcome.error)
-        pieces += len(outcome.arrivals)
     counts = counted.toggle()
     connection.close()
-    return _calls_of(counts, requests, pieces)
+    return _calls_of(counts, requests)
 
 
 async def _infers(counted: CountedServer, requests: int) -> Calls:
@@ -156,7 +163,7 @@ async def _infers(counted: CountedServer, requests: int) -> Calls:
         for _ in range(requests):
             await call(request)
         counts = counted.toggle()
-    return _calls_of(counts, requests, requests)
+    return _calls_of(counts, requests)
 
 
 async def _posts(counted: CountedServer, requests: int) -> Calls:
@@ -171,12 +178,12 @@ async def _posts(counted: CountedServer, requests: int) -> Calls:
         await client.ask(request)
     counts = counted.toggle()
     transport.close()
-    return _calls_of(counts, requests, requests)
+    return _calls_of(counts, requests)
 
 
-def _calls_of(counts: Counter[str], requests: int, pieces: int) -> Calls:
-    to_first_event = counts.pop(_TO_FIRST_EVENT)
-    return Calls(counts.total() / requests, to_first_event / requests, pieces / requests, counts)
+def _calls_of(counts: Counter[str], requests: int) -> Calls:
+    first, following = counts.pop(_TO_FIRST_EVENT), counts.pop(_TO_NEXT_EVENT)
+    return Calls(counts.total() / requests, first, following, counts)
 
 
 def measure(requests: int) -> dict[str, Calls]:
@@ -200,16 +207,15 @@ def measure(requests: int) -> dict[str, Calls]:
 
 def print_calls(found: dict[str, Calls], functions: int, requests: int) -> None:
     one, many = found["chat of one token"], found["chat of many tokens"]
-    further = many.calls - one.calls
-    longer = many.to_first_event
-    per_event = further / (many.pieces - one.pieces)
+    per_token = (many.calls - one.calls) / (MANY_TOKENS - 1)
     print(f"{describe_machine()}\n")
     print("| | Python calls |\n|---|---|")
     print(f"| a streamed chat of one token | {one.calls:.0f} |")
     print(f"| of it from the headers to the first event | {one.to_first_event:.0f} |")
+    longer = many.to_first_event
     print(f"| the same of a longer chat, whose first event does not end it | {longer:.0f} |")
-    print(f"| each further event of a stream | {per_event:.0f} |")
-    print(f"| each further token | {further / (MANY_TOKENS - 1):.1f} |")
+    print(f"| each further event of a stream | {many.to_next_event:.0f} |")
+    print(f"| each further token | {per_token:.1f} |")
     print(f"| an inference over gRPC | {found['gRPC infer'].calls:.0f} |")
     print(f"| the same over REST, with binary data | {found['REST infer'].calls:.0f} |")
     for name, calls in found.items():
