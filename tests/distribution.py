@@ -1,15 +1,18 @@
 """Distribution of test files over worker processes (``pytest --numprocesses``).
 
-Tests that start programs wait most of the time, and the others compute. So half of the workers
-begin with the former and half with the latter, and all cores are busy all the time. The quick tests
-come between, where the workers meet, so that all end at about the same time.
+Tests that start programs wait a lot, those of engines and fronts even more, and the quick ones only
+compute. So half of the workers begin with the programs and half at the other end of the queue,
+where quick tests come between those of engines and fronts: from the beginning to the end there is
+one worker that computes while others wait.
 
-Files stay in the order of their directories: fixtures of a directory are made once per worker, and
-not again for each file.
+Files of a tier stay in the order of their directories. Where fixtures of a directory take long to
+make, only files of that directory come between: they are made once per worker, and not again for
+each file.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -18,13 +21,16 @@ from xdist.scheduler import LoadFileScheduling
 from tests.tiers import Tier, tier_of_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
 #: Directories whose files stay with one worker: they share what takes long to make.
 _TOGETHER: Final = frozenset({"tests/process/kserve"})
-#: The places of tiers in the queue.
-_PLACES: Final = {Tier.FULL: 0, Tier.QUICK: 1, Tier.TEST: 2}
+#: The directory whose fixtures are an engine.
+_WITH_ENGINE: Final = "tests/calculators/llm/"
 
 
 class Distribution:
@@ -32,7 +38,8 @@ class Distribution:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: _PLACES[tier_of_file(item.path)])
+        places = _places((item.path, item.nodeid) for item in items)
+        items.sort(key=lambda item: places[item.path])
 
     def pytest_xdist_make_scheduler(
         self, config: pytest.Config, log: Producer
@@ -44,6 +51,21 @@ class Distribution:
         return FromBothEnds(config, log)
 
 
+def _places(tests: Iterable[tuple[Path, str]]) -> dict[Path, tuple[int, float]]:
+    """Return the places of files in the queue, by their tests: a part of it, and how far into it.
+
+    In each part the files of a tier are spread over its whole length.
+    """
+    ranks: dict[Path, tuple[int, Tier, int]] = {}
+    counts: Counter[tuple[int, Tier]] = Counter()
+    for file, name in tests:
+        tier = tier_of_file(file)
+        part = 0 if tier is Tier.FULL else 1 if name.startswith(_WITH_ENGINE) else 2
+        ranks.setdefault(file, (part, tier, counts[part, tier]))
+        counts[part, tier] += 1
+    return {file: (part, rank / counts[part, tier]) for file, (part, tier, rank) in ranks.items()}
+
+
 class FromBothEnds(LoadFileScheduling):  # type: ignore[misc]
     """A queue of files, from which half of the workers take the first, and half the last."""
 
@@ -51,6 +73,21 @@ class FromBothEnds(LoadFileScheduling):  # type: ignore[misc]
         file: str = super()._split_scope(nodeid)
         directory = file.rpartition("/")[0]
         return directory if directory in _TOGETHER else file
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        super().add_node_collection(node, collection)
+        if node in self.registered_collections:
+            self.registered_collections[node] = _Collection(collection)
+
+    def mark_test_complete(
+        self, node: WorkerController, item_index: int, duration: float = 0
+    ) -> None:
+        super().mark_test_complete(node, item_index, duration)
+        # What is left of a worker's files is counted after each test, so finished ones are dropped.
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        files = self.assigned_work[node]
+        if all(files[scope].values()):
+            del files[scope]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         is_odd = int(node.gateway.id.removeprefix("gw")) % 2
@@ -62,3 +99,14 @@ class FromBothEnds(LoadFileScheduling):  # type: ignore[misc]
         # One that takes the place of a crashed worker is asked again when it has its tests.
         if node in self.registered_collections:
             super()._reschedule(node)
+
+
+class _Collection(list[str]):
+    """Names of all tests, each of which is looked up when it is sent to a worker."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self._indices = {name: index for index, name in enumerate(names)}
+
+    def index(self, name: str, *_: object) -> int:
+        return self._indices[name]
