@@ -14,6 +14,7 @@ from graph_runtime import CalculatorGraph
 from servers.operations.process_state import process_state
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
+from tests.servers.operations.own_process import in_own_process
 
 _GRAPH = 'input_stream: "in"'
 _REPORTS = 6
@@ -25,19 +26,23 @@ def graphs_held() -> int:
     return objects.get("graph_runtime.graph.CalculatorGraph", 0)
 
 
-def test_our_objects_are_counted_while_they_are_referenced() -> None:
+def graphs_held_and_released() -> tuple[int, int]:
     async def look() -> tuple[int, int]:
         graphs = [CalculatorGraph(text_config=_GRAPH) for _ in range(100)]
         during = graphs_held()
         graphs.clear()
         return during, graphs_held()
 
-    during, after = asyncio.run(look())
+    return asyncio.run(look())
+
+
+def test_our_objects_are_counted_while_they_are_referenced() -> None:
+    during, after = in_own_process(graphs_held_and_released)
     assert during >= 100
     assert during - after >= 92  # few are left out
 
 
-def test_tasks_have_the_names_of_what_they_run() -> None:
+def tasks_counted() -> dict[str, int]:
     async def waits() -> None:
         await asyncio.Event().wait()
 
@@ -49,7 +54,11 @@ def test_tasks_have_the_names_of_what_they_run() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         return counted
 
-    (name,) = (name for name, count in asyncio.run(look()).items() if count == 3)
+    return asyncio.run(look())
+
+
+def test_tasks_have_the_names_of_what_they_run() -> None:
+    (name,) = (name for name, count in in_own_process(tasks_counted).items() if count == 3)
     assert name.endswith("waits")
 
 
@@ -90,13 +99,8 @@ def report_beside_threads() -> None:
 
 
 def test_a_report_disturbs_no_thread_that_creates_objects() -> None:
-    # In a process of its own: that of the tests holds millions of objects, and a report of them
-    # takes seconds, in which the threads compute as well.
-    program = f"from {__name__} import report_beside_threads as report; report()"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert done.returncode == 0, done.stderr
+    # A report of the tests' own process takes seconds, in which the threads compute as well.
+    in_own_process(report_beside_threads)
 
 
 #: In a process of its own, like a server: the tests' process has signal handlers of others.
