@@ -140,7 +140,7 @@ def _imports(file: Path) -> frozenset[str]:
             found.update(alias.name for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom) and statement.module is not None:
             found.update(f"{statement.module}.{alias.name}" for alias in statement.names)
-        elif isinstance(statement, ast.Assign | ast.Expr):
+        elif isinstance(statement, ast.Assign | ast.Expr | ast.Return):
             match statement.value:
                 case ast.Call(ast.Attribute(attr="importorskip"), [ast.Constant(str(name))]):
                     found.add(name)

@@ -6,6 +6,7 @@ import json
 import queue
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -15,10 +16,11 @@ from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
-pytest.importorskip("mcp", reason="the extra mcp is not installed")
-anthropic = pytest.importorskip("anthropic", reason="the extra clients is not installed")
 openai = pytest.importorskip("openai", reason="the extra clients is not installed")
 triton_grpc = pytest.importorskip("tritonclient.grpc", reason="the extra clients is not installed")
+
+# Only a process of the server imports it.
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
 
 GRAPH: Final = "examples/graphs/agent/graph.pbtxt"
 QUESTION: Final = "What is the weather in Paris?"
@@ -47,6 +49,8 @@ def chats(server: Serving) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def messages(server: Serving) -> Iterator[Any]:
+    # Takes more than a second, in each process that collects tests if it were above.
+    anthropic = pytest.importorskip("anthropic", reason="the extra clients is not installed")
     address = f"http://127.0.0.1:{server.port}"
     with anthropic.Anthropic(base_url=address, api_key="none", max_retries=0) as client:
         yield client

@@ -19,7 +19,6 @@ from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
 openai = pytest.importorskip("openai", reason="the extra `clients` is not installed")
-anthropic = pytest.importorskip("anthropic", reason="the extra `clients` is not installed")
 triton_grpc = pytest.importorskip(
     "tritonclient.grpc", reason="the extra `clients` is not installed"
 )
@@ -75,6 +74,8 @@ def client(server: Serving) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def claude(server: Serving) -> Iterator[Any]:
+    # Takes more than a second, in each process that collects tests if it were above.
+    anthropic = pytest.importorskip("anthropic", reason="the extra `clients` is not installed")
     address = f"http://127.0.0.1:{server.port}"
     with anthropic.Anthropic(base_url=address, api_key="none", max_retries=0) as client:
         yield client

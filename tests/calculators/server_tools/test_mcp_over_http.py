@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from tests.calculators.server_tools.hostile_server import answer
 from tests.calculators.server_tools.toolboxes import OpenToolbox
 from tests.patience import PATIENCE
 
-pytest.importorskip("mcp", reason="the extra mcp is not installed")
+# Only a child process imports it.
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
 
 PIECE = b"x" * 1024 * 1024
 

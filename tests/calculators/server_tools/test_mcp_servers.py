@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from graph_runtime import ResourceError
 from tests.calculators.server_tools.toolboxes import OpenToolbox, hostile
 from tests.patience import PATIENCE
 
-pytest.importorskip("mcp", reason="the extra mcp is not installed")
+# Only a child process imports it.
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
 
 PATHS = 'allow_path: "notes" path_argument: "*_file"'
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from calculators.language.finish_reason import FinishReason
@@ -9,28 +11,32 @@ from calculators.llm.answers.response import AnswerChoice
 from tests.calculators.llm.api.anthropic.test_messages_writer import ALL, read, streamed, whole
 from tests.calculators.llm.canned_server import answering
 
-anthropic = pytest.importorskip("anthropic")
-types = pytest.importorskip("anthropic.types")
 pydantic = pytest.importorskip("pydantic")
 
 
-def test_every_event_is_one_of_anthropics() -> None:
-    known = pydantic.TypeAdapter(types.RawMessageStreamEvent)
+@pytest.fixture(scope="module")
+def anthropic() -> Any:
+    """The library, which takes more than a second: not in each process that collects tests."""
+    return pytest.importorskip("anthropic")
+
+
+def test_every_event_is_one_of_anthropics(anthropic: Any) -> None:
+    known = pydantic.TypeAdapter(anthropic.types.RawMessageStreamEvent)
     for event in read(streamed(ALL, FinishReason.TOOL_CALLS)):
         value = known.validate_python(event)
         assert value.type == event["type"]
         assert value.model_extra in (None, {}), event
 
 
-def test_every_member_of_the_message_is_one_of_anthropics() -> None:
+def test_every_member_of_the_message_is_one_of_anthropics(anthropic: Any) -> None:
     choice = AnswerChoice(finish_reason=FinishReason.TOOL_CALLS)
     choice.events += ALL
-    message = types.Message.model_validate(whole(choice))
+    message = anthropic.types.Message.model_validate(whole(choice))
     assert message.model_extra in (None, {})
     assert [block.type for block in message.content] == ["thinking", "text", "tool_use", "tool_use"]
 
 
-def test_anthropics_client_gathers_the_stream() -> None:
+def test_anthropics_client_gathers_the_stream(anthropic: Any) -> None:
     asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
     with (
         answering(streamed(ALL, FinishReason.TOOL_CALLS)) as url,
