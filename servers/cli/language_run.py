@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Final
 
@@ -164,8 +164,18 @@ async def _run(
 
 def _wait_for(running: Coroutine[Any, Any, None], answer: _Answer) -> int:
     """Run to the end on the loop of the resources, and return the exit code."""
-    future = asyncio.run_coroutine_threadsafe(running, coroutine_loop())
-    with Interrupt(future.cancel).installed() as interrupt:
+    started: list[Future[None]] = []
+
+    def cancel() -> None:
+        for each in started:
+            each.cancel()
+
+    # Before the run begins, so that Ctrl-C is seen from its first moment on.
+    with Interrupt(cancel).installed() as interrupt:
+        future = asyncio.run_coroutine_threadsafe(running, coroutine_loop())
+        started.append(future)
+        if interrupt.was_called:
+            future.cancel()
         try:
             future.result()
         except CancelledError:
