@@ -494,7 +494,7 @@ class LlmServable:
     ) -> GenerationSettings:
         """Return the settings with the grammar that the answer must follow, if there is one.
 
-        There can be one if the request has tools or is structured.
+        Only requests that have tools or are structured can have one.
 
         Raises:
             RequestError: the grammar cannot be made or combined with the settings.

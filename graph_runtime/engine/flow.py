@@ -45,7 +45,9 @@ questions.
     sole input  Each packet of a node's only input is an input set, so the handler need not be
                 asked: the call ends in `finished_simple`, which takes the next packet. A node
                 with several sync sets gets there when all streams but one have ended, as the
-                back edge of a loop is left when the request has been read.
+                back edge of a loop is left when the request has been read. If the packet of a
+                call is the last of its input, that call's end is the first of the shortcut
+                (`begin_fast`).
     direct      A mirror that is the only input of a node hands a packet to the idle node past its
                 queue (`propagate_one`).
     ordinary    One packet at an ordinary timestamp, whose sender has checked its type, implies its

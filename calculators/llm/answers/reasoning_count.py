@@ -9,7 +9,7 @@ from msgspec import Struct
 from calculators.language.events import OutputEvent, Reasoning
 
 
-class ReasoningCount(Struct):
+class ReasoningCount(Struct, eq=False):
     """Counts the tokens that made reasoning, from the events that tokens made.
 
     A token without an event of its own (half a character, a tag) counts with the next event. So the

@@ -33,7 +33,7 @@ class Piece(msgspec.Struct, frozen=True):
     tokens: list[ScoredToken] = []
 
 
-class ChoiceText(msgspec.Struct):
+class ChoiceText(msgspec.Struct, eq=False):
     """Turns the tokens of one sequence into pieces of text.
 
     Attributes:

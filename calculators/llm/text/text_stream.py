@@ -21,7 +21,7 @@ class TextStream(Protocol):
         """Return the remaining text, after the last token."""
 
 
-class TableText(Struct):
+class TableText(Struct, eq=False):
     """Decodes by a table. Exact for byte-level BPE and SentencePiece.
 
     Attributes:

@@ -79,6 +79,7 @@ class MessagesAnswerWriter:
     def __init__(
         self, request: Thinking, verbose: Verbose | None = None, *, message_id: str
     ) -> None:
+        """``message_id``: the value of ``id``, ``msg_...``."""
         self.wants_logprobs = False
         self.details: AnswerDetails | None = None
         self._head = (
