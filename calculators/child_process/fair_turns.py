@@ -217,12 +217,12 @@ class FairTurns:
                 line.rank_anew()
         else:
             self._costs[client] = before + _NEWEST * (cost - before)
-            if client in self._waits_of:
-                self._waiting[client.name].rank_anew()
+        changed = [client]
         if len(self._costs) > REMEMBERED:
-            forgotten, _ = self._costs.popitem(last=False)
-            if forgotten in self._waits_of:
-                self._waiting[forgotten.name].rank_anew()
+            changed.append(self._costs.popitem(last=False)[0])
+        for each in changed:
+            if each in self._waits_of:
+                self._waiting[each.name].rank_anew()
 
     def _rank(self, turn: Turn) -> float:
         # By what is known now: turns that began to wait before the first costs were noted would

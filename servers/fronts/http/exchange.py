@@ -39,7 +39,6 @@ class Exchange:
         "_deadline",
         "_ending",
         "_ends_at",
-        "_may_chunk",
         "client",
         "connection",
         "endpoint",
@@ -78,8 +77,6 @@ class Exchange:
         self.route: Route | None = None
         self.stream: AnswerStream | None = None
         self.keeps_alive = request.keep_alive and not connection.is_last
-        #: The client understands chunks.
-        self._may_chunk = request.version >= (1, 1)
         self._began = connection.loop.time()
         self._deadline: asyncio.TimerHandle | None = None
         self._ends_at = 0.0
@@ -92,14 +89,12 @@ class Exchange:
 
         ``headers``: further ones of this answer.
         """
-        if not self._may_chunk:
-            self.keeps_alive = False  # the connection's end is the stream's
         stream = EventStream(
             self.connection,
             self.record,
             EVENT_FIELDS,
             {**self.headers, **headers} if headers else self.headers,
-            is_chunked=self._may_chunk,
+            is_chunked=self._may_chunk(),
             keeps_alive=self.keeps_alive,
             form=form,
             ending=DONE if form is ErrorForm.OPENAI else b"",
@@ -112,19 +107,24 @@ class Exchange:
 
         ``fields``: headers of this answer.
         """
-        if not self._may_chunk:
-            self.keeps_alive = False
         stream = ByteStream(
             self.connection,
             self.record,
             fields,
             self.headers,
-            is_chunked=self._may_chunk,
+            is_chunked=self._may_chunk(),
             keeps_alive=self.keeps_alive,
             form=self.error_form,
         )
         self.stream = stream
         return stream
+
+    def _may_chunk(self) -> bool:
+        """Return whether the client understands chunks."""
+        if self.request.version >= (1, 1):
+            return True
+        self.keeps_alive = False  # the connection's end is the stream's
+        return False
 
     def ping_if_silent(self, now: float, seconds: float) -> None:
         """Send a comment when the answer is a stream that has sent nothing for ``seconds``."""

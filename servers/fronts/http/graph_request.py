@@ -78,10 +78,7 @@ class GraphRequests:
         run = partial(self._run, model, Method.STREAM if is_stream else Method.UNARY, [payload])
         events_of = None
         if is_stream and endpoint is not None and endpoint.events_of is not None:
-            kept = {}
-            for name in _OF_EVENTS:
-                if name in members:
-                    kept[name] = members[name]
+            kept = {name: members[name] for name in _OF_EVENTS if name in members}
             events_of = partial(endpoint.events_of, kept)
         # A parsed body is several times as large as the body: only the graph should hold it.
         del body, value, form, members, payload
