@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
@@ -187,9 +189,24 @@ def test_time_is_linear_in_the_text(name: str, repeated: str) -> None:
         stream.finish()
         return time.process_time() - started
 
-    length = examples(10_000)
-    short = min(seconds(length) for _ in range(3))
-    assert seconds(16 * length) < 3 * 16 * short
+    def is_linear(length: int) -> bool:
+        short = min(seconds(length) for _ in range(3))
+        return seconds(16 * length) < 3 * 16 * short
+
+    # A processor that other tests share is faster and slower by turns, so one time of several
+    # decides: a parser that takes the square of the length is sixteen times too slow in all.
+    with collector_at_rest():
+        assert any(is_linear(examples(10_000)) for _ in range(5))
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Keep the garbage collector, which walks the objects of all tests, out of a measurement."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", tool_parser_names())
