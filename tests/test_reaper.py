@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
+from tests.conditions import wait_until
 from tests.patience import PATIENCE
-from tests.process.processes import is_running
-from tests.process.server_process import wait_until
+from tests.processes import is_running
 from tests.reaper import MARK
 from tests.servers.cli.process import environment
 

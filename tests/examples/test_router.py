@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.examples.served_model import ServedModel
-from tests.process.processes import children_of, module_of
+from tests.processes import children_of, module_of
 from tests.servers.cli.serving import Serving
 
 MODEL: Final = ServedModel("router")

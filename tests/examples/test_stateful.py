@@ -16,8 +16,8 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
-from tests.process.processes import children_of, module_of
 from tests.process.server_process import ENGINE
+from tests.processes import children_of, module_of
 from tests.servers.cli.serving import Serving
 
 FOLDER = ROOT / "examples" / "graphs" / "stateful"

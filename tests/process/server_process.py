@@ -7,14 +7,13 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.process.http_client import HttpClient
-from tests.process.processes import children_of, is_running, module_of
+from tests.processes import children_of, is_running, module_of
 from tests.servers.cli.process import start_graphrt
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
@@ -128,13 +127,3 @@ class ServerProcess:
             self._process.kill()
         self.wait()
         self._stderr.close()
-
-
-def wait_until(is_so: Callable[[], Any], what: str, *, seconds: float = PATIENCE) -> float:
-    """Wait for a condition that must be polled; return the seconds that it took."""
-    begin = time.monotonic()
-    while not is_so():
-        taken = time.monotonic() - begin
-        assert taken < seconds, f"{what}: not so after {taken:.1f} s"
-        time.sleep(0.01)
-    return time.monotonic() - begin

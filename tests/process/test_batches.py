@@ -15,9 +15,10 @@ from typing import Any
 import openai
 import pytest
 
+from tests.conditions import wait_until
 from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, computed, content_of, line, make_site
-from tests.process.server_process import ServerProcess, wait_until
+from tests.process.server_process import ServerProcess
 from tests.servers.fronts.openapi.described import Described
 
 #: The worker as any other process: the lowest priority starves on a machine that runs tests.

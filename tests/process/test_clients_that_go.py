@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import ENDLESS
-from tests.process.processes import cpu_seconds
-from tests.process.server_process import ENGINE, ServerProcess, wait_until
+from tests.process.server_process import ENGINE, ServerProcess
+from tests.processes import cpu_seconds
 
 #: CPU time that the engine may still use for requests of departed clients; a whole one takes
 #: seconds.

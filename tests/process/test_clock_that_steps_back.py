@@ -9,10 +9,11 @@ import signal
 from contextlib import closing
 from pathlib import Path
 
+from tests.conditions import wait_until
 from tests.patience import PATIENCE
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import in_flight
-from tests.process.server_process import DEMO, ENGINE, ServerProcess, wait_until
+from tests.process.server_process import DEMO, ENGINE, ServerProcess
 from tests.process.stream_law import read_stream
 
 #: Steps an hour back each time it is read.

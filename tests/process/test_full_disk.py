@@ -9,8 +9,9 @@ import signal
 from pathlib import Path
 
 from tests.checkout import ROOT
+from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO
-from tests.process.server_process import DEMO, ENGINE, ServerProcess, wait_until
+from tests.process.server_process import DEMO, ENGINE, ServerProcess
 
 
 def assert_answers(server: ServerProcess) -> None:

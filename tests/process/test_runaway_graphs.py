@@ -15,9 +15,10 @@ from typing import Final
 
 import pytest
 
+from tests.conditions import wait_until
 from tests.patience import PATIENCE
 from tests.process.http_client import CHAT
-from tests.process.server_process import ServerProcess, wait_until
+from tests.process.server_process import ServerProcess
 
 _CALCULATORS: Final = '''\
 import asyncio

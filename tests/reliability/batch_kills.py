@@ -28,9 +28,10 @@ from typing import Any, Final
 
 import openai
 
+from tests.conditions import wait_until
 from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, computed, content_of, line, make_site
-from tests.process.server_process import ServerProcess, wait_until
+from tests.process.server_process import ServerProcess
 
 _WORKER: Final = "servers.cli.batch_worker"
 _LINES: Final = 60

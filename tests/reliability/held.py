@@ -15,8 +15,8 @@ from typing import Any, Final
 from calculators.child_process import fair_turns
 from calculators.llm.grammar_process import client as grammars
 from tests.memory import resident_bytes
-from tests.process.processes import cpu_seconds
 from tests.process.server_process import ServerProcess
+from tests.processes import cpu_seconds
 
 _SAID: Final = re.compile(r"state of the process: (\{.*\})")
 #: Seconds after which a state without change is taken to be stable.

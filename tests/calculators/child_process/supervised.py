@@ -8,7 +8,7 @@ import msgspec
 
 from calculators.child_process.supervisor import STALL_SECONDS, Supervisor
 from tests.calculators.child_process.scripted_child import MODULE, Load, Ready, Say, from_child
-from tests.calculators.llm.conditions import until
+from tests.conditions import until
 
 
 class Supervised:

@@ -19,7 +19,7 @@ from tests.calculators.child_process.raising_child import (
     Refused,
     from_child,
 )
-from tests.calculators.llm.conditions import soon
+from tests.conditions import soon
 
 
 async def answers_to(*questions: str) -> list[Any]:

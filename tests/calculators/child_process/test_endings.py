@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from calculators.child_process.supervisor import ChildState
 from tests.calculators.child_process.supervised import Supervised
-from tests.calculators.llm.conditions import is_running, signal_process, soon, until
-from tests.patience import PATIENCE
+from tests.conditions import signal_process, soon, until, wait_until
+from tests.processes import is_running
 
 
 @pytest.mark.parametrize("script", ["", "sleep", "SIGSTOP"])
@@ -95,7 +94,4 @@ def test_the_child_ends_when_the_parent_is_killed(script: str) -> None:
         pid = int(parent.stdout.readline())
         assert is_running(pid)
         parent.kill()
-    deadline = time.monotonic() + PATIENCE
-    while is_running(pid) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert not is_running(pid)
+    wait_until(lambda: not is_running(pid), "the child has ended")

@@ -11,7 +11,8 @@ from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.supervisor import ChildState, LoadError
 from tests.calculators.child_process.scripted_child import Ready
 from tests.calculators.child_process.supervised import Supervised
-from tests.calculators.llm.conditions import is_running, soon, until
+from tests.conditions import soon, until
+from tests.processes import is_running
 
 
 def test_a_loaded_child_is_ready_and_answers() -> None:

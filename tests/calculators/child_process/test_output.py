@@ -12,7 +12,7 @@ from calculators.child_process import child_output
 from calculators.child_process.child_output import ChildOutput
 from calculators.child_process.supervisor import LoadError
 from tests.calculators.child_process.supervised import Supervised
-from tests.calculators.llm.conditions import soon
+from tests.conditions import soon
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:

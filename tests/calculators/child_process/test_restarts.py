@@ -13,7 +13,8 @@ import pytest
 from calculators.child_process import supervisor
 from calculators.child_process.supervisor import ChildState
 from tests.calculators.child_process.supervised import Supervised
-from tests.calculators.llm.conditions import is_running, signal_process, soon, until
+from tests.conditions import signal_process, soon, until
+from tests.processes import is_running
 
 
 def is_ready(child: Supervised, restarts: int) -> bool:

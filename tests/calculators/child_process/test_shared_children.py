@@ -12,8 +12,8 @@ import pytest
 from calculators.child_process.supervisor import ChildState, LoadError
 from tests.calculators.child_process.sharing import SharingWorkers, with_workers
 from tests.calculators.child_process.supervised import Supervised
-from tests.calculators.llm.conditions import until
-from tests.process.processes import is_running
+from tests.conditions import until
+from tests.processes import is_running
 
 
 async def started(workers: SharingWorkers, number: int, script: str = "ready") -> Supervised:

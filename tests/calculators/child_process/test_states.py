@@ -9,7 +9,7 @@ import pytest
 
 from calculators.child_process.supervisor import TRANSITIONS, ChildEvent, ChildState
 from tests.calculators.child_process.supervised import Supervised
-from tests.calculators.llm.conditions import until
+from tests.conditions import until
 
 PAIRS = list(itertools.product(ChildState, ChildEvent))
 

@@ -10,10 +10,10 @@ import pytest
 from calculators.child_process import supervisor
 from calculators.llm.options.llm_settings import LlmSettings
 from graph_runtime import FamilySettings
-from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import QUEUE, Asking
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of
+from tests.conditions import soon
 
 
 @pytest.fixture(scope="package")

@@ -11,7 +11,7 @@ from typing import Any
 from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import HttpPayload, NoClient, RequestError
 from graph_runtime import CalculatorGraph, GraphError, GraphResources, RunError, ValidatedGraph
-from tests.calculators.llm.conditions import soon
+from tests.conditions import soon
 
 CHAT = "/v3/chat/completions"
 COMPLETIONS = "/v3/completions"

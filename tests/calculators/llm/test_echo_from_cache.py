@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from calculators.requests.http_payload import RequestError
-from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import COMPLETIONS, Asking, text_of
 from tests.calculators.llm.graph_texts import plan_of, resources_of, with_options
+from tests.conditions import soon
 
 PROMPT = "A packet has a timestamp. " * 12
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from calculators.llm.engine.engine_metrics import watch_engine
 from graph_runtime import NO_METRICS, MetricHistogram
 from graph_runtime.authoring.metrics import NO_LABELS, SECONDS
-from tests.calculators.llm.conditions import until
 from tests.calculators.llm.engine.engines import ENDLESS, demo_engine, part, scripted_engine
+from tests.conditions import until
 
 
 class Followed:

@@ -16,13 +16,13 @@ from calculators.llm.engine.messages import Failed, Tokens
 from calculators.llm.servable import LlmServable
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphResources
-from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.cache_runs import open_engine
 from tests.calculators.llm.engine.in_process_engine import InProcessEngine
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Asking
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of, with_options
 from tests.calculators.llm.test_engine_metrics import Board
+from tests.conditions import soon
 
 BLOCKS = 8
 TOKENS = BLOCKS * 32

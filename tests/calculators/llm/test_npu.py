@@ -17,10 +17,10 @@ from calculators.llm.engine.stateful_models import TextModel, VisionModel
 from calculators.llm.requests.model_length import TOO_LONG
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Asking, text_of
 from tests.calculators.llm.graph_texts import plan_of, resources_of, with_options
+from tests.conditions import soon
 
 LONGEST = 40
 SHORTEST_ANSWER = 24

@@ -11,7 +11,6 @@ import pytest
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Cancelled, Code
-from tests.calculators.llm.conditions import signal_process, until
 from tests.calculators.llm.graph_runs import (
     CHAT,
     COMPLETIONS,
@@ -21,6 +20,7 @@ from tests.calculators.llm.graph_runs import (
     request,
     text_of,
 )
+from tests.conditions import signal_process, until
 from tests.patience import PATIENCE
 
 

@@ -12,7 +12,6 @@ from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.servable import LlmServable
 from graph_runtime import GraphResources, ResourceError, has_options
-from tests.calculators.llm.conditions import is_running, soon
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.calculators.llm.graph_texts import (
     GRAPHS,
@@ -22,6 +21,8 @@ from tests.calculators.llm.graph_texts import (
     resources_of,
     two_nodes,
 )
+from tests.conditions import soon
+from tests.processes import is_running
 
 
 def pids(resources: GraphResources) -> list[int]:

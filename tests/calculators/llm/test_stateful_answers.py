@@ -14,7 +14,6 @@ import pytest
 from calculators.llm.requests.model_length import TOO_LONG
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, Code
-from tests.calculators.llm.conditions import soon, until
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import (
     CHAT,
@@ -26,6 +25,7 @@ from tests.calculators.llm.graph_runs import (
     text_of,
 )
 from tests.calculators.llm.graph_texts import plan_of, resources_of
+from tests.conditions import soon, until
 
 EXAMPLE = DEMO.parents[1] / "graphs" / "stateful"
 WEATHER = {

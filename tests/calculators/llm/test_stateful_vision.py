@@ -13,7 +13,6 @@ from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled
-from tests.calculators.llm.conditions import soon, until
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.engines import read_for_ever
 from tests.calculators.llm.graph_runs import (
@@ -25,6 +24,7 @@ from tests.calculators.llm.graph_runs import (
     text_of,
 )
 from tests.calculators.llm.graph_texts import plan_of, resources_of, with_options
+from tests.conditions import soon, until
 
 MODEL = DEMO.parent / "shapes_vlm"
 VLM = with_options('models_path: "./" pipeline_type: VLM device: "CPU"')

@@ -11,11 +11,11 @@ import pytest
 
 from calculators.llm.options.llm_settings import LlmSettings
 from graph_runtime import FamilySettings
-from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import copy_of_demo, rewrite
 from tests.calculators.llm.graph_runs import CHAT, MESSAGES, QUEUE, RESPONSES, Asking
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of
 from tests.calculators.llm.test_understood_answers import PARIS, WEATHER, gathered
+from tests.conditions import soon
 
 #: Messages with their roles, as many models' templates; no word of tools.
 _CHATML: Final = (

@@ -6,8 +6,8 @@ import asyncio
 import itertools
 import time
 
-from tests.calculators.llm.conditions import until
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Asking, SlowClient, request
+from tests.conditions import until
 from tests.patience import PATIENCE
 
 

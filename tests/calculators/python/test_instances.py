@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from graph_runtime import GraphError, ResourceError
-from tests.calculators.llm.conditions import signal_process, soon, until
 from tests.calculators.python.running import GENERATIVE, PLAIN, Loaded, loaded
+from tests.conditions import signal_process, soon, until
 
 #: A pipe opens when both sides open it, so both calls must be made at the same time.
 MEETING = """

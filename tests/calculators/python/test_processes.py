@@ -14,8 +14,9 @@ from calculators.python import messages, process_instance
 from calculators.python.process_instance import ProcessInstance
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphError, ResourceError, RunError
-from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 from tests.calculators.python.running import GENERATIVE, PLAIN, Loaded, Run, loaded
+from tests.conditions import signal_process, soon, until
+from tests.processes import is_running
 
 #: A handler that follows orders.
 OBEDIENT = """

@@ -16,6 +16,7 @@ from calculators.server_tools.mcp_lane import McpLane
 from graph_runtime import ResourceError
 from tests.calculators.server_tools.toolboxes import OpenToolbox, hostile
 from tests.patience import PATIENCE
+from tests.processes import is_running
 
 # Only a child process imports it.
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
@@ -175,15 +176,6 @@ def test_closing_ends_the_programs(directory: Path, child_program: None) -> None
     pid = int(eventually_works(opened))
     opened.close()
     assert not is_running(pid)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_only_allowed_tools_are_offered(directory: Path, child_program: None) -> None:

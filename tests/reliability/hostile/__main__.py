@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from bench.machine import describe_machine
-from tests.process.processes import is_running
 from tests.process.server_process import ServerProcess
+from tests.processes import is_running
 from tests.reliability.hostile.attack import Attack, Send, Target
 from tests.reliability.hostile.fault_attacks import FAULT_ATTACKS
 from tests.reliability.hostile.report import Round, table

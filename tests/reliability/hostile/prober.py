@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.memory import resident_bytes
-from tests.process.processes import children_of, module_of
+from tests.processes import children_of, module_of
 from tests.reliability.hostile.normal_client import tell
 
 _PERIOD: Final = 0.02

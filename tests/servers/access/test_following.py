@@ -13,7 +13,7 @@ from calculators import file_threads
 from servers.access import Access, ApiKeys, changing_files, follow
 from servers.fronts.http import HttpSettings
 from servers.server.lifecycle import Server, ServerSettings
-from tests.calculators.llm.conditions import until
+from tests.conditions import until
 from tests.patience import PATIENCE
 
 

@@ -14,7 +14,7 @@ from servers.batches.desk import BatchDesk
 from servers.batches.priority import give_lowest_priority
 from servers.batches.settings import BatchSettings
 from tests.patience import PATIENCE
-from tests.process.processes import children_of
+from tests.processes import children_of
 from tests.servers.batches.samples import add_batch
 
 LOWEST = {(19, os.SCHED_IDLE)}

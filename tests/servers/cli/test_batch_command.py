@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.conditions import wait_until
 from tests.patience import PATIENCE
 from tests.process.batch_site import computed, content_of, line, make_site
-from tests.process.server_process import wait_until
 from tests.servers.cli.process import graphrt, start_graphrt
 
 

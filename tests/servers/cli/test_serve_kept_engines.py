@@ -13,7 +13,7 @@ import pytest
 
 from tests.calculators.llm.graph_texts import loop_with
 from tests.checkout import ROOT
-from tests.process.processes import children_of, module_of
+from tests.processes import children_of, module_of
 from tests.servers.cli.serving import Serving
 
 DEMO = ROOT / "examples" / "models" / "demo"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.calculators.python.running import HTTP_HANDLER
 from tests.checkout import ROOT
-from tests.process.processes import children_of
+from tests.processes import children_of
 from tests.servers.cli.serving import ECHO, Serving, make_site
 
 DEMO = ROOT / "examples" / "models" / "demo"

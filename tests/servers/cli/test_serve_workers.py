@@ -19,8 +19,9 @@ import pytest
 
 from protos.pool import message_class
 from tests.checkout import ROOT
+from tests.conditions import wait_until
 from tests.patience import PATIENCE
-from tests.process.processes import children_of, is_running, module_of
+from tests.processes import children_of, is_running, module_of
 from tests.servers.certificates import authority
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import CALCULATORS, ECHO, Serving, make_site
@@ -201,9 +202,8 @@ def test_a_reload_that_one_worker_is_asked_for_is_done_by_all(site: Site) -> Non
 def test_changed_files_are_seen_by_all(site: Site) -> None:
     one, other = site.both()
     site.serve("who")
-    deadline = time.monotonic() + PATIENCE
-    while any(call(each, "GET", READY.format("echo"))[0] != 404 for each in (one, other)):
-        assert time.monotonic() < deadline
+    seen = READY.format("echo")
+    wait_until(lambda: {call(each, "GET", seen)[0] for each in (one, other)} == {404}, "no echo")
     assert [call(each, "POST", CHAT, {"model": "echo"})[0] for each in (one, other)] == [404, 404]
 
 
@@ -333,10 +333,10 @@ def test_one_engine_serves_both_workers(tmp_path: Path) -> None:
         server.wait_for("is back (process ")
         # The engine has cancelled what the killed worker had asked for.
         one, other = site.both()
-        deadline = time.monotonic() + PATIENCE
         running = 'graphrt_llm_requests_running{graph="demo"'
-        while value_of(call(other, "GET", "/metrics")[1], running):
-            assert time.monotonic() < deadline
+        wait_until(
+            lambda: not value_of(call(other, "GET", "/metrics")[1], running), "none is running"
+        )
         (engine,) = (pid for pid in children_of(server.pid) if module_of(pid) == ENGINE)
         os.kill(engine, signal.SIGKILL)
         for _ in range(2):

@@ -13,9 +13,9 @@ import pytest
 from graph_runtime import UnavailableError
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.scratch_messages import DraftCheck, DraftRun
+from tests.conditions import wait_until
 from tests.patience import PATIENCE
-from tests.process.processes import is_running
-from tests.process.server_process import wait_until
+from tests.processes import is_running
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from graph_runtime import NodePlan, NodeResource, ResourceSettings
 from servers.server.loading_report import draw_loading, log_loading
 from servers.serving.loading import Loading
 from servers.serving.model_repository import ModelRepository
-from tests.calculators.llm.conditions import until
+from tests.conditions import until
 from tests.servers.serving.served_graphs import (
     TELL_GRAPH,
     Initializer,

@@ -10,10 +10,10 @@ from calculators.llm.engine.engine import Engine, Generation, Part
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.process_engine import ProcessEngine
-from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO, ids_of
 from tests.calculators.llm.engine.in_process_engine import InProcessEngine
 from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
+from tests.conditions import soon
 
 PROMPT = ids_of(*range(40, 60))
 #: More tokens than any test waits for.

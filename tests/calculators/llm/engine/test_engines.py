@@ -10,8 +10,8 @@ import pytest
 from calculators.llm.engine.engine import Engine, EngineDown
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled
-from tests.calculators.llm.conditions import soon, until
 from tests.calculators.llm.engine.engines import ENDLESS, ENGINES, part, read_all, read_for_ever
+from tests.conditions import soon, until
 
 
 @pytest.fixture(scope="module", params=ENGINES)

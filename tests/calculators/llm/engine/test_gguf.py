@@ -26,7 +26,7 @@ from graph_runtime import (
     load_graph_config,
     validate_graph,
 )
-from tests.calculators.llm.conditions import soon
+from tests.conditions import soon
 
 END = 2
 

@@ -15,8 +15,8 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.engine.stateful_models import VisionModel
 from calculators.llm.prompt.client import PromptProcess
-from tests.calculators.llm.conditions import soon
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
+from tests.conditions import soon
 
 BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "weights cut off": ("openvino_model.bin", lambda content: content[:100_000]),

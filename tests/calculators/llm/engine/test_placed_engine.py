@@ -13,10 +13,10 @@ from calculators.llm.engine.placed_engine import EngineWork, PlacedEngine
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, LoadProgress
 from tests.calculators.here_place import HerePlace
-from tests.calculators.llm.conditions import soon, until
 from tests.calculators.llm.engine.engines import ENDLESS, part, read_all, read_for_ever
 from tests.calculators.llm.engine.in_process_engine import InProcessEngine
 from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
+from tests.conditions import soon, until
 
 
 async def placed() -> tuple[PlacedEngine, InProcessEngine]:

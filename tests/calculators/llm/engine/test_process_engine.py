@@ -18,7 +18,6 @@ from calculators.llm.engine.library_config import generation_config
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 from tests.calculators.llm.demo_model import DEMO, demo_tokenizer
 from tests.calculators.llm.engine.engines import (
     ENDLESS,
@@ -27,6 +26,8 @@ from tests.calculators.llm.engine.engines import (
     part,
     read_for_ever,
 )
+from tests.conditions import signal_process, soon, until
+from tests.processes import is_running
 
 TEXTS = ["What is the capital of France?", "user\nHello", "1 2 3 4", "Ž"]
 

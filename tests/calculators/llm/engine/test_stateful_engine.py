@@ -13,7 +13,6 @@ from calculators.llm.engine.engine import EngineDown, Generation
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-from tests.calculators.llm.conditions import signal_process, soon, until
 from tests.calculators.llm.engine.engines import (
     ENDLESS,
     demo_engine,
@@ -23,6 +22,7 @@ from tests.calculators.llm.engine.engines import (
     read_for_ever,
 )
 from tests.calculators.llm.graph_runs import Asking
+from tests.conditions import signal_process, soon, until
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,10 @@ from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.calculators.llm.grammars.answers import schema_of
+from tests.conditions import signal_process, soon, until
+from tests.processes import is_running
 
 
 def form(part: Format) -> AnswerForm:

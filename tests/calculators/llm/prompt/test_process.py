@@ -18,8 +18,9 @@ from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.client import PromptProcess
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-from tests.calculators.llm.conditions import is_running, signal_process, soon, until
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
+from tests.conditions import signal_process, soon, until
+from tests.processes import is_running
 
 
 def user(text: str) -> list[dict[str, Any]]:

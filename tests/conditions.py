@@ -6,13 +6,11 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.patience import PATIENCE
 
 T = TypeVar("T")
-
-#: Much longer than any wait here takes on a busy machine.
 
 
 async def until(is_so: Callable[[], bool], *, seconds: float = PATIENCE) -> float:
@@ -25,19 +23,20 @@ async def until(is_so: Callable[[], bool], *, seconds: float = PATIENCE) -> floa
     return time.monotonic() - begin
 
 
+def wait_until(is_so: Callable[[], Any], what: str, *, seconds: float = PATIENCE) -> float:
+    """Wait for a condition that must be polled; return the seconds that it took."""
+    begin = time.monotonic()
+    while not is_so():
+        taken = time.monotonic() - begin
+        assert taken < seconds, f"{what}: not so after {taken:.1f} s"
+        time.sleep(0.01)
+    return time.monotonic() - begin
+
+
 async def soon(awaitable: Awaitable[T], *, seconds: float = PATIENCE) -> T:
     """Return the result, or fail if there is none in time."""
     async with asyncio.timeout(seconds):
         return await awaitable
-
-
-def is_running(pid: int) -> bool:
-    """Return True if a process of this id exists and is not a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def signal_process(pid: int | None, number: int) -> None:
