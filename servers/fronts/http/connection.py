@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 _UNSENT_IN_KERNEL = 128 * 1024
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
+# A client that has sent nothing for so long has sent all it had to send.
+_QUIET_SECONDS = 1.0
+
 # Linger for 0 seconds: the close is a reset.
 _NO_LINGER = struct.pack("ii", 1, 0)
 
@@ -85,6 +88,7 @@ class HttpConnection(web.RequestHandler):
         "_closing_since",
         "_has_bytes",
         "_header_since",
+        "_lingering",
         "_moved",
         "_on_closed",
         "_on_open",
@@ -135,6 +139,7 @@ class HttpConnection(web.RequestHandler):
         self._moved = 0
         self._still_since: float | None = None
         self._closing_since: float | None = None
+        self._lingering: asyncio.Future[None] | None = None
 
     # Called by the transport.
 
@@ -155,6 +160,9 @@ class HttpConnection(web.RequestHandler):
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._lingering is not None:
+            self._has_bytes = True
+            return
         if self.exchange is None and not self.is_last:
             self._has_bytes = True
             if self._header_since is None:
@@ -169,8 +177,9 @@ class HttpConnection(web.RequestHandler):
     def eof_received(self) -> None:
         # A client that closes its side while it waits is gone. By default the transport would close
         # only once everything is written.
-        if self.exchange is not None:
+        if self._lingering is None and self.exchange is not None:
             self.abort()
+        self._end_lingering()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -185,6 +194,7 @@ class HttpConnection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._wire = None
         self.room.set()
+        self._end_lingering()
         if self.exchange is not None:
             self.exchange.disconnect()
         super().connection_lost(exc)
@@ -219,6 +229,28 @@ class HttpConnection(web.RequestHandler):
         self.sent_bytes += size
 
     # Ending the connection.
+
+    async def linger(self) -> None:
+        """Drop what the client still sends, from now on.
+
+        Returns when the client has closed its side or is quiet, or `linger_seconds` are over. A
+        connection that is closed with bytes unread is reset, and a client that gets a reset may
+        lose what was sent to it before.
+        """
+        if self._wire is None:
+            return
+        self._lingering = self.loop.create_future()
+        self.resume_reading()
+        ends = self.loop.time() + self._settings.linger_seconds
+        self._has_bytes = True
+        while self._has_bytes and (left := ends - self.loop.time()) > 0:
+            self._has_bytes = False
+            await asyncio.wait([self._lingering], timeout=min(_QUIET_SECONDS, left))
+
+    def _end_lingering(self) -> None:
+        if self._lingering is not None and not self._lingering.done():
+            self._lingering.set_result(None)
+            self._has_bytes = False
 
     def stop(self) -> None:
         """Accept no more requests: close now if there is none in progress, else after it."""

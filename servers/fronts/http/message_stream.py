@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.requests.http_payload import RequestError
@@ -14,6 +15,7 @@ from calculators.requests.request_record import note_error, note_reason
 from graph_runtime import Code, GraphError
 from servers.contract.error_text import clean
 from servers.fronts.http.answer_stream import SentResponse
+from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.event_answer import log_cause, reason_of
 from servers.fronts.http.exchange import Exchange
@@ -30,6 +32,12 @@ KEY_PROTOCOL = "sec-websocket-protocol"
 _KEY_PREFIX = "openai-insecure-api-key."
 # Codes of RFC 6455: the server goes away, the client broke a rule, a fault here, try again later.
 _GOING_AWAY, _POLICY, _INTERNAL, _LATER = 1001, 1008, 1011, 1013
+# Codes with which aiohttp closes, in the middle of a message, when a client breaks a rule.
+_BROKEN_RULES = (
+    WSCloseCode.PROTOCOL_ERROR,
+    WSCloseCode.INVALID_TEXT,
+    WSCloseCode.MESSAGE_TOO_BIG,
+)
 
 
 def wants_socket(request: web.BaseRequest) -> bool:
@@ -45,6 +53,36 @@ def key_in_protocols(request: web.BaseRequest) -> str | None:
     return None
 
 
+class _Socket(web.WebSocketResponse):
+    """aiohttp's WebSocket, whose client gets the code when it has broken a rule.
+
+    Attributes:
+        broken_rule: the code; None while the client has broken none.
+    """
+
+    def __init__(self, connection: HttpConnection, settings: HttpSettings) -> None:
+        super().__init__(
+            timeout=_CLOSE_SECONDS,
+            autoclose=False,
+            heartbeat=2 * settings.ping_seconds,
+            protocols=_PROTOCOLS,
+            compress=False,
+            max_msg_size=settings.max_message_bytes,
+        )
+        self.broken_rule: int | None = None
+        self._connection = connection
+
+    async def close(
+        self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True
+    ) -> bool:
+        # The client is in the middle of a message, and aiohttp would close the connection at once.
+        if code in _BROKEN_RULES and self.broken_rule is None:
+            self.broken_rule = code
+            await self.send_frame(struct.pack("!H", code) + message, WSMsgType.CLOSE)
+            await self._connection.linger()
+        return await super().close(code=code, message=message, drain=drain)
+
+
 class MessageStream:
     """A WebSocket, which is accepted with the first message of the graph.
 
@@ -55,14 +93,7 @@ class MessageStream:
         self._exchange = exchange
         self._limit = settings.max_unsent_bytes
         self._idle_seconds = settings.socket_idle_seconds
-        self._socket = web.WebSocketResponse(
-            timeout=_CLOSE_SECONDS,
-            autoclose=False,
-            heartbeat=2 * settings.ping_seconds,
-            protocols=_PROTOCOLS,
-            compress=False,
-            max_msg_size=settings.max_message_bytes,
-        )
+        self._socket = _Socket(exchange.connection, settings)
         self._socket.headers.update(exchange.headers)
         self._unsent: deque[str | bytes] = deque()
         self._unsent_bytes = 0
@@ -145,7 +176,8 @@ class MessageStream:
             data: str | bytes = message.data
             return data
         if message.type is WSMsgType.ERROR:
-            note_reason(f"the WebSocket was closed with {self._socket.close_code}")
+            code = self._socket.broken_rule or self._socket.close_code
+            note_reason(f"the WebSocket was closed with {code}")
         loop = asyncio.get_running_loop()
         self._ending = loop.call_later(_CLOSE_SECONDS, self._exchange.cut_off)
         return None
@@ -164,6 +196,8 @@ class MessageStream:
                 if not self._socket.prepared:
                     await self._socket.prepare(self._exchange.request)
                     self._is_accepted.set()
+                if self._socket.broken_rule is not None:
+                    self._unsent.clear()
                 while self._unsent:
                     message = self._unsent.popleft()
                     if isinstance(message, str):

@@ -40,7 +40,8 @@ class HttpSettings(HttpOptions):
         keep_alive_seconds: a connection without a request is closed after this time.
         stall_seconds: a client that reads nothing of its answer for so long is disconnected.
         linger_seconds: a closed connection whose bytes are all sent waits for so long until its
-            client closes TLS as well. One that keeps the connection for later does not look.
+            client closes TLS as well. One that keeps the connection for later does not look. Also
+            how long the rest of a WebSocket's message that is too long is read and dropped.
         ping_seconds: a stream silent for so long gets a comment.
         write_buffer_bytes: unsent bytes above which a client is not ``writable``.
         max_unsent_bytes: a client is disconnected above this; only a graph that does not wait for

@@ -135,11 +135,13 @@ def test_a_page_of_another_site_may_not_open_one(server: Serving) -> None:
     assert refused.value.status == 403
 
 
-def test_a_message_that_is_too_long_closes_the_socket(server: Serving) -> None:
+@pytest.mark.parametrize("size", [2 * 1024 * 1024 + 1, 16 * 1024 * 1024])
+def test_a_message_that_is_too_long_closes_the_socket(server: Serving, size: int) -> None:
     async def scenario(talker: Talker) -> None:
-        assert await talker.ask("x" * (2 * 1024 * 1024 + 1)) == 1009
+        assert await talker.ask("x" * size) == 1009
 
     talk(server, scenario)
+    server.wait_for("reason='the WebSocket was closed with 1009'")
 
 
 def test_a_graph_that_sends_too_much_at_once_loses_its_client(server: Serving) -> None:

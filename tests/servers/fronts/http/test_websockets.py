@@ -13,7 +13,7 @@ from calculators.tasks import TaskEndpoint
 from servers.fronts.http import HttpFront, handler, routes
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
-from tests.servers.fronts.http.http_client import ask, connected, request_bytes, serving
+from tests.servers.fronts.http.http_client import HttpClient, ask, connected, request_bytes, serving
 
 PATH = "/v3/talks"
 UPGRADE = {
@@ -109,6 +109,39 @@ def test_a_client_that_closes_ends_the_graph_and_not_by_force(run: Run) -> None:
                 assert [await socket.receive_str() for _ in range(2)] == ["hello", "a"]
             await plane.ended.wait()
         assert (plane.cancelled, plane.running) == (0, 0)
+
+    run(scenario())
+
+
+#: The beginning of a frame: text of a terabyte, masked with zeros.
+TERABYTE = b"\x81\xff" + (2**40).to_bytes(8) + bytes(4)
+CLOSED_WITH_1009 = b"\x88\x02" + (1009).to_bytes(2)
+
+
+async def send_on(client: HttpClient) -> None:
+    while True:
+        client.send(bytes(2**16))
+        await client.writer.drain()
+
+
+@pytest.mark.parametrize("is_endless", [False, True])
+def test_a_client_with_too_long_a_message_gets_the_code_whether_it_stops_or_not(
+    run: Run, is_endless: bool
+) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane(talk=talk)
+        async with serving(plane, linger_seconds=0.5) as front, connected(front) as client:
+            client.send(opening())
+            await client.head()
+            assert await client.reader.readexactly(7) == b"\x81\x05hello"
+            client.send(TERABYTE + bytes(2**20))
+            assert await client.reader.readexactly(4) == CLOSED_WITH_1009
+            if is_endless:
+                with pytest.raises(ConnectionError):
+                    await send_on(client)
+            else:
+                await client.wait_closed_by_server()
+            await plane.ended.wait()
 
     run(scenario())
 
