@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex
 
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.context import NO_PACKET, OutputSidePacket
@@ -26,8 +26,6 @@ from graph_runtime.errors import (
 from graph_runtime.observe.statistics import GraphStatistics, take_statistics
 from graph_runtime.packet import Packet, packet_at
 from graph_runtime.prepared_graph import GraphInputStreamAddMode, PreparedGraph, camel_case
-
-T = TypeVar("T")
 
 SidePackets = Mapping[str, Any]
 

@@ -8,7 +8,6 @@ its back-off, and the first one to do so starts it for all.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 import socket
@@ -31,8 +30,6 @@ from calculators.child_process.shared_messages import (
     ToWorker,
     Want,
 )
-
-_log: Final = logging.getLogger("graphrt.child")
 
 _STOP_SECONDS: Final = 2.0
 _BACKLOG: Final = 128

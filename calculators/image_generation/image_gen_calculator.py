@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from calculators.image_generation.answer import AnswerWriter
 from calculators.image_generation.model_rules import ModelRules
@@ -24,9 +23,6 @@ from graph_runtime import CalculatorContext, Cancelled, Code, Out, SideIn
 GENERATIONS: Final = "/images/generations"
 EDITS: Final = "/images/edits"
 VARIATIONS: Final = "/images/variations"
-
-#: Sends a packet on the stream that belongs to the request's.
-Send: TypeAlias = Callable[[bytes], None]
 
 
 class ImageGenCalculator(PayloadCalculator):

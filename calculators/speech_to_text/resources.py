@@ -17,11 +17,6 @@ RESOURCES_TAG: Final = "STT_NODE_RESOURCES"
 CALCULATORS: Final = ("S2tCalculator", "SpeechToTextCalculator")
 
 
-def is_speech_calculator(calculator: str) -> bool:
-    """Return whether nodes of this calculator type have a speech model."""
-    return calculator.endswith(CALCULATORS)
-
-
 class SpeechToTextResourceInitializer(ModelInitializer[SpeechToTextOptions, AnySpeechToText]):
     """Loads the model of every node of the two calculators for speech."""
 

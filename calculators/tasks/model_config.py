@@ -80,11 +80,6 @@ def is_text_classifier(directory: Path) -> bool:
     return not (directory / _MODULES).is_file() and _classes_of(directory) > 1
 
 
-def classifies_texts(directory: Path) -> bool:
-    """Return whether a model is a cross-encoder or sorts texts into classes, by its config."""
-    return _classes_of(directory) > 0
-
-
 def _classes_of(directory: Path) -> int:
     """Return the number of classes of a model that classifies sequences; 0 for other models."""
     config = read_model_config(directory)

@@ -8,7 +8,7 @@ index.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from graph_runtime.errors import Code, GraphConfigError
@@ -153,14 +153,6 @@ class TagMap:
         self._ids = {key: place for place, key in enumerate(self.keys)}
         self.port_names = PortNames(self.keys)
 
-    @staticmethod
-    def of_keys(keys: Sequence[tuple[str, int]], names: Sequence[str]) -> TagMap:
-        """A map from (tag, index) pairs and their names."""
-        return TagMap(
-            f"{tag}:{index}:{name}" if tag else name
-            for (tag, index), name in zip(keys, names, strict=True)
-        )
-
     def id_of(self, tag: str, index: int = 0) -> int:
         """The id of a port, or -1."""
         return self._ids.get((tag, index), -1)
@@ -197,9 +189,6 @@ class TagMap:
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return iter(self.keys)
-
-
-EMPTY_TAG_MAP = TagMap(())
 
 
 def port_label(tag: str, index: int) -> str:

@@ -21,13 +21,6 @@ def no_output_producer(name: str, known: Iterable[str]) -> str:
     ).replace(".;", ";")
 
 
-def _type_hint(made: PacketType, wanted: PacketType) -> str:
-    return (
-        f'hint: connect what carries "{wanted.name}", or put a node between that makes it from '
-        f'"{made.name}"'
-    )
-
-
 def no_producer(name: str, place: int, node_name: str, known: Iterable[str]) -> GraphError:
     """The error for a node's input stream that no node or graph input writes."""
     remedy = did_you_mean(name, known) or " Neither a node nor the graph makes it."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import shlex
 import sys
@@ -46,10 +45,6 @@ from servers.server.workers.worker import Worker
 from servers.serving.author_code import ImportFailure
 from servers.serving.servable import Servable
 from servers.serving.shared_modules import SharedModulesError
-
-_log = logging.getLogger(__name__)
-
-_GRAPH_ENDINGS = (".pbtxt", ".binarypb")
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -56,11 +56,6 @@ class Hub:
         self._library = _library()
         self.address: str = (address or self._library.constants.ENDPOINT).rstrip("/")
 
-    @property
-    def is_offline(self) -> bool:
-        """Return whether the environment forbids requests (``HF_HUB_OFFLINE``)."""
-        return bool(self._library.constants.HF_HUB_OFFLINE)
-
     def list_files(self, reference: ModelReference) -> Listing:
         """Look up the commit of a revision, and its files with their sizes and checksums.
 

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -33,8 +33,6 @@ from servers.page.scratch_messages import (
     Message,
     Run,
 )
-
-T = TypeVar("T")
 
 #: The program of the children, which stands above this room.
 _MODULE: Final = "servers.cli.scratch"

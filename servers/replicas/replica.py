@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -41,8 +40,6 @@ from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
 from servers.serving.servable import Servable
 from servers.serving.shared_modules import SharedModules
-
-_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, TypeAlias, get_args
+from typing import Any, Concatenate, ParamSpec, get_args
 
 from calculators.language.authoring.functions import (
     check_generator,
@@ -40,9 +40,6 @@ from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Cod
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-#: Types that a function for `answers` may yield.
-Said: TypeAlias = str | Event | Delta
-
 _DELTAS = get_args(Delta)
 _UNUSED = Usage(0, 0)
 

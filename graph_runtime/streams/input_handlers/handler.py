@@ -87,10 +87,6 @@ class InputStreamHandler(ABC):
         """React to new packets, after the node was notified. Does nothing by default."""
         return
 
-    @property
-    def sync_set_count(self) -> int:
-        return 1
-
 
 #: The entry in an input set of a stream that has ended.
 ENDED: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.DONE)), True)

@@ -81,7 +81,3 @@ class ImmediateInputStreamHandler(InputStreamHandler):
             else:
                 filled.append(bound_of(stream))
         return filled
-
-    @property
-    def sync_set_count(self) -> int:
-        return len(self.sync_sets)

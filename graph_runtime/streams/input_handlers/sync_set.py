@@ -85,7 +85,6 @@ class SyncSetInputStreamHandler(InputStreamHandler):
             self.sync_sets.append(SyncSet(list(members), process_bounds))
         self._ready: SyncSet | None = None
         self._ready_time = ts.DONE
-        self._count = len(self.sync_sets)
 
     @classmethod
     def prepare(cls, tag_map: TagMap, options: Any, max_in_flight: int) -> list[list[int]]:
@@ -148,7 +147,3 @@ class SyncSetInputStreamHandler(InputStreamHandler):
             first, second = self.sync_sets
             self.sole_stream = self._sole_of(second if ready is first else first)
         return filled
-
-    @property
-    def sync_set_count(self) -> int:
-        return self._count

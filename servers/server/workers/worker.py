@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -32,8 +31,6 @@ from servers.server.workers.messages import (
     to_worker_decoder,
 )
 from servers.server.workers.shared_plane import SharedDataPlane, perform_on
-
-_log: Final = logging.getLogger(__name__)
 
 #: The shortest time between two looks at the own state.
 _LOOK_SECONDS: Final = 0.1

@@ -48,7 +48,6 @@ def _any(*words: str) -> Marker:
     return lambda source: any(word in source for word in words)
 
 
-_never: Marker = _any()
 _always: Marker = _all()
 _splits_thoughts = _any("<think>", "content.split('</think>')")
 
