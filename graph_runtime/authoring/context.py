@@ -171,19 +171,9 @@ class OutputStreamShard:
             and type(payload) is not checker.quick
             and not checker.accepts(payload)
         ):
-            self._refuse(checker, payload)
+            raise checker.refusal(self.stream.name, payload)
         self.packets.append(packet)
         self.updated_bound = bound
-
-    def _refuse(self, checker: PacketType, payload: Any) -> None:
-        try:
-            checker.validate(payload)
-        except PacketTypeError as error:
-            raise PacketTypeError(
-                "Packet type mismatch on calculator outputting to stream "
-                f'"{self.stream.name}": {error}',
-                code=error.code,
-            ) from None
 
     def add(self, value: Any, timestamp: SupportsIndex) -> None:
         """Send a value at a timestamp."""

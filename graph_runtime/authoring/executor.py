@@ -53,15 +53,20 @@ class ThreadPoolExecutor(Executor):
 
     def __init__(self, num_threads: int, thread_name_prefix: str = "") -> None:
         if num_threads < 1:
-            raise ValueError(
-                f"The num_threads field in ThreadPoolExecutorOptions should be positive but is "
-                f"{num_threads}"
-            )
+            raise ValueError(too_few_threads(num_threads))
         self.num_threads = num_threads
         self.thread_name_prefix = thread_name_prefix or "graphrt"
 
     def submit(self, task: Task) -> None:
         THREADS.start(task, self.thread_name_prefix)
+
+
+def too_few_threads(num_threads: int) -> str:
+    """The text of the error for a number of threads that is not positive."""
+    return (
+        "The num_threads field in ThreadPoolExecutorOptions should be positive but is "
+        f"{num_threads}"
+    )
 
 
 def automatic_num_threads(num_nodes: int) -> int:

@@ -231,6 +231,17 @@ class PacketType:
                 f'The Packet stores "{value_type_name(value)}", but {one_of} was requested.'
             )
 
+    def refusal(self, stream: str, value: Any) -> PacketTypeError:
+        """The error for a payload on a stream of this type that `accepts` has refused."""
+        try:
+            self.validate(value)
+        except PacketTypeError as error:
+            return PacketTypeError(
+                f'Packet type mismatch on calculator outputting to stream "{stream}": {error}',
+                code=error.code,
+            )
+        raise AssertionError(f"{stream}: `accepts` and `validate` disagree")
+
     @property
     def name(self) -> str:
         """The resolved type for people."""

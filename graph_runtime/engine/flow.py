@@ -142,7 +142,7 @@ class Flow:
                 if shard.updated_bound == packet.time + 1 and (
                     offset is None or time + offset <= packet.time
                 ):
-                    # As in `propagate_call`, of which this is the case that counts.
+                    # As in `propagate_call`, which would be one more call in each call of a node.
                     shard.updated_bound = _UNSET
                     packets.clear()
                     self.propagate_one(shard.stream, packet)

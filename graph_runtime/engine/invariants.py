@@ -27,12 +27,7 @@ def check_invariants(scheduler: Scheduler) -> None:
         _check_calls(scheduler, node)
     _check_throttling(scheduler)
     if scheduler.state is RunState.TERMINATED:
-        _require(9, not len_of_queues(scheduler), "calls are queued after the end")
-
-
-def len_of_queues(scheduler: Scheduler) -> int:
-    """The number of queued calls."""
-    return sum(len(queue) for queue in scheduler.queues)
+        _require(9, not any(map(len, scheduler.queues)), "calls are queued after the end")
 
 
 def _require(number: int, holds: bool, what: object) -> None:
@@ -81,6 +76,11 @@ def _check_calls(scheduler: Scheduler, node: Node) -> None:
 
 def _check_throttling(scheduler: Scheduler) -> None:
     first_input = len(scheduler.nodes)
+    for node in scheduler.nodes:
+        for stream in node.inputs:
+            for source_id in stream.throttles:
+                holds = stream in scheduler.throttling.full_streams[source_id]
+                _require(10, holds == stream.was_full, f"{stream.name} and source {source_id}")
     for source_id, holders in enumerate(scheduler.throttling.full_streams):
         for stream in holders:
             _require(10, stream.was_full, f"{stream.name} holds {source_id} back and is not full")

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.context import NO_PACKET, OutputSidePacket
@@ -17,7 +17,6 @@ from graph_runtime.engine.silence import Silence
 from graph_runtime.engine.states import NodeEvent, NodeState, RunEvent, RunState
 from graph_runtime.errors import (
     GraphError,
-    PacketTypeError,
     RunError,
     StateError,
     TimestampError,
@@ -118,7 +117,7 @@ class Run:
                 f"{ts.debug_string(time)}"
             )
         elif not (checker is None or type(payload) is checker.quick or checker.accepts(payload)):
-            error = _wrong_type(stream, payload)
+            error = checker.refusal(stream.name, payload)
         if error is not None:
             # The graph fails, as in MediaPipe: a run must not go on with a hole in its input.
             self.scheduler.log.record(error)
@@ -387,15 +386,3 @@ class Run:
 
 async def _awaited(awaitable: Awaitable[None]) -> None:
     await awaitable
-
-
-def _wrong_type(stream: OutputStream, payload: Any) -> GraphError:
-    assert stream.checker is not None
-    try:
-        stream.checker.validate(payload)
-    except PacketTypeError as error:
-        return PacketTypeError(
-            f'Packet type mismatch on calculator outputting to stream "{stream.name}": {error}',
-            code=error.code,
-        )
-    raise AssertionError(f"{stream.name}: the checker and its error disagree")

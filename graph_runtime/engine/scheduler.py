@@ -116,9 +116,7 @@ class Scheduler:
 
     def close_all_graph_inputs(self) -> None:
         """End every graph input."""
-        for stream in self.graph_inputs:
-            self.flow.close_stream(stream)
-        self.inputs_closed = True
+        self.close_graph_inputs(self.graph_inputs)
 
     def close_all_sources(self) -> None:
         """End all graph inputs, and close each source at its next turn."""

@@ -103,8 +103,3 @@ NODE_TRANSITIONS: Final[Transitions[NodeState, NodeEvent]] = Transitions(
         (NodeState.CLOSED, NodeEvent.RUN_ENDED): NodeState.CLOSED,
     }
 )
-
-
-def transition_rows(table: dict[tuple[S, E], S]) -> list[tuple[str, str, str]]:
-    """(state, event, next state) by name, for documents."""
-    return [(state.name, event.name, then.name) for (state, event), then in table.items()]

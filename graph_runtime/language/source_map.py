@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graph_runtime.errors import GraphSyntaxError
+from graph_runtime.language.statements import PORT_FIELDS
 from graph_runtime.language.text_tokens import Kind, Tokens
 
-_PORTS = ("input_stream", "output_stream", "input_side_packet", "output_side_packet")
 _OPENING = ("{", "<", "[")
 _CLOSING = ("}", ">", "]")
 
@@ -81,7 +81,7 @@ def _collect_ports(tokens: Tokens, found: dict[str, int]) -> None:
     depth = 0
     while tokens.current.kind is not Kind.END:
         token = tokens.advance()
-        if depth == 0 and token.kind is Kind.WORD and token.text in _PORTS:
+        if depth == 0 and token.kind is Kind.WORD and token.text in PORT_FIELDS:
             tokens.skip(":")
             tokens.skip("[")
             while tokens.current.kind is Kind.STRING:

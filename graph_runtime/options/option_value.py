@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from graph_runtime.errors import Code, GraphConfigError, did_you_mean
+from graph_runtime.language.graph_config import CalculatorGraphConfig, NodeConfig
 from graph_runtime.options.options import type_name
 from protos.pool import FieldType, class_of, find_message, is_repeated
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
-
-NodeConfig: TypeAlias = Any
-GraphConfig: TypeAlias = Any
 
 _SINGLE_COLON = re.compile(r"(?<!:):(?!:)")
 _TYPE_MARK = "ext::"
@@ -40,7 +38,7 @@ class _Path:
 
 
 def copy_option_values(
-    node: NodeConfig, graph: GraphConfig, parent: NodeConfig | None = None
+    node: NodeConfig, graph: CalculatorGraphConfig, parent: NodeConfig | None = None
 ) -> NodeConfig:
     """``node`` with its ``option_value`` entries applied and removed, as a new message.
 
@@ -64,7 +62,9 @@ def copy_option_values(
     return changed
 
 
-def _copy(entry: str, node: NodeConfig, graph: GraphConfig, parent: NodeConfig | None) -> None:
+def _copy(
+    entry: str, node: NodeConfig, graph: CalculatorGraphConfig, parent: NodeConfig | None
+) -> None:
     sides = _SINGLE_COLON.split(entry)
     if len(sides) != 2:
         raise GraphConfigError('expected "node_field:options/graph_field"')
@@ -113,7 +113,7 @@ def _path(text: str) -> _Path:
 
 
 def _graph_options(
-    graph: GraphConfig, parent: NodeConfig | None, wanted: str | None
+    graph: CalculatorGraphConfig, parent: NodeConfig | None, wanted: str | None
 ) -> Message | None:
     own, _ = _find(graph.options, graph.graph_options, wanted)
     over = _node_options(parent, wanted)[0] if parent is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from graph_runtime.authoring.executor import too_few_threads
 from graph_runtime.errors import GraphConfigError, GraphError, NotFoundError, ValidationError
 from graph_runtime.plan.plan import ExecutorPlan
 from graph_runtime.streams.input_handlers.handler import read_options
@@ -56,12 +57,7 @@ def plan_executors(
                 )
             )
         elif config.num_threads < -1:
-            findings.append(
-                GraphConfigError(
-                    "The num_threads field in ThreadPoolExecutorOptions should be positive but is "
-                    f"{config.num_threads}"
-                )
-            )
+            findings.append(GraphConfigError(too_few_threads(config.num_threads)))
         else:
             plans[""] = ExecutorPlan("", THREAD_POOL, config.num_threads)
             _set_num_threads(config, registry)
@@ -109,10 +105,7 @@ def _plan(
             raise GraphConfigError("num_threads is not specified in ThreadPoolExecutorOptions.")
         threads = options.num_threads
         if threads < 1 and not (threads == -1 and not name):
-            raise GraphConfigError(
-                "The num_threads field in ThreadPoolExecutorOptions should be positive but is "
-                f"{threads}"
-            )
+            raise GraphConfigError(too_few_threads(threads))
         return ExecutorPlan(name, kind, threads, options.thread_name_prefix)
     if registry.find_executor(kind, package) is None:
         raise NotFoundError(

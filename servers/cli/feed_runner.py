@@ -22,6 +22,20 @@ from graph_runtime import (
 from servers.cli.feed import AddPacket, FeedError, FeedLine, Operation
 
 
+def observed_streams(asked: list[str], plan: ValidatedGraph) -> list[str]:
+    """Return the streams whose packets are shown, each once.
+
+    They are those ``asked`` for, else the graph's outputs, else what nodes make and none reads.
+    """
+    if asked:
+        return list(dict.fromkeys(asked))
+    inputs = {each.name for each in plan.graph_inputs}
+    outputs = [name for name in plan.outputs.names if name in plan.producers]
+    return outputs or [
+        name for name in plan.producers if name not in plan.consumers and name not in inputs
+    ]
+
+
 class FeedRunner:
     """Runs a graph step by step, in the calling thread and in a repeatable order.
 

@@ -25,7 +25,7 @@ from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli import language_run
 from servers.cli.feed import FeedError, FeedLine, read_feed
-from servers.cli.feed_runner import FeedRunner, text_of
+from servers.cli.feed_runner import FeedRunner, observed_streams, text_of
 from servers.cli.graph_registry import located, make_registry
 from servers.cli.interrupt import INTERRUPTED, Interrupt
 from servers.cli.json_lines import JsonLines, json_lines_output
@@ -215,7 +215,7 @@ def _tracer(path: str | None) -> Tracer | None:
 
 
 def _streams(args: argparse.Namespace, plan: ValidatedGraph) -> list[str]:
-    """Return the streams to print: ``--observe``, else graph outputs, else unconsumed streams."""
+    """Return the streams to print (`observed_streams`), by ``--observe``."""
     asked = [text.rpartition(":")[2] for text in args.observe]
     for name in asked:
         if name not in plan.producers:
@@ -224,19 +224,13 @@ def _streams(args: argparse.Namespace, plan: ValidatedGraph) -> list[str]:
                 f"{did_you_mean(name, plan.producers)}",
                 hint=f"the streams of this graph are {', '.join(plan.producers) or 'none'}",
             )
-    if asked:
-        return list(dict.fromkeys(asked))
-    for name in plan.outputs.names:
+    for name in () if asked else plan.outputs.names:
         if name not in plan.producers:
             print_warning(
                 f'{args.graph}: output_stream "{name}" has no producer'
                 f"{did_you_mean(name, plan.producers)}"
             )
-    outputs = [name for name in plan.outputs.names if name in plan.producers]
-    inputs = {each.name for each in plan.graph_inputs}
-    return outputs or [
-        name for name in plan.producers if name not in plan.consumers and name not in inputs
-    ]
+    return observed_streams(asked, plan)
 
 
 # Output -------------------------------------------------------------------------------------------

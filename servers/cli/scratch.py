@@ -26,7 +26,7 @@ from graph_runtime import REGISTRY, GraphError, Packet, Registry, Tracer, Valida
 from graph_runtime.errors import did_you_mean, reason_of
 from graph_runtime.language.names import canonical_names
 from servers.cli.feed import FeedError, read_feed
-from servers.cli.feed_runner import FeedRunner, text_of
+from servers.cli.feed_runner import FeedRunner, observed_streams, text_of
 from servers.cli.graph_check import GraphCheck
 from servers.cli.json_value import decode_value, encode_time, encode_value
 from servers.contract.finding import Finding
@@ -256,19 +256,13 @@ def _drive(
 
 
 def _streams(asked: list[str], plan: ValidatedGraph) -> list[str]:
-    """Return the streams to observe: the given ones, else graph outputs, else unread streams."""
+    """Return the streams to observe (`observed_streams`)."""
     for name in asked:
         if name not in plan.producers:
             raise ValueError(
                 f'the graph has no stream "{name[:100]}".{did_you_mean(name, plan.producers)}'
             )
-    if asked:
-        return list(dict.fromkeys(asked))
-    inputs = {each.name for each in plan.graph_inputs}
-    outputs = [name for name in plan.outputs.names if name in plan.producers]
-    return outputs or [
-        name for name in plan.producers if name not in plan.consumers and name not in inputs
-    ]
+    return observed_streams(asked, plan)
 
 
 class _Taken:

@@ -292,10 +292,6 @@ class LoadedGraph:
         return f"{what} not end: node {', '.join(dict.fromkeys(self._stuck))} has not returned"
 
     @property
-    def answers_http(self) -> bool:
-        return not self._refusal
-
-    @property
     def http_role(self) -> HttpRole | None:
         """The part that the graph plays below ``/v3/``, by the first node of a task."""
         if self._refusal:

@@ -54,7 +54,7 @@ from calculators.text_patterns import expression
 from calculators.text_to_speech import placed_speech
 from calculators.text_to_speech import request as speech_request
 from calculators.text_to_speech import servable as speech
-from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS, transition_rows
+from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
 from servers.batch_work.worker import MOST_RUNS
@@ -102,7 +102,9 @@ NAMING_PAGES = (
 
 
 def rows_of(table: dict[Any, Any]) -> list[str]:
-    return [f"| {state} | {event} | {then} |" for state, event, then in transition_rows(table)]
+    return [
+        f"| {state.name} | {event.name} | {then.name} |" for (state, event), then in table.items()
+    ]
 
 
 @pytest.mark.parametrize(

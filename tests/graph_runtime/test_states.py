@@ -25,7 +25,6 @@ from graph_runtime.engine.states import (
     NodeState,
     RunEvent,
     RunState,
-    transition_rows,
 )
 from tests.graph_runtime.small_calculators import one_node
 
@@ -84,11 +83,6 @@ def test_every_state_is_reached_and_every_event_is_used(
     first = next(iter(states))
     assert set(table.values()) | {first} == set(states)
     assert {event for _, event in table} == set(events)
-
-
-def test_rows_for_documents_name_everything() -> None:
-    assert ("RUNNING", "PAUSE", "PAUSED") in transition_rows(RUN_TRANSITIONS)
-    assert ("ACTIVE", "READY_FOR_CLOSE", "CLOSING") in transition_rows(NODE_TRANSITIONS)
 
 
 def test_the_application_sees_the_states_of_a_run(registry: Registry) -> None:

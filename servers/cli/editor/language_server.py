@@ -14,11 +14,12 @@ from pygls.workspace import TextDocument
 
 from graph_runtime import GraphError, Registry
 from graph_runtime.language.statements import DraftText
+from graph_runtime.language.tag_map import is_stream_name
 from servers import version
 from servers.cli.editor.catalog import Catalog
 from servers.cli.editor.completion import Kind, complete
 from servers.cli.editor.hover import hover
-from servers.cli.editor.streams import is_stream_name, use_at, uses_like
+from servers.cli.editor.streams import use_at, uses_like
 from servers.cli.editor.suggestion import replacement, suggested
 from servers.cli.graph_check import GraphCheck
 from servers.contract.finding import Finding

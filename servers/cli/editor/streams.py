@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from graph_runtime.language.statements import DraftText, Statement
-
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +64,3 @@ def maker(draft: DraftText, statement: Statement) -> str:
         return "graph input"
     values = {each.name: each.value for each in draft.of_node(statement.node)}
     return f"of {values.get('name') or values.get('calculator', 'a node')}"
-
-
-def is_stream_name(text: str) -> bool:
-    """Return whether a stream may have this name."""
-    return _NAME.fullmatch(text) is not None

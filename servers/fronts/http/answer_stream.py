@@ -7,34 +7,30 @@ none. So the last event waits for the end of the answer, which follows at once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from aiohttp import web
 
 from calculators.requests.request_record import RequestRecord
-from calculators.tasks import ErrorForm
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.response_head import response_head
 from servers.fronts.http.warning_header import with_warnings
 
 
-class AnswerStream:
+class AnswerStream(ABC):
     """An answer in pieces to one client.
 
     The head waits for the first bytes, so an error before them has its own status. After ``end`` or
     ``fail``, and when the client is gone, nothing is written.
     """
 
-    #: The end of a failed answer names the error; else the connection is closed.
-    tells_errors = True
-
     __slots__ = (
         "_connection",
         "_ended",
         "_ending",
         "_fields",
-        "_form",
         "_has_started",
         "_headers",
         "_held",
@@ -55,7 +51,6 @@ class AnswerStream:
         *,
         is_chunked: bool,
         keeps_alive: bool,
-        form: ErrorForm,
         ending: bytes = b"",
     ) -> None:
         """
@@ -65,7 +60,6 @@ class AnswerStream:
             headers: headers of every answer to this request.
             is_chunked: the client understands chunks; else the connection's end is the stream's.
             keeps_alive: the connection may serve another request afterwards.
-            form: the form of errors, and so of the event that ends a failed stream of events.
             ending: the end of a piece that nothing follows; b"" if that is not known.
         """
         self._record = record
@@ -75,7 +69,6 @@ class AnswerStream:
         self._fields = {**fields, "Transfer-Encoding": "chunked"} if is_chunked else fields
         self._headers = headers
         self._keeps_alive = keeps_alive
-        self._form = form
         self._has_started = False
         self._ended = False
         self._last = b""
@@ -115,6 +108,7 @@ class AnswerStream:
 
         ``now``: the loop's time.
         """
+        return
 
     def end(self) -> None:
         """End the answer. Its last piece has been sent."""
@@ -130,9 +124,12 @@ class AnswerStream:
         if end:
             self._connection.send(end)
 
-    def fail(self, error: HttpError) -> None:
-        """End an answer that is not complete, so that the client notices."""
-        raise NotImplementedError
+    @abstractmethod
+    def fail(self, error: HttpError) -> bool:
+        """End an answer that is not complete, so that the client notices.
+
+        Returns whether the connection may serve another request.
+        """
 
     def drop(self) -> None:
         """Write nothing from now on: the client is gone."""
@@ -165,20 +162,18 @@ class AnswerStream:
 class ByteStream(AnswerStream):
     """Pieces of a body that is not made of events, such as sound."""
 
-    tells_errors = False
-
     __slots__ = ()
 
-    def fail(self, error: HttpError) -> None:
+    def fail(self, error: HttpError) -> bool:
         """Leave out the last chunk; the connection is closed once all is sent.
 
         Without chunks the end of the connection is the end of the body, so the connection is reset.
         """
-        if self._ended:
-            return
-        self._ended = True
-        if not self._is_chunked:
-            self._connection.reset()
+        if not self._ended:
+            self._ended = True
+            if not self._is_chunked:
+                self._connection.reset()
+        return False
 
 
 class SentResponse(web.StreamResponse):

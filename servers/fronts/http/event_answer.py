@@ -49,8 +49,7 @@ def fail_stream(exchange: Exchange, stream: AnswerStream, raised: Exception) -> 
         log_cause(error, exchange.request_id)
     note_error(str(error.status))
     note_reason(reason_of(error))
-    stream.fail(error)
-    if not stream.tells_errors:
+    if not stream.fail(error):
         exchange.keeps_alive = False
 
 

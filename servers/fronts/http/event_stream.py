@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from calculators.requests.request_record import RequestRecord
 from calculators.tasks import ErrorForm
 from servers.fronts.http.answer_stream import AnswerStream
+from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError
 
 PING = b": ping\n\n"
@@ -11,7 +15,7 @@ DONE = b"data: [DONE]\n\n"
 # Anthropic's streams end with one of these instead.
 _LAST_EVENTS = (b"event: message_stop\n", b"event: error\n")
 #: The headers of such an answer.
-EVENT_FIELDS = {
+_FIELDS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",
@@ -21,7 +25,29 @@ EVENT_FIELDS = {
 class EventStream(AnswerStream):
     """Server-sent events to one client; each packet is made of complete events."""
 
-    __slots__ = ()
+    __slots__ = ("_form",)
+
+    def __init__(
+        self,
+        connection: HttpConnection,
+        record: RequestRecord,
+        headers: Mapping[str, str],
+        *,
+        is_chunked: bool,
+        keeps_alive: bool,
+        form: ErrorForm,
+    ) -> None:
+        """``form``: that of the event which ends a failed stream; the rest as in `AnswerStream`."""
+        super().__init__(
+            connection,
+            record,
+            _FIELDS,
+            headers,
+            is_chunked=is_chunked,
+            keeps_alive=keeps_alive,
+            ending=DONE if form is ErrorForm.OPENAI else b"",
+        )
+        self._form = form
 
     def ping_if_silent(self, now: float, seconds: float) -> None:
         """Send a comment if nothing has been sent for ``seconds``. ``now``: the loop's time."""
@@ -30,7 +56,7 @@ class EventStream(AnswerStream):
         self._written_at = now
         self._send(PING)
 
-    def fail(self, error: HttpError) -> None:
+    def fail(self, error: HttpError) -> bool:
         """Send an error event and end the stream, unless the graph sent a terminal event before."""
         if not self._ended and not self._has_terminal_event():
             cut = self._last and not self._last.endswith(b"\n\n")
@@ -42,6 +68,7 @@ class EventStream(AnswerStream):
                 event += DONE
             self._send(b"\n\n" + event if cut else event)
         self.end()
+        return True
 
     def _has_terminal_event(self) -> bool:
         if self._form is ErrorForm.KSERVE:

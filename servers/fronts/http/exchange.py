@@ -16,7 +16,7 @@ from servers.fronts.body_room import BodyHold
 from servers.fronts.http.answer_stream import AnswerStream, ByteStream
 from servers.fronts.http.client import Client
 from servers.fronts.http.connection import HttpConnection
-from servers.fronts.http.event_stream import DONE, EVENT_FIELDS, EventStream
+from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.routes import Route
 
 
@@ -92,12 +92,10 @@ class Exchange:
         stream = EventStream(
             self.connection,
             self.record,
-            EVENT_FIELDS,
             {**self.headers, **headers} if headers else self.headers,
             is_chunked=self._may_chunk(),
             keeps_alive=self.keeps_alive,
             form=form,
-            ending=DONE if form is ErrorForm.OPENAI else b"",
         )
         self.stream = stream
         return stream
@@ -114,7 +112,6 @@ class Exchange:
             self.headers,
             is_chunked=self._may_chunk(),
             keeps_alive=self.keeps_alive,
-            form=self.error_form,
         )
         self.stream = stream
         return stream

@@ -201,7 +201,7 @@ def test_http_requests_to_a_graph_of_any_type_are_refused_with_what_is_missing(
     tmp_path: Path,
 ) -> None:
     async def scenario(graph: LoadedGraph) -> None:
-        assert not graph.answers_http
+        assert graph.http_role is None
         with pytest.raises(RequestError, match='needs the input side packet "setting"'):
             await graph.answer(HttpPayload("/v3/x", {}), print)
 
