@@ -116,7 +116,9 @@ class Scheduler:
 
     def close_all_graph_inputs(self) -> None:
         """End every graph input."""
-        self.close_graph_inputs(self.graph_inputs)
+        for stream in self.graph_inputs:
+            self.flow.close_stream(stream)
+        self.inputs_closed = True
 
     def close_all_sources(self) -> None:
         """End all graph inputs, and close each source at its next turn."""
