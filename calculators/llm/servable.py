@@ -295,7 +295,8 @@ class LlmServable:
                         checked,
                         prompt.text,
                         count,
-                        has_form=settings.grammar is not None,
+                        is_trimmed=settings.grammar is not None
+                        and not settings.grammar.begins_with_space,
                         verbose=verbose,
                     )
                 )

@@ -220,7 +220,7 @@ class Answer:
             # A stop string, which the engine does not look for.
             self._generation.cancel_choice(number)
         reason = finish_reason(ended)
-        if reason is FinishReason.STOP and output.calls:
+        if reason is FinishReason.STOP and output.calls and not output.has_cut_call:
             reason = FinishReason.TOOL_CALLS
         if record is not None:
             record.finish_reasons += [str(reason)] * len(self._targets[number])

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from calculators.language.delta import ToolCalled, ToolRan
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.finish_reason import FinishReason
+from calculators.language.json_object import is_object
 from calculators.llm.answers.response import AnswerChoice
 
 
@@ -56,6 +58,16 @@ class Block:
     def text(self) -> str:
         """The text so far; of a call the arguments."""
         return "".join(self._pieces)
+
+    def is_cut(self, reason: FinishReason) -> bool:
+        """Return whether an answer that ends in this block ended before the block was complete.
+
+        A call that a stop string has cut is no reason to make it (`ChoiceOutput.has_cut_call`).
+        """
+        if self.kind is Kind.REFUSAL:
+            return False
+        is_call = self.kind is Kind.CALL and reason is FinishReason.STOP
+        return reason.is_cut or (is_call and not is_object(self.text))
 
 
 class Opened(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from calculators.language.call_id import new_call_id
-from calculators.language.events import Content, OutputEvent, ToolCall
+from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
+from calculators.language.json_object import is_object
 from calculators.llm.answers.reasoning_count import ReasoningCount
 from calculators.llm.answers.response import Verbose
 from calculators.llm.parsers.output_stream import merged
@@ -59,6 +60,7 @@ class ChoiceOutput:
     """
 
     __slots__ = (
+        "_arguments",
         "_max_calls",
         "_parser",
         "_raw",
@@ -90,6 +92,8 @@ class ChoiceOutput:
         self._max_calls = max_calls
         self._raw = raw
         self._reasoning = reasoning
+        #: Pieces of the last call's arguments, where a stop string may cut them.
+        self._arguments: list[str] = []
         self.calls = 0
         self.is_plain = not text.stops.is_active and max_calls is None and raw is None
         self.is_stopped = False
@@ -98,6 +102,15 @@ class ChoiceOutput:
     def stop_string(self) -> str | None:
         """The stop string that ended the choice, if one did."""
         return self._text.stop_string
+
+    @property
+    def has_cut_call(self) -> bool:
+        """Return whether a stop string ended the choice within the arguments of a call."""
+        return (
+            self.calls > 0
+            and self.stop_string is not None
+            and not is_object("".join(self._arguments))
+        )
 
     @property
     def completion_tokens(self) -> int:
@@ -188,6 +201,12 @@ class ChoiceOutput:
             last = self._parser.finish()
             if last:
                 events = [*events, *self._checked(merged(last))]
+        if self.calls and self._text.stops.is_active:
+            for event in events:
+                if isinstance(event, ToolCall):
+                    self._arguments.clear()
+                elif isinstance(event, Arguments):
+                    self._arguments.append(event.text)
         return OutputDelta(events, piece.tokens)
 
     def _checked(self, events: Sequence[OutputEvent]) -> Sequence[OutputEvent]:

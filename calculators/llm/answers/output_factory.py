@@ -62,12 +62,13 @@ class OutputFactory:
         prompt: str,
         prompt_tokens: int,
         *,
-        has_form: bool,
+        is_trimmed: bool,
         verbose: Verbose | None,
     ) -> ChoiceOutput:
         """Make the output of one choice.
 
-        ``has_form``: does it follow a grammar? ``verbose`` receives the raw text.
+        ``is_trimmed``: it follows a form, which does not begin with white space. ``verbose``
+        receives the raw text.
         """
         shown: frozenset[str] = frozenset()
         parser: Parser | None = None
@@ -79,7 +80,7 @@ class OutputFactory:
             thinks = parsers.reasoning is not None
             if thinks or parsers.tool is not None:
                 stream = parsers.start(tools=schemas, prompt=prompt)
-                if has_form:
+                if is_trimmed:
                     parser = TrimmedStream(stream)
                 else:
                     parser = stream if stream.tool is not None else stream.reasoning

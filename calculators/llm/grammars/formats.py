@@ -1,7 +1,7 @@
 """Formats: the parts of an answer's form, as JSON.
 
-They are the formats of the engine's structural tags, plus `choice` and `arguments`. The grammar
-process makes rules of the formats whose grammar would be left to the engine's library.
+They are the formats of the engine's structural tags, plus `choice`, `arguments` and `turn`. The
+grammar process makes rules of the formats whose grammar would be left to the engine's library.
 Source: xgrammar's documentation of structural tags.
 """
 
@@ -46,6 +46,14 @@ def const(text: str) -> Format:
 def any_text() -> Format:
     """Any text, up to what follows it in the enclosing tag."""
     return {"type": "any_text"}
+
+
+def turn() -> Format:
+    """The white space that a model writes between its reasoning and the rest of a sequence.
+
+    If the rest may begin with white space itself, there is none.
+    """
+    return {"type": "turn"}
 
 
 def sequence(*elements: Format) -> Format:

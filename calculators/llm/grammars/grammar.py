@@ -21,7 +21,9 @@ class Grammar(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         kind: "ebnf" for rules, "structural_tag" for the library's JSON with rules inside.
+        begins_with_space: white space at the beginning of the answer may belong to the form.
     """
 
     kind: Literal["ebnf", "structural_tag"]
     text: str
+    begins_with_space: bool = False

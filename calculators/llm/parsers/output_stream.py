@@ -53,8 +53,8 @@ class OutputStream(Struct, frozen=True):
 class TrimmedStream:
     """An `OutputStream` whose content does not begin with white space.
 
-    Used for answers that follow a grammar: after its reasoning a model writes a line end, which is
-    not part of the form.
+    Used for answers that follow a form: after its reasoning a model writes a line end, which is not
+    part of the form. A form that may begin with white space itself follows at once.
     """
 
     __slots__ = ("_has_begun", "_stream")

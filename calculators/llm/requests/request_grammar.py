@@ -91,7 +91,7 @@ def _after_reasoning(
 ) -> Format:
     if parser is None or not parser.end_tag or not parser.start_tags:
         return rest
-    turn = formats.regex("[ \\n]{0,4}") if parser.turn is None else formats.const(parser.turn)
+    turn = formats.turn() if parser.turn is None else formats.const(parser.turn)
     behind = (turn, rest)
     if is_open:
         ending = formats.tag("", formats.any_text(), parser.end_tag)

@@ -9,7 +9,15 @@ import pytest
 
 from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.demo_model import demo_tokenizer
-from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Answered, Asking, text_of
+from tests.calculators.llm.graph_runs import (
+    CHAT,
+    COMPLETIONS,
+    MESSAGES,
+    RESPONSES,
+    Answered,
+    Asking,
+    text_of,
+)
 from tests.calculators.llm.test_understood_answers import PARIS, WEATHER, gathered
 
 CALLING: dict[str, Any] = {"messages": PARIS, "tools": [WEATHER], "max_tokens": 60}
@@ -24,6 +32,12 @@ def message_of(answered: Answered, choice: int = 0) -> dict[str, Any]:
         return gathered(answered, choice)
     found: dict[str, Any] = answered.body["choices"][choice]
     return {**found["message"], "finish_reason": found["finish_reason"]}
+
+
+def typed_events(answered: Answered) -> list[dict[str, Any]]:
+    """Return the data of events that have a type in a line of its own."""
+    lines = "".join(answered.values).splitlines()
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
 
 
 def functions_of(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -50,6 +64,27 @@ def test_a_stop_string_inside_a_call_leaves_it_unclosed(ask: Asking, stream: boo
     (function,) = functions_of(message)
     assert function == {"name": "get_weather", "arguments": '{"city":"'}
     assert message["content"] == ""
+    # No client should make this call.
+    assert message["finish_reason"] == "stop"
+
+
+@STREAM_OR_NOT
+def test_a_call_that_a_stop_string_cuts_is_incomplete_in_every_api(
+    ask: Asking, stream: bool
+) -> None:
+    called: dict[str, Any] = WEATHER["function"]
+    function = {"type": "function", **called}
+    asked = {"tools": [function], "stop": "Paris", "max_output_tokens": 60, "stream": stream}
+    answered = ask(RESPONSES, input=PARIS, **asked)
+    response = typed_events(answered)[-1]["response"] if stream else answered.body
+    assert response["output"][-1]["arguments"] == '{"city":"'
+    assert response["output"][-1]["status"] == "incomplete"
+
+    tool = {"name": "get_weather", "input_schema": function["parameters"]}
+    asked = {"tools": [tool], "stop_sequences": ["Paris"], "max_tokens": 60, "stream": stream}
+    answered = ask(MESSAGES, messages=PARIS, **asked)
+    ending = typed_events(answered)[-2]["delta"] if stream else answered.body
+    assert (ending["stop_reason"], ending["stop_sequence"]) == ("stop_sequence", "Paris")
 
 
 @STREAM_OR_NOT
@@ -119,6 +154,24 @@ def test_an_echo_precedes_a_guided_answer(ask: Asking, stream: bool) -> None:
     asked: dict[str, Any] = {"guided_choice": ["foo", "bar"], "echo": True, "stream": stream}
     text = text_of(ask(COMPLETIONS, prompt="The capital", **asked))
     assert text in ("The capitalfoo", "The capitalbar")
+
+
+@STREAM_OR_NOT
+@pytest.mark.parametrize("thinks", [False, True])
+@pytest.mark.parametrize(
+    ("form", "answer"),
+    [
+        ({"guided_choice": [" yes"]}, " yes"),
+        ({"guided_choice": ["yes"]}, "yes"),
+        ({"guided_regex": " {2}b"}, "  b"),
+        ({"response_format": {"type": "const_string", "value": "\nabc"}}, "\nabc"),
+    ],
+)
+def test_a_form_keeps_the_white_space_at_its_beginning(
+    ask: Asking, form: dict[str, Any], answer: str, thinks: bool, stream: bool
+) -> None:
+    how = {"chat_template_kwargs": {"enable_thinking": thinks}, "stream": stream}
+    assert message_of(ask(CHAT, messages=HELLO, max_tokens=80, **how, **form))["content"] == answer
 
 
 def test_an_echo_before_a_guided_answer_has_probabilities(ask: Asking) -> None:

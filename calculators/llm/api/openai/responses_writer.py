@@ -122,8 +122,7 @@ class ResponsesAnswerWriter:
         items = [
             Item(block, self._sources) for block in blocks if block.kind is not Kind.SERVER_RESULT
         ]
-        is_refused = not items and choice.refusal is not None
-        if choice.refusal is not None and is_refused:
+        if choice.refusal is not None and not items:
             [opened, *_] = Blocks().refuse(choice.refusal.text)
             items.append(Item(opened.block))
         elif not items:
@@ -132,7 +131,7 @@ class ResponsesAnswerWriter:
         for item in items:
             if item.block.kind is Kind.CONTENT:
                 item.logprobs = choice.logprobs or []
-        is_cut = choice.finish_reason.is_cut and not is_refused
+        is_cut = items[-1].block.is_cut(choice.finish_reason)
         written = [item.json("completed") for item in items[:-1]]
         written.append(items[-1].json("incomplete" if is_cut else "completed"))
         return self._object.ended([*listed, *written], choice.finish_reason, usage)
@@ -213,8 +212,9 @@ class ResponsesAnswerWriter:
         steps: list[Step] = []
         if not self._has_output:
             steps += self._blocks.begin_content()
-        is_refusal = self._item is not None and self._item.block.kind is Kind.REFUSAL
-        steps += self._blocks.finish(is_cut=reason.is_cut and not is_refusal)
+        steps += self._blocks.finish(
+            is_cut=reason.is_cut if self._item is None else self._item.block.is_cut(reason)
+        )
         return "".join(map(self._write, steps))
 
     @property

@@ -136,6 +136,54 @@ def test_the_schema_binds_the_answer_and_not_the_reasoning(answers: Answers, is_
         assert isinstance(json.loads(choice.content)["ok"], bool)
 
 
+SPACED = [
+    formats.choice(["no", " yes"], "rf"),
+    formats.const("\nno"),
+    formats.regex("a?(b|\\s+)c", "rf"),
+    formats.ebnf('root ::= ("x" | sp) "y"\nsp ::= [ \\t]', "rf"),
+    formats.sequence(formats.regex("a*", "rf"), formats.const(" b")),
+    formats.one_of(formats.const("a"), formats.tag(" (", formats.const("b"), ")")),
+    formats.tags([formats.tag("", formats.const(" b"), "c")], ","),
+]
+NOT_SPACED = [
+    ANSWER.format,
+    formats.choice(["no", "yes"], "rf"),
+    formats.const("a "),
+    formats.regex("[^\\s]+ b", "rf"),
+    formats.regex("(\\s{0}a| {0,0}b)\\s", "rf"),
+    formats.ebnf('root ::= "x" | sp\nsp ::= "y" [ ]', "rf"),
+    formats.sequence(formats.regex("a+", "rf"), formats.const(" b")),
+    formats.triggered([formats.tag("<a>", formats.const(" "), "</a>")], "<a>"),
+    formats.any_text(),
+]
+
+
+@pytest.mark.parametrize("reasoning", [None, "qwen3"])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_white_space_at_the_beginning_may_belong_to_the_form(
+    reasoning: str | None, is_open: bool
+) -> None:
+    for kinds, expected in ((SPACED, True), (NOT_SPACED, False)):
+        for each in kinds:
+            form = asked(StructuredOutput(each, "rf"), reasoning=reasoning, is_open=is_open)
+            assert form is not None
+            assert grammar_of(form).begins_with_space is expected, each
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_form_that_begins_with_white_space_follows_the_reasoning_at_once(
+    answers: Answers, is_open: bool
+) -> None:
+    form = asked(
+        StructuredOutput(formats.choice(["\n yes", " no"], "rf"), "rf"),
+        reasoning="qwen3",
+        is_open=is_open,
+    )
+    for text in written(answers, form, 6):
+        choice = understood(text, None, "qwen3", "<think>\n" if is_open else "")
+        assert choice.content in ("\n yes", " no")
+
+
 def test_reasoning_begun_by_the_prompt_ends_before_the_answer(answers: Answers) -> None:
     form = asked(ANSWER, reasoning="qwen3", is_open=True)
     assert all("</think>" in text for text in written(answers, form, RARELY_ENDED))
