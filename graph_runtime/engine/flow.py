@@ -283,9 +283,7 @@ class Flow:
             self.notify(node)
         if node.watches_queues:
             node.handler.packets_added()
-        # Handlers may have dropped packets.
-        if mirror.was_full and not mirror.is_full:
-            self.update_throttling(mirror)
+            self._note_room(node)
 
     def _set_bound(self, mirror: InputStream, bound: int) -> bool:
         """Move a receiver's bound; True when its node must be notified."""
@@ -413,9 +411,11 @@ class Flow:
                 self._log.record(error)
                 return ts.UNSET
             if ready == NOT_READY:
+                if handler.erases:
+                    self._note_room(node)
                 return node.batch[0][0] if node.batch else time
             if ready == PROCESS:
-                for stream in node.inputs:
+                for stream in node.inputs:  # `_note_room`, without a call in each call of a node
                     if stream.was_full:
                         self.update_throttling(stream)
                 if handler.batch_size > 1:
@@ -469,6 +469,12 @@ class Flow:
         node.queue.push(node, context)
         if not node.queue.is_pumped:
             self.woken.append(node.queue)
+
+    def _note_room(self, node: Node) -> None:
+        """Release sources that a node's queues hold back, where these have become shorter."""
+        for stream in node.inputs:
+            if stream.was_full:
+                self.update_throttling(stream)
 
     def update_throttling(self, stream: InputStream) -> None:
         """Hold sources back, or release them, after a queue's length or limit has changed."""

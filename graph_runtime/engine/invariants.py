@@ -78,6 +78,7 @@ def _check_throttling(scheduler: Scheduler) -> None:
     first_input = len(scheduler.nodes)
     for node in scheduler.nodes:
         for stream in node.inputs:
+            _require(10, stream.was_full == stream.is_full, f"{stream.name} was full, or is")
             for source_id in stream.throttles:
                 holds = stream in scheduler.throttling.full_streams[source_id]
                 _require(10, holds == stream.was_full, f"{stream.name} and source {source_id}")

@@ -111,7 +111,8 @@ class Node:
         # Negated: the ready queue is a min-heap, and downstream nodes go first.
         self.key = -plan.node_id
         self.is_source = plan.is_source
-        self.is_parallel = plan.max_in_flight > 1
+        # The calls of a source have no inputs by which they could go side by side.
+        self.is_parallel = plan.max_in_flight > 1 and not plan.is_source
         self.state = NodeState.PREPARED
         self.is_idle = False
         self.is_fast = False

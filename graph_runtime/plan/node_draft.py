@@ -150,18 +150,20 @@ class NodeReader:
         sync_sets: list[list[int]],
         origin: int,
     ) -> tuple[str, type[InputStreamHandler], Any]:
-        """Choose the handler: the node's, else the graph's, else the contract's."""
-        name, options = contract.input_stream_handler, contract.input_stream_handler_options
-        wanted = name
-        for holder in (node, self._config):
-            if holder.HasField("input_stream_handler"):
-                given = holder.input_stream_handler
-                name = given.input_stream_handler or DEFAULT_HANDLER
-                options = given.options if given.HasField("options") else None
-                break
-        if not name and sync_sets:
+        """Choose the handler that the node names, or else the graph; else the contract's.
+
+        Settings without a name are for the default handler, where the contract has none.
+        """
+        wanted = name = contract.input_stream_handler
+        options = contract.input_stream_handler_options
+        is_own = node.HasField("input_stream_handler")
+        given = (node if is_own else self._config).input_stream_handler
+        is_named = given.HasField("input_stream_handler")
+        if not name and not is_named and sync_sets:
             return SYNC_SET_HANDLER, SyncSetInputStreamHandler, sync_sets
-        name = name or DEFAULT_HANDLER
+        if is_named or not name:
+            name = given.input_stream_handler or DEFAULT_HANDLER
+            options = given.options if given.HasField("options") else None
         handler = self._registry.find_input_stream_handler(name, self._config.package)
         if handler is None:
             raise NotFoundError(
@@ -185,7 +187,6 @@ class NodeReader:
             raise GraphConfigError(
                 f'node "{contract.node_name}": {error}', code=error.code
             ) from error
-        is_own = node.HasField("input_stream_handler")
         if wanted and name != wanted and not is_own:  # a node's own handler is intentional
             self.warnings.append(
                 GraphWarning(

@@ -21,6 +21,7 @@ from graph_runtime import (
     UnavailableError,
 )
 from graph_runtime.testing import Sink
+from tests.graph_runtime.every_driver import DRIVERS, make_graph, run_graph
 from tests.graph_runtime.small_calculators import Forward, one_node
 from tests.patience import PATIENCE
 
@@ -187,6 +188,20 @@ def test_sources_run_in_the_background_of_the_application(
     graph.start_run({"n": 100})
     assert last.wait(PATIENCE)
     graph.wait_until_done()
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_source_makes_one_call_after_the_other(registry: Registry, driver: str) -> None:
+    """Its calls have no inputs by which they could go side by side."""
+    graph = make_graph(
+        'node { calculator: "CountTo" max_in_flight: 3 input_side_packet: "N:n" '
+        'output_stream: "out" }',
+        registry,
+        driver,
+    )
+    sink = Sink(graph, "out")
+    run_graph(graph, driver, (), {"n": 5})
+    assert sink.values == [1, 2, 3, 4, 5]
 
 
 def test_a_calculator_cannot_wait_for_room_in_its_own_graph(registry: Registry) -> None:

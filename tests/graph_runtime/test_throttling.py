@@ -16,11 +16,14 @@ from graph_runtime import (
     GraphInputStreamAddMode,
     In,
     Out,
+    Packet,
     Registry,
     RunError,
+    Stop,
     UnavailableError,
 )
 from graph_runtime.testing import Sink
+from tests.graph_runtime.every_driver import make_graph, run_graph
 from tests.graph_runtime.small_calculators import one_node
 from tests.patience import PATIENCE
 
@@ -98,6 +101,74 @@ def test_a_deadlock_of_full_queues_is_reported_on_request(registry: Registry) ->
     assert caught.value.code is Code.UNAVAILABLE
     with pytest.raises(RunError):
         graph.close()
+
+
+class TwoStreams(Calculator):
+    """A source of two packets on A, and then of four later ones on B."""
+
+    first = Out[int]("A")
+    second = Out[int]("B")
+    timestamp_offset = None
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._count = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        count = self._count
+        self._count += 1
+        if count < 2:
+            cc.emit(self.first, count, at=count)
+        elif count < 6:
+            cc.emit(self.second, 100 + count, at=3 + count)
+        else:
+            raise Stop
+
+
+class SelectSecond(Calculator):
+    """A source of four ones at the timestamps of `TwoStreams`' second stream."""
+
+    selected = Out[int]()
+    timestamp_offset = None
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._count = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        if self._count == 4:
+            raise Stop
+        cc.emit(self.selected, 1, at=5 + self._count)
+        self._count += 1
+
+
+@pytest.mark.parametrize("driver", ["default", "application thread", "thread pool"])
+@pytest.mark.parametrize("reports", ["true", "false"])
+def test_packets_that_a_handler_drops_hold_no_source_back(
+    registry: Registry, driver: str, reports: str
+) -> None:
+    for each in (TwoStreams, SelectSecond):
+        registry.register_calculator(each)
+    graph = make_graph(
+        f"""
+        max_queue_size: 2 report_deadlock: {reports}
+        node {{ calculator: "TwoStreams" output_stream: "A:a" output_stream: "B:b" }}
+        node {{ calculator: "SelectSecond" output_stream: "selected" }}
+        node {{ calculator: "MuxCalculator" input_stream: "INPUT:0:a" input_stream: "INPUT:1:b"
+                input_stream: "SELECT:selected" output_stream: "OUTPUT:out" }}
+        """,
+        registry,
+        driver,
+    )
+    sink = Sink(graph, "out")
+    limits: set[int] = set()
+
+    def look(stream: str, packet: Packet) -> None:
+        for node in graph.statistics().nodes:
+            limits.update(each.max_queue_size for each in node.inputs)
+
+    graph.observe_output_stream("out", look)
+    run_graph(graph, driver, ())
+    assert sink.values == [102, 103, 104, 105]
+    assert limits == {2}
 
 
 def test_one_input_may_have_a_queue_limit(registry: Registry) -> None:

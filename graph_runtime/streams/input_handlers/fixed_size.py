@@ -46,6 +46,7 @@ class FixedSizeInputStreamHandler(DefaultInputStreamHandler):
     """
 
     is_packet_driven = False
+    erases = True
     may_drop = True
 
     def __init__(

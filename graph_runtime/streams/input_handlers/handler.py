@@ -43,7 +43,9 @@ class InputStreamHandler(ABC):
     is_packet_driven: ClassVar[bool] = False
     #: False: timestamps are ignored and need not increase.
     is_timed: ClassVar[bool] = True
-    #: True if it may drop packets from its queues; ``dropped`` counts them.
+    #: True if `readiness` may erase packets that no call will see.
+    erases: ClassVar[bool] = False
+    #: True if these are packets that a call could have seen; ``dropped`` counts them.
     may_drop: ClassVar[bool] = False
     dropped: int = 0
     #: The last stream that has not ended, if each of its packets is an input set: the handler need

@@ -26,6 +26,8 @@ class MuxInputStreamHandler(InputStreamHandler):
     Data packets older than the control packet are dropped.
     """
 
+    erases = True
+
     @classmethod
     def prepare(cls, tag_map: TagMap, options: object, max_in_flight: int) -> None:
         if len(tag_map) < 2:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from graph_runtime import Timestamp
 from tests.calculators.core.running import CLOSE, Running, at, run
 
@@ -113,3 +115,23 @@ def test_without_a_loop_packet_for_the_previous_input_nothing_is_sent() -> None:
 def test_main_and_loop_can_be_empty_in_turns() -> None:
     assert gated(main_empty={2, 4}, loop_empty={1, 3, 5}, end=7) == []
     assert gated(main_empty={1, 4}, loop_empty={1, 3, 5}, end=7) == [(3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("of_graph", "of_node"),
+    [
+        ("input_stream_handler {}", ""),
+        ("", "input_stream_handler {}"),
+        ("", "input_stream_handler { options {} }"),
+        ('input_stream_handler { input_stream_handler: "DefaultInputStreamHandler" }',
+         "input_stream_handler {}"),
+    ],
+)  # fmt: skip
+def test_a_handler_without_a_name_leaves_the_calculator_its_own(
+    of_graph: str, of_node: str
+) -> None:
+    text = of_graph + PLAIN.replace("output_stream:", of_node + " output_stream:", 1)
+    running = Running(text, "previous_out")
+    running.send(*at("main", 1, 2, 5))
+    assert running.seen["previous_out"] == [(2, 1), (5, 2)]
+    running.finish()

@@ -72,7 +72,7 @@ def test_a_stop_string_inside_a_call_leaves_it_unclosed(ask: Asking, stream: boo
 def test_a_call_that_a_stop_string_cuts_is_incomplete_in_every_api(
     ask: Asking, stream: bool
 ) -> None:
-    called: dict[str, Any] = WEATHER["function"]
+    called: Any = WEATHER["function"]
     function = {"type": "function", **called}
     asked = {"tools": [function], "stop": "Paris", "max_output_tokens": 60, "stream": stream}
     answered = ask(RESPONSES, input=PARIS, **asked)
