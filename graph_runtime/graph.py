@@ -223,40 +223,51 @@ class CalculatorGraph(PreparedGraph):
         run.set_bound(place, value)
 
     def close_input_stream(self, stream: str) -> None:
-        """End a graph input. Closing it again does nothing."""
-        run = self._running("close_input_stream")
-        run.close_inputs([run.graph_inputs[self._find_graph_input(stream, "close_input_stream")]])
+        """End a graph input. Closing it again does nothing, also after the run."""
+        run = self._running_or_ended("close_input_stream")
+        if run is not None:
+            place = self._find_graph_input(stream, "close_input_stream")
+            run.close_inputs([run.graph_inputs[place]])
 
     def close_all_input_streams(self) -> None:
-        """End every graph input; sources go on."""
-        run = self._running("close_all_input_streams")
-        run.close_all_inputs()
+        """End every graph input; sources go on. Does nothing after the run."""
+        run = self._running_or_ended("close_all_input_streams")
+        if run is not None:
+            run.close_all_inputs()
 
     def close_all_packet_sources(self) -> None:
-        """End every graph input, and close each source at its next turn."""
-        run = self._running("close_all_packet_sources")
-        with self._lock:
-            run.scheduler.close_all_sources()
-            run.driver.events_added()
+        """End every graph input, and close each source at its next turn.
+
+        Does nothing after the run.
+        """
+        run = self._running_or_ended("close_all_packet_sources")
+        if run is not None:
+            with self._lock:
+                run.scheduler.close_all_sources()
+                run.driver.events_added()
 
     # Waiting --------------------------------------------------------------------------------------
 
     def wait_until_idle(self) -> None:
         """Return when nothing runs and nothing can run without new packets.
 
-        Does not return while a source keeps producing.
+        Does not return while a source keeps producing. After the run it returns at once.
 
         Raises:
             RunError: the graph has failed (again at every call, until ``wait_until_done``).
         """
-        run = self._running("wait_until_idle")
+        run = self._running_or_ended("wait_until_idle")
+        if run is None:
+            return
         run.wait("wait_until_idle", lambda: run.is_idle)
         if run.error is not None:
             raise run.error
 
     async def wait_until_idle_async(self) -> None:
         """`wait_until_idle` for event loops."""
-        run = self._running("wait_until_idle_async")
+        run = self._running_or_ended("wait_until_idle_async")
+        if run is None:
+            return
         await run.wait_async("wait_until_idle_async", lambda: run.is_idle)
         if run.error is not None:
             raise run.error
@@ -469,6 +480,10 @@ class CalculatorGraph(PreparedGraph):
         if run.driver.is_abandoned:
             raise run.abandoned_error(call)
         return run
+
+    def _running_or_ended(self, call: str) -> Run | None:
+        """Return the run; None if it has ended."""
+        return None if self._run is None and self._was_run else self._running(call)
 
     def _check_was_started(self, call: str) -> None:
         if not self._was_run and self._run is None:

@@ -18,6 +18,7 @@ The engine calculates with plain ``int`` (the constants in capitals below); `Tim
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import ClassVar, Final, SupportsIndex, final
 
@@ -141,8 +142,20 @@ class Timestamp(int):
 
     @classmethod
     def from_seconds(cls, seconds: float) -> Timestamp:
-        """The timestamp of a time in seconds, rounded to the nearest microsecond."""
-        return cls(round(seconds * 1e6))
+        """The timestamp of a time in seconds, rounded to the nearest microsecond.
+
+        Halves are rounded away from zero, as in MediaPipe.
+
+        Raises:
+            ValueError: not a number, or out of range.
+        """
+        microseconds = seconds * 1e6
+        if not math.isfinite(microseconds):
+            raise ValueError(f"a timestamp of {seconds} seconds is out of range")
+        whole = math.trunc(microseconds)
+        if abs(microseconds - whole) >= 0.5:
+            whole += 1 if microseconds > 0 else -1
+        return cls(whole)
 
     @property
     def value(self) -> int:

@@ -127,7 +127,8 @@ def make_run(
     for _, poller in setup.pollers:
         poller.start_run(run)
     if plan.status_handlers:
-        run.call_status_handlers("PRE_RUN", None)
+        for problem in run.call_status_handlers("PRE_RUN", None):
+            scheduler.log.record(problem)
     if scheduler.errors:
         raise RunError(scheduler.errors)
     return run

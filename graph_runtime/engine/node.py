@@ -46,6 +46,7 @@ class Node:
             end in `Flow.finished_simple`.
         becomes_fast: it will be once the call in flight ends, which has the last packet of another
             input.
+        is_resent: its side packets are those of the last run, and its calculator stays unopened.
         missing: number of headers and side packets that its ``open`` waits for.
         watches_queues: its handler wants to know when packets have been queued.
         context: the context of a serial node's calls; parallel nodes have one context per call.
@@ -72,6 +73,7 @@ class Node:
         "is_idle",
         "is_parallel",
         "is_pending",
+        "is_resent",
         "is_scheduling",
         "is_simple",
         "is_source",
@@ -122,6 +124,7 @@ class Node:
         self.is_pending = False
         self.is_close_prepared = False
         self.was_opened = False
+        self.is_resent = False
         self.calls = 0
         self.time_ns = 0
         self.batch: list[tuple[int, InputSet]] = []

@@ -16,6 +16,7 @@ from graph_runtime.engine.drivers.sync import SyncDriver, coroutine_loop
 from graph_runtime.engine.silence import Silence
 from graph_runtime.engine.states import NodeEvent, NodeState, RunEvent, RunState
 from graph_runtime.errors import (
+    Code,
     GraphError,
     RunError,
     StateError,
@@ -23,6 +24,7 @@ from graph_runtime.errors import (
     UnavailableError,
     reason_of,
 )
+from graph_runtime.language.tag_map import parse_tag_index_name
 from graph_runtime.packet import EMPTY, Packet
 
 if TYPE_CHECKING:
@@ -322,7 +324,9 @@ class Run:
             stream.closed = True
         nodes = []
         for node in self.scheduler.nodes:
-            if node.was_opened and node.state not in (_CLOSED, _CLOSING):
+            if node.is_resent:
+                pass  # its calculator was not opened
+            elif node.was_opened and node.state not in (_CLOSED, _CLOSING):
                 nodes.append(node)
                 context = node.context
                 for stream_in in node.inputs:
@@ -345,7 +349,11 @@ class Run:
         with self.lock:
             for queue in self.scheduler.queues:
                 queue.clear()
-            self.call_status_handlers("POST_RUN", self.error)
+        # Without the lock, so that a handler may ask the graph.
+        failures = self.call_status_handlers("POST_RUN", self.error)
+        with self.lock:
+            for failure in failures:
+                self.scheduler.log.record(failure)
             self.scheduler.move(RunEvent.CLEAN_UP)
             self._is_finished = True
             self.driver.wake_waiters()
@@ -368,9 +376,22 @@ class Run:
         for node in self.scheduler.nodes:
             node.release_cycles()
 
-    def call_status_handlers(self, phase: str, error: RunError | None) -> None:
-        """Call the graph's status handlers before or after the run."""
+    def call_status_handlers(self, phase: str, error: RunError | None) -> list[GraphError]:
+        """Call the graph's status handlers before or after the run; return their errors.
+
+        One whose input side packets are missing is not called (MediaPipe ``calculator_graph.cc``).
+        """
+        failures: list[GraphError] = []
         for config in self.plan.status_handlers:
+            missing = [
+                f"Missing input side packet: {name}"
+                for entry in config.input_side_packet
+                if (name := parse_tag_index_name(entry).name) not in self.side_packets
+            ]
+            if missing:
+                text = f"Skipping run of {config.status_handler}: {'; '.join(missing)}"
+                failures.append(GraphError(text, code=Code.INVALID_ARGUMENT))
+                continue
             handler = self.registry.find_status_handler(
                 config.status_handler, self.plan.config.package
             )
@@ -379,9 +400,10 @@ class Run:
                 handler(phase, error, dict(self.side_packets), config.options)
             except Exception as raised:
                 method = "HandlePreRunStatus" if phase == "PRE_RUN" else "HandleStatus"
-                self.scheduler.log.record(
-                    GraphError(f"{config.status_handler}::{method} failed: {reason_of(raised)}")
-                )
+                text = f"{config.status_handler}::{method} failed: {reason_of(raised)}"
+                code = raised.code if isinstance(raised, GraphError) else Code.UNKNOWN
+                failures.append(GraphError(text, code=code))
+        return failures
 
 
 async def _awaited(awaitable: Awaitable[None]) -> None:

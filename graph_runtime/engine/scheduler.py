@@ -217,9 +217,7 @@ class Scheduler:
             self.log.record_call(node, "Process", error, None if node.is_source else context.time)
             for shard in context.output_list:
                 shard.reset()
-            if node.is_parallel:
-                node.active.remove(context)
-                node.free_contexts.append(context)
+            # A parallel call that has failed stays first in its line: nothing behind it is sent.
         elif node.is_parallel:
             context.call = completed
             self.flow.release_in_order(node)
@@ -275,6 +273,7 @@ class Scheduler:
         constant = self._constants.get(node.plan.node_id)
         if constant is not None and constant.inputs == payload_ids(node):
             node.context.call = constant.resend
+            node.is_resent = True
         else:
             node.context.call = node.calculator.open
         node.context.time = ts.UNSTARTED

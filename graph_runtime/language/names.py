@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from graph_runtime.language.tag_map import parse_tag_index_name
-
 
 def canonical_names(nodes: Iterable[Any]) -> list[str]:
     """``name`` or else ``calculator``; where several nodes share it, all get ``_1``, ``_2`` ...
@@ -34,7 +32,7 @@ def debug_name(node: Any) -> str:
 
 
 def _listing(what: str, entries: Iterable[str]) -> str:
-    names = [parse_tag_index_name(entry).name for entry in entries]
+    names = list(entries)
     if not names:
         return f"no {what}s"
     if len(names) == 1:

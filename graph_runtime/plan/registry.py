@@ -181,7 +181,9 @@ class Registry:
         """Register a function for ``status_handler { status_handler: name }``.
 
         It is called as ``handler(phase, error, side_packets, options)``: ``phase`` is "PRE_RUN" or
-        "POST_RUN", ``error`` the run's error or None.
+        "POST_RUN", ``error`` the run's error or None. It is not called when one of its input side
+        packets is missing, which is an error of the run. Before the run it must not use the graph,
+        which is just being started.
         """
         self._status_handlers.add(name, handler)
 

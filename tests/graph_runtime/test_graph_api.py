@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,6 @@ def test_the_canonical_config_makes_the_same_graph(
     [
         lambda graph: graph.add_packet_to_input_stream("in", 1, 0),
         lambda graph: graph.set_input_stream_timestamp_bound("in", 1),
-        lambda graph: graph.close_input_stream("in"),
-        lambda graph: graph.close_all_input_streams(),
-        lambda graph: graph.close_all_packet_sources(),
-        lambda graph: graph.wait_until_idle(),
         lambda graph: graph.wait_for_observed_output(),
     ],
 )
@@ -102,6 +99,26 @@ def test_calls_that_need_a_run_are_refused_without_one(
         with pytest.raises(StateError, match=r"before StartRun\(\).*call start_run\(\) first"):
             call(graph)
         run_once(graph)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda graph: graph.close_input_stream("in"),
+        lambda graph: graph.close_all_input_streams(),
+        lambda graph: graph.close_all_packet_sources(),
+        lambda graph: graph.wait_until_idle(),
+        lambda graph: asyncio.run(graph.wait_until_idle_async()),
+    ],
+)
+def test_calls_that_end_a_run_or_wait_for_it_do_nothing_after_it(
+    graph: CalculatorGraph, call: Callable[..., None]
+) -> None:
+    with pytest.raises(StateError, match=r"before StartRun\(\).*call start_run\(\) first"):
+        call(graph)
+    for _ in range(2):
+        run_once(graph)
+        call(graph)
 
 
 def test_waiting_for_a_run_that_never_began_is_refused(graph: CalculatorGraph) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -84,6 +84,35 @@ def test_a_node_without_streams_is_not_opened_again_for_the_same_inputs(
     assert sink.values == [["llama"]] * 3
     assert sink.values[0] is sink.values[2]
     assert graph.get_output_side_packet("model").value is sink.values[0]
+
+
+class Opened(Calculator):
+    """Closes what it has opened."""
+
+    given = SideIn[int]()
+    made = SideOut[int]()
+    closed: ClassVar[list[bool]] = []
+
+    def open(self, cc: CalculatorContext) -> None:
+        self.is_open = True
+        cc.set_side(self.made, cc.side(self.given) + 1)
+
+    def close(self, cc: CalculatorContext) -> None:
+        self.closed.append(hasattr(self, "is_open"))
+
+
+def test_a_node_that_is_not_opened_again_is_not_closed_again(registry: Registry) -> None:
+    registry.register_calculator(Opened)
+    graph = CalculatorGraph(
+        text_config='node { calculator: "Opened" input_side_packet: "a" output_side_packet: "b" }',
+        registry=registry,
+    )
+    Opened.closed.clear()
+    for given in (1, 1, 2):
+        graph.start_run({"a": given})
+        graph.close()
+        assert graph.get_output_side_packet("b").value == given + 1
+    assert Opened.closed == [True, True]
 
 
 def test_a_node_without_streams_is_opened_again_for_other_inputs(graph: CalculatorGraph) -> None:

@@ -87,6 +87,36 @@ def test_parallel_calls_of_one_node_overlap_and_keep_the_order(registry: Registr
     assert sink.pairs == [(0, 0), (1, 1), (2, 2)]
 
 
+def test_nothing_is_sent_behind_a_parallel_call_that_failed(registry: Registry) -> None:
+    class FailLast(Calculator):
+        value = In[int]()
+        out = Out[int]()
+
+        def open(self, cc: CalculatorContext) -> None:
+            self.sent = threading.Event()
+
+        def process(self, cc: CalculatorContext) -> None:
+            if cc.get(self.value) == 0:
+                assert self.sent.wait(PATIENCE)
+                raise ValueError("no")
+            cc.emit(self.out, cc.get(self.value))
+            self.sent.set()
+
+    registry.register_calculator(FailLast)
+    graph = CalculatorGraph(
+        text_config=one_node("FailLast", 'executor: "pool" max_in_flight: 3', POOL),
+        registry=registry,
+    )
+    sink = Sink(graph, "out")
+    graph.check_invariants()
+    graph.start_run()
+    for place in range(2):
+        graph.add_packet_to_input_stream("in", place, place)
+    with pytest.raises(RunError, match="no"):
+        graph.close()
+    assert sink.pairs == []
+
+
 def test_calls_of_a_serial_node_never_overlap(registry: Registry) -> None:
     class Alone(Forward):
         def open(self, cc: CalculatorContext) -> None:

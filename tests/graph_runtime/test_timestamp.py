@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from itertools import pairwise
 from typing import Any
@@ -110,6 +111,12 @@ def test_timestamps_have_neighbours_in_a_stream(
 def test_seconds_become_the_nearest_microsecond() -> None:
     assert Timestamp.from_seconds(1.5) == 1_500_000
     assert Timestamp.from_seconds(-0.0000014) == -1
+    # Halves away from zero.
+    assert [Timestamp.from_seconds(each * 1e-6) for each in (0.5, 2.5, 4.5)] == [1, 3, 5]
+    assert [Timestamp.from_seconds(each * 1e-6) for each in (-0.5, -2.5)] == [-1, -3]
+    for far in (math.inf, -math.inf, math.nan):
+        with pytest.raises(ValueError, match="out of range"):
+            Timestamp.from_seconds(far)
     with pytest.raises(ValueError, match="no ordinary timestamp"):
         Timestamp.from_seconds(1e30)
 
