@@ -58,9 +58,9 @@ def make_run(
         given[name] = value if isinstance(value, Packet) else Packet(value)
     if given or plan.side_packet_types:
         _check_side_packets(plan, given)
-    services: Mapping[str, Any] = setup.services
+    services = setup.services
     if plan.requests_services:
-        services = _complete_services(plan, services, setup.allows_default_services)
+        _complete_services(plan, services, setup.allows_default_services)
 
     driver, queues, pools = _make_queues(setup, lock, is_async)
     streams, graph_inputs, outputs = _make_streams(plan)
@@ -230,12 +230,12 @@ def _check_side_packets(plan: ValidatedGraph, given: Mapping[str, Packet]) -> No
 
 
 def _complete_services(
-    plan: ValidatedGraph, services: Mapping[str, Any], allows_defaults: bool
-) -> Mapping[str, Any]:
-    complete = dict(services)
+    plan: ValidatedGraph, services: dict[str, Any], allows_defaults: bool
+) -> None:
+    """Make the defaults that are missing. They stay, for the graph's later runs."""
     for node in plan.nodes:
         for key, request in node.service_requests.items():
-            if key in complete:
+            if key in services:
                 continue
             factory = request.service.factory
             if not allows_defaults:
@@ -244,7 +244,7 @@ def _complete_services(
                 reason = "the service has no default."
             else:
                 try:
-                    complete[key] = factory()
+                    services[key] = factory()
                     continue
                 except Exception as error:
                     reason = reason_of(error)
@@ -258,7 +258,6 @@ def _complete_services(
                         )
                     ]
                 )
-    return complete
 
 
 def _make_queues(

@@ -93,9 +93,16 @@ class NodeReader:
             GraphError: it is wrong in itself.
         """
         calculator = self._registry.find_calculator(node.calculator, self._config.package)
+        try:
+            inputs, outputs, side_inputs, side_outputs = _tag_maps(node)
+            back_edges = _back_edges(node, inputs)
+        except GraphError as error:
+            if calculator is not None:
+                raise
+            self._report(error, origin)
+            raise unknown_calculator(node.calculator, self._registry) from None
         if calculator is None:
             raise unknown_calculator(node.calculator, self._registry)
-        inputs, outputs, side_inputs, side_outputs = _tag_maps(node)
         contract = CalculatorContract(name, node, inputs, outputs, side_inputs, side_outputs)
         where = "" if name == node.calculator else f' (node "{name}")'
         try:
@@ -119,7 +126,6 @@ class NodeReader:
         handler_name, handler, settings = self._handler(node, contract, inputs, sync_sets, origin)
         if node.executor and node.executor not in self._executors:
             self._report(undeclared_executor(node.executor, name, self._executors), origin)
-        back_edges = _back_edges(node, inputs)
         alone = {group[0] for group in sync_sets if len(group) == 1}
         return NodeDraft(
             node,

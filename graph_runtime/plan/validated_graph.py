@@ -370,7 +370,6 @@ class _Validation:
         config = self.config
         ancestors = self._ancestors()
         max_queue_size = config.max_queue_size or DEFAULT_MAX_QUEUE_SIZE
-        max_queue_size = max(max_queue_size, -1)
         for draft in self.drafts:
             if draft.config.buffer_size_hint > 0:
                 max_queue_size = max(max_queue_size, draft.config.buffer_size_hint)

@@ -55,6 +55,17 @@ BROKEN = """
 """
 
 
+@pytest.mark.parametrize(
+    "streams", ['input_stream: "T:1:a"', 'input_stream: "a" output_stream: "B"']
+)
+def test_wrong_names_are_reported_of_an_unknown_calculator_too(
+    registry: Registry, streams: str
+) -> None:
+    found = findings(f'node {{ calculator: "Nothing" {streams} }}', registry)
+    assert "Unable to initialize TagMaps for node." in found[0]
+    assert 'Unable to find Calculator "Nothing"' in found[1]
+
+
 def test_every_finding_is_reported_not_the_first_only(registry: Registry) -> None:
     text = "\n".join(findings(BROKEN, registry))
 
