@@ -175,7 +175,8 @@ def report(
     lines = [
         "# A real model: SmolLM2-135M",
         "",
-        f"`python -m bench.real_model` on {describe_machine()}; {', '.join((versions(), *peers))}. "
+        f"`python -m bench.real_model{' --quick' if arguments.quick else ''}` on "
+        f"{describe_machine()}; {', '.join((versions(), *peers))}. "
         f"Medians of {repetitions}.{busy}",
         "",
         _NOTES.format(arguments.output_tokens),

@@ -33,22 +33,24 @@ class SoundFileError(ValueError):
 
 
 def read_sound(content: bytes, *, sample_rate: int, max_seconds: float) -> Sound:
-    """Read a whole file: WAV, MP3, FLAC, Ogg (Vorbis, Opus), AIFF, with PyAV MP4, WebM and AAC too.
-
-    Args:
-        sample_rate: of the result, in Hz; its one channel is the mean of the file's.
-        max_seconds: the duration above which a file is refused, whatever its headers say.
-
-    Raises:
-        SoundFileError: it is none of these, is broken, or is too long.
-    """
+    """Return the sound of a whole file; arguments and errors are those of `read_blocks`."""
     blocks = list(read_blocks(content, sample_rate=sample_rate, max_seconds=max_seconds))
     samples = np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
     return Sound(samples, sample_rate)
 
 
 def read_blocks(content: bytes, *, sample_rate: int, max_seconds: float) -> Iterator[Samples]:
-    """Yield the samples of `read_sound` in blocks; arguments and errors are the same."""
+    """Yield the samples of a file in blocks, each of shape (samples,).
+
+    The file is WAV, MP3, FLAC, Ogg (Vorbis, Opus), AIFF, and with PyAV MP4, WebM or AAC too.
+
+    Args:
+        sample_rate: that of the samples, in Hz; their one channel is the mean of the file's.
+        max_seconds: the duration above which a file is refused, whatever its headers say.
+
+    Raises:
+        SoundFileError: the file is none of these, is broken, or is too long.
+    """
     left = int(max_seconds * sample_rate)
     for block in _resampled(content, sample_rate):
         left -= len(block)

@@ -159,11 +159,14 @@ def test_values_of_calculators(value: Any, wanted: Any) -> None:
 def test_a_value_that_holds_itself_ends() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    json.dumps(encode_value(loop))
+    found = encode_value(loop)
+    while isinstance(found, list):
+        (found,) = found
+    assert found == {"type": "list", "repr": "[[...]]"}
 
 
-def test_an_integer_of_thousands_of_digits_is_printed() -> None:
-    json.dumps(encode_value(10**5000))
+def test_of_an_integer_of_thousands_of_digits_the_beginning_is_printed() -> None:
+    assert encode_value(10**5000)["repr"].startswith("'0x31e20801036510f3c591fde5361dc61998")
 
 
 @pytest.mark.parametrize("name", ts.SPECIAL_NAMES.values())

@@ -36,14 +36,11 @@ ELSEWHERE = {
     "RawPromptExtractor": "a raw prompt passes no template",
 }
 
-#: Deliberate differences from OVMS; see ``shared/cases/README.md``. None yet.
-AGAINST_THE_RULES: dict[str, str] = {}
-
 
 def why_not(case: dict[str, Any]) -> str | None:
     if case.get("is_omni"):
         return "audio is refused by name: no served model hears"
-    return AGAINST_THE_RULES.get(case["id"]) or ELSEWHERE.get(case.get("processor", ""))
+    return ELSEWHERE.get(case.get("processor", ""))
 
 
 def template_of(case: dict[str, Any]) -> ChatTemplate:
