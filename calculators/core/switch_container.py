@@ -12,6 +12,7 @@ from graph_runtime import (
     parse_graph_text,
     parse_tag_index,
 )
+from protos.pool import find_extension
 
 #: Tags that choose the channel, which contained nodes do not see, and their names inside.
 _SELECTION_NAMES = {"SELECT": "gate_select", "ENABLE": "gate_enable"}
@@ -78,8 +79,8 @@ def switch_container(context: SubgraphContext) -> Any:
         if TagMap(node.input_stream).has_tag(tag):
             name = _add_sequencer(config, name, ports["input_stream"], options)
         selectors.append(f"{tag}:{name}")
-    demux = _add_switch(config, "SwitchDemuxCalculator", selectors, options)
-    mux = _add_switch(config, "SwitchMuxCalculator", selectors, options)
+    demux = _add_switch(config, "SwitchDemuxCalculator", selectors, options, node)
+    mux = _add_switch(config, "SwitchMuxCalculator", selectors, options, node)
     for field in _FIELDS:
         side = demux if field.startswith("input") else mux
         for place, name in ports[field].items():
@@ -144,16 +145,23 @@ def _add_sequencer(config: Any, name: str, inputs: Ports, options: Any) -> str:
     return timed
 
 
-def _add_switch(config: Any, calculator: str, selectors: list[str], options: Any) -> Any:
+def _add_switch(
+    config: Any, calculator: str, selectors: list[str], options: Any, container: Any
+) -> Any:
     """Add the demux or mux node, with all inputs that can select the channel.
 
-    Inputs that the container does not connect are removed when the subgraph is expanded.
+    Inputs that the container does not connect are removed when the subgraph is expanded. The
+    options stand where those of the ``container`` do.
     """
     node = config.node.add(calculator=calculator)
     own_options = type(options)()
     own_options.CopyFrom(options)
     own_options.ClearField("contained_node")
-    node.node_options.add().Pack(own_options)
+    extension = find_extension(f"{OPTIONS}.ext")
+    if container.options.HasExtension(extension):
+        node.options.Extensions[extension].CopyFrom(own_options)
+    else:
+        node.node_options.add().Pack(own_options)
     node.input_stream.extend(selectors)
     node.input_side_packet.extend(f"{tag}:{name}" for tag, name in _SELECTION_NAMES.items())
     return node

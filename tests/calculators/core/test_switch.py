@@ -129,6 +129,21 @@ def test_a_container_becomes_a_demux_its_nodes_and_a_mux() -> None:
     ]
 
 
+def test_the_switches_have_their_options_where_the_container_has_them() -> None:
+    text = 'input_stream: "in"' + container("", "select: 1")
+    of_type = "node_options { [type.googleapis.com/mediapipe.SwitchContainerOptions]"
+    for given, field in (
+        (text, "options"),
+        (text.replace("options { [mediapipe.SwitchContainerOptions.ext]", of_type), "node_options"),
+    ):
+        graph = CalculatorGraph(text_config=given, registry=core_registry())
+        switches = [node for node in graph.plan.config.node if "Switch" in node.calculator]
+        assert len(switches) == 2
+        for node in switches:
+            found = {each.name for each, _ in node.ListFields()} & {"options", "node_options"}
+            assert found == {field}
+
+
 def test_the_same_stream_can_be_connected_twice() -> None:
     seen = run(
         """node {
