@@ -124,7 +124,7 @@ _COMMON: Final[Members] = table(
     ignored("chooses how a sound is cut, which the model does itself", "chunking_strategy"),
     refused("is not supported: no log-probabilities are known", "include"),
     refused(
-        "is not supported: speakers are not told apart",
+        "is not supported: speakers are not distinguished",
         "known_speaker_names known_speaker_references",
     ),
 )

@@ -57,7 +57,7 @@ class GrammarCache:
         self._has_freed = False
 
     def has(self, grammar: Grammar) -> bool:
-        """Is the grammar compiled?"""
+        """True if the grammar is compiled."""
         return grammar in self._compiled
 
     def compile(self, grammar: Grammar) -> None:
@@ -99,7 +99,7 @@ def open_grammar_cache(model_path: str, tokenizer: Any, config: Any) -> GrammarC
     """
     size = vocabulary_size(model_path, tokenizer)
     if size is None or not config.stop_token_ids:
-        raise RuntimeError("this model does not tell its vocabulary, or how it ends")
+        raise RuntimeError("the model's files do not give its vocabulary or its end token")
     return GrammarCache(tokenizer, size)
 
 

@@ -84,7 +84,7 @@ def to_json(tensor: Tensor | CustomTensor) -> list[Any]:
 
 def _needs_binary(tensor: Tensor | CustomTensor, reason: str) -> RequestError:
     return RequestError(
-        f"the output {quoted(tensor.name)} cannot be told in JSON: {reason}; infer it with the"
+        f"the output {quoted(tensor.name)} cannot be expressed in JSON: {reason}; infer it with the"
         " parameter binary_data"
     )
 
@@ -104,13 +104,13 @@ def _check_lengths(arrays: list[Any], shape: tuple[int, ...], depth: int, place:
         return
     for index, array in enumerate(arrays):
         if not isinstance(array, list):
-            told = f"is {kind_of(array)}"
+            what = f"is {kind_of(array)}"
         elif len(array) != expected:
-            told = f"has {len(array)} elements"
+            what = f"has {len(array)} elements"
         else:
             continue
         raise RequestError(
-            f"{place}: {_path(index, shape[:depth])} {told}; the shape {shown_shape(shape)} wants"
+            f"{place}: {_path(index, shape[:depth])} {what}; the shape {shown_shape(shape)} wants"
             f" an array of {expected} there"
         )
 
@@ -134,10 +134,10 @@ class _Where:
 
 def _array_of(datatype: Datatype, elements: list[Any], where: _Where) -> NDArray[Any]:
     kind = datatype.dtype.kind
-    allowed, told = _ELEMENTS[kind]
+    allowed, wanted = _ELEMENTS[kind]
     if not set(map(type, elements)) <= allowed:
         index = next(at for at, element in enumerate(elements) if type(element) not in allowed)
-        raise where.refusal(index, f"is {kind_of(elements[index])}; {datatype} is made of {told}")
+        raise where.refusal(index, f"is {kind_of(elements[index])}; {datatype} is made of {wanted}")
     match kind:
         case "i" | "u":
             return _integers(datatype, elements, where)

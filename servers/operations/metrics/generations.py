@@ -51,7 +51,7 @@ class Generations:
             families.histogram(
                 "graphrt_llm_engine_wait_seconds",
                 "From then to the first token: waiting in the engine's queue and the prompt's pass,"
-                " which the engine does not tell apart.",
+                " which the engine does not distinguish.",
                 _WAITS,
             ),
             families.histogram(

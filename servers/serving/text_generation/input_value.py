@@ -31,8 +31,8 @@ _OWN_MEMBERS: Final = {
 #: Flags of Triton's backends for outputs that do not exist here; false is accepted.
 _REFUSED_FLAGS: Final = {
     "return_logprobs": "use return_log_probs",
-    "return_context_logits": "the engine does not tell them",
-    "return_generation_logits": "the engine does not tell them",
+    "return_context_logits": "the engine does not report them",
+    "return_generation_logits": "the engine does not report them",
 }
 
 #: Accepted without effect: nothing is padded.

@@ -193,7 +193,7 @@ def test_an_answer_that_json_cannot_represent_ends_the_run(run: Run) -> None:
             reply = await ask(front, post(STREAM, {"text_input": "x"}))
         first, last = events(reply)
         assert first["text_output"] == "a"
-        assert "cannot be told in JSON: an element is not UTF-8" in last["error"]
+        assert "cannot be expressed in JSON: an element is not UTF-8" in last["error"]
         assert (plane.running, plane.cancelled) == (0, 1)
 
     run(scenario())

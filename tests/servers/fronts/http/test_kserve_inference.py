@@ -322,8 +322,8 @@ def test_an_output_that_json_cannot_represent_must_be_requested_in_binary(run: R
             reply = await ask(front, request_bytes("POST", INFER, body, headers))
         assert reply.status == 400
         assert reply.json["error"] == (
-            'the output "x" cannot be told in JSON: an element is infinite or not a number; infer'
-            " it with the parameter binary_data"
+            'the output "x" cannot be expressed in JSON: an element is infinite or not a number;'
+            " infer it with the parameter binary_data"
         )
 
     run(scenario())

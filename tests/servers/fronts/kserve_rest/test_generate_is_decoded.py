@@ -181,5 +181,5 @@ def test_an_answer_has_no_members_for_missing_values() -> None:
 def test_a_custom_datatype_has_no_form_in_json() -> None:
     tensor = CustomTensor("x", "mine", (1,), memoryview(b"a"))
 
-    with pytest.raises(RequestError, match='the output "x" cannot be told in JSON: mine has no'):
+    with pytest.raises(RequestError, match='"x" cannot be expressed in JSON: mine has no'):
         encode_generated(InferResponse("m", outputs=(tensor,)))

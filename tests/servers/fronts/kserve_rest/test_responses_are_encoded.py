@@ -60,7 +60,7 @@ def test_every_response_can_be_decoded_from_json_or_is_refused(tensor: Tensor) -
         assert response.tensors is None
         assert all(map(same, as_request(response), [tensor]))
         return
-    assert text.startswith('the output "x" cannot be told in JSON: ')
+    assert text.startswith('the output "x" cannot be expressed in JSON: ')
 
 
 @given(PARAMETERS)
@@ -162,7 +162,7 @@ def test_a_large_tensor_is_not_copied() -> None:
 def test_tensors_that_json_cannot_represent_are_refused(tensor: Tensor, reason: str) -> None:
     with pytest.raises(RequestError) as caught:
         encode_response(response_of(tensor), BinaryOutputs())
-    assert caught.value.message.startswith('the output "y" cannot be told in JSON: ')
+    assert caught.value.message.startswith('the output "y" cannot be expressed in JSON: ')
     assert reason in caught.value.message
     assert caught.value.message.endswith("; infer it with the parameter binary_data")
     assert encode_response(response_of(tensor), BINARY).tensors is not None

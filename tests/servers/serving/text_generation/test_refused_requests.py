@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[InferRequest, str]] = {
     ),
     "logits": (
         asking(tensor("return_context_logits", True)),
-        'inputs[1] "return_context_logits": not supported: the engine does not tell them',
+        'inputs[1] "return_context_logits": not supported: the engine does not report them',
     ),
 }
 
