@@ -68,13 +68,13 @@ class ChildOutput:
             return True
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._tell(line)
+            self._log_line(line)
         while len(self._rest) >= MAX_LINE:
-            self._tell(self._rest[:MAX_LINE])
+            self._log_line(self._rest[:MAX_LINE])
             self._rest = self._rest[MAX_LINE:]
         return True
 
-    def _tell(self, line: bytes) -> None:
+    def _log_line(self, line: bytes) -> None:
         for begin in range(0, len(line), MAX_LINE):
             text = line[begin : begin + MAX_LINE].decode("utf-8", "backslashreplace").rstrip()
             if text:
@@ -84,7 +84,7 @@ class ChildOutput:
         if not self._is_open:
             return
         self._is_open = False
-        self._tell(self._rest)
+        self._log_line(self._rest)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.remove_reader(self._reader)
         os.close(self._reader)

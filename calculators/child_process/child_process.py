@@ -98,7 +98,7 @@ class ChildProcess(FrameProtocol):
             self._process.wait()
             self._finish_output()
             raise
-        if first and (early is None or not early.told):
+        if first and (early is None or not early.first_message):
             self.send(first)
 
     def _start_process(

@@ -1,9 +1,9 @@
 """Child processes that start before the server wants them, while it still imports its own modules.
 
 A child imports its libraries and waits for its first message, so it can do that beside the server.
-Where that message is known as early, the child loads beside the server's imports too.
-`ChildProcess.start` takes such a child if module, environment and message are those that it would
-have started it with.
+Where that message is known early enough, the child loads beside the server's imports too.
+`ChildProcess.start` takes such a child if its module, environment and first message are the ones
+that `start` would use.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _waiting: Final[dict[str, EarlyChild]] = {}
 
 @dataclass(frozen=True, slots=True)
 class EarlyChild:
-    """A child that nobody has taken yet.
+    """A child that no `ChildProcess` has taken yet.
 
     Attributes:
         connection: the server's end.
         output: the reading end of its standard error.
         environment: all its variables.
-        told: the first message, if it was sent.
+        first_message: empty if none was sent.
     """
 
     process: subprocess.Popen[bytes]
     connection: socket.socket
     output: int
     environment: Mapping[str, str]
-    told: bytes = b""
+    first_message: bytes = b""
 
     def end(self) -> None:
-        """Kill it: it has nothing to lose."""
+        """Kill the child, which has nothing to lose, and wait for its end."""
         self.connection.close()
         os.close(self.output)
         self.process.kill()
@@ -75,33 +75,33 @@ def start_early(module: str, defaults: Mapping[str, str] = MappingProxyType({}))
 def tell_early(module: str, message: bytes) -> None:
     """Send the first message to the waiting child of a module, if there is one."""
     child = _waiting.get(module)
-    if child is None or child.told or len(message) >= SHORT:
+    if child is None or child.first_message or len(message) >= SHORT:
         return
     try:
         child.connection.sendall(b"".join(framed(message)))
-    except OSError:  # it has ended, which whoever takes it sees
+    except OSError:  # the child has ended: `take_early` discards it
         return
-    _waiting[module] = replace(child, told=message)
+    _waiting[module] = replace(child, first_message=message)
 
 
 def take_early(module: str, defaults: Mapping[str, str], first: bytes = b"") -> EarlyChild | None:
     """Return the waiting child of a module; None if there is none that fits.
 
-    ``first``: the message that it shall get; one that was told another does not fit.
+    ``first``: the message that it shall get; a child that has received another does not fit.
     """
     child = _waiting.pop(module, None)
     if child is None:
         return None
     # Paths for imports may have been added since, and the child may have ended.
     is_usable = child.environment == child_environment(defaults) and child.process.poll() is None
-    if is_usable and child.told in (b"", first):
+    if is_usable and child.first_message in (b"", first):
         return child
     child.end()
     return None
 
 
 def end_untaken() -> None:
-    """End the children that nobody has taken."""
+    """End the children that are still waiting."""
     while _waiting:
         _waiting.popitem()[1].end()
 

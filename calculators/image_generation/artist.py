@@ -32,7 +32,7 @@ from calculators.image_generation.messages import (
 from calculators.image_generation.pipelines import OnStep, Pixels
 from calculators.image_generation.sizes import Size, size_near
 
-#: Seconds of one step for which the process tells that it works. After that the server judges its
+#: Seconds of one step for which the process reports that it works. After that the server judges its
 #: silence.
 PATIENCE: Final = 900.0
 
@@ -148,7 +148,7 @@ class Artist:
             end = self._draw(drawing)
             with self._changed:
                 self._drawing = None
-            self._tell(end)
+            self._report(end)
 
     def _draw(self, drawing: _Drawing) -> Drawn | Refused:
         draw = drawing.draw
@@ -162,7 +162,7 @@ class Artist:
                 draw.number, "the images need too much memory", "size", "RESOURCE_EXHAUSTED"
             )
         except Exception as error:
-            self._tell(Log(logging.ERROR, _LOGGER, f"a drawing failed: {library_reason(error)}"))
+            self._report(Log(logging.ERROR, _LOGGER, f"a drawing failed: {library_reason(error)}"))
             return Refused(draw.number, _failed(draw), code="INTERNAL")
 
     def _generate(self, drawing: _Drawing, given: _Given) -> Drawn:
@@ -170,7 +170,7 @@ class Artist:
         size = given.size
         kind = Kind(draw.kind)
         tokens = self._library.count_tokens(draw.prompt)
-        self._tell(Begun(draw.number, size.width, size.height, tokens))
+        self._report(Begun(draw.number, size.width, size.height, tokens))
         shown = done = 0
         all_steps = draw.parameters["num_inference_steps"]
 
@@ -179,7 +179,7 @@ class Artist:
             if drawing.is_cancelled:
                 return True
             done, all_steps = step, steps
-            self._tell(Progress(draw.number, step, steps))
+            self._report(Progress(draw.number, step, steps))
             if step < steps and step >= _next_shown(steps, shown, draw.partial_images):
                 images = self._library.decode(kind, latent)
                 if images is not None:
@@ -201,16 +201,16 @@ class Artist:
         if images is None or drawing.is_cancelled:
             return Drawn(draw.number, False)
         if done < all_steps:
-            self._tell(Progress(draw.number, all_steps, all_steps))
+            self._report(Progress(draw.number, all_steps, all_steps))
         self._send(draw, images, -1)
         return Drawn(draw.number, True)
 
     def _send(self, draw: Draw, images: Pixels, partial: int) -> None:
         for index, image in enumerate(images):
             data = write_image(image, draw.output_format, draw.quality)
-            self._tell(Image(draw.number, index, partial, data))
+            self._report(Image(draw.number, index, partial, data))
 
-    def _tell(self, message: msgspec.Struct) -> None:
+    def _report(self, message: msgspec.Struct) -> None:
         with self._changed:
             self._news.append(message)
             if self._drawing is not None:

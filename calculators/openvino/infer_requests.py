@@ -159,7 +159,7 @@ class _Inference:
             request.start_async()
         except Exception as error:
             self.request = None
-            self._tell(error)
+            self._deliver(error)
             return False
         self._is_started = True
         return True
@@ -169,7 +169,7 @@ class _Inference:
         ended = perf_counter_ns()
         if self._requests is not None and self._requests.take_back(self):
             self.ended = ended
-            self._tell(None)
+            self._deliver(None)
 
     def _look(self, delay: float) -> None:
         request = self.request
@@ -180,14 +180,14 @@ class _Inference:
             try:
                 request.wait_for(0)
             except RuntimeError as error:
-                # If this was over already, it is the error of the next one, which sees it too.
+                # If this inference is over already, the error is the next one's, which sees it too.
                 if self._requests is not None and self._requests.take_back(self):
                     self._finish(error)
                 return
         delay = min(2 * delay, _LONGEST_LOOK)
         self._timer = self._loop.call_later(delay, self._look, delay)
 
-    def _tell(self, error: Exception | None) -> None:
+    def _deliver(self, error: Exception | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._finish, error)
         except RuntimeError:

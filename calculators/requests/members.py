@@ -205,10 +205,10 @@ def unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") 
     """The error of a member that is not known, with the known names that are nearest."""
     short = name[:_SHOWN]
     place = f"{path}.{short}" if path else short
-    told = f"; {hint}" if hint else ""
+    about = f"; {hint}" if hint else ""
     near = did_you_mean(short, known)
     return RequestError(
-        f'Unknown member "{place}"{told}{"." if near else ""}{near}',
+        f'Unknown member "{place}"{about}{"." if near else ""}{near}',
         param=place,
         reason=UNKNOWN,
         detail="unknown member",

@@ -146,7 +146,7 @@ def _request(
     # Only to find wrong options now, and not after minutes.
     graph_of_model(found, files, files, of_task)
     why = "as asked" if form.is_asked else "the default: --weight_format chooses another"
-    _tell(
+    _report(
         f"{name}: safetensors of {size_text(weights_in(files))}, exported for {found.name} with "
         f"weights in {form} ({why})"
     )
@@ -157,7 +157,7 @@ def _request(
     return found, ExportRequest(name, files, arguments, form)
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     """Log a line; print it where there is no log, as for `graphrt pull`."""
     if _log.isEnabledFor(logging.INFO) and _log.hasHandlers():
         _log.info("%s", text)

@@ -39,8 +39,8 @@ _STYLE = f"""\
 """
 _CORNER = 7.0
 _SIGN = 26.0
-#: Nodes up to this number are told one by one to those who cannot see the drawing.
-_MOST_TOLD = 60
+#: Up to this number of nodes, the description for screen readers lists each node.
+_MOST_DESCRIBED = 60
 
 
 def to_svg(drawing: GraphDrawing, *, theme: Theme = "auto") -> str:
@@ -80,7 +80,7 @@ def to_svg(drawing: GraphDrawing, *, theme: Theme = "auto") -> str:
 def _described(drawing: GraphDrawing) -> str:
     """Return the graph in words: each node, and where its streams go."""
     nodes = [node for node in drawing.nodes if node.calculator]
-    if len(nodes) > _MOST_TOLD:
+    if len(nodes) > _MOST_DESCRIBED:
         return f"{len(nodes)} nodes and {len(drawing.wires)} lines between them."
     titles = {node.id: node.title for node in drawing.nodes}
     sent: dict[str, list[str]] = {}

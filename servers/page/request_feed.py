@@ -22,7 +22,7 @@ _NOTHING, _BEGIN, _FIRST_TOKEN = range(3)
 
 
 class _Ended(NamedTuple):
-    """A request that has ended, before anybody asks for its event."""
+    """A request that has ended; its event is made on demand."""
 
     record: RequestRecord
     end: RequestEnd
@@ -40,8 +40,8 @@ class _Ended(NamedTuple):
 class RequestFeed:
     """Numbers every event about a request, so that each reader takes those it has not seen.
 
-    Requests without a model, such as health checks, are left out. While nobody reads, a request
-    costs some hundred nanoseconds: its event is made when somebody asks. Belongs to one event loop.
+    Requests without a model, such as health checks, are left out. Without readers a request
+    costs some hundred nanoseconds: its event is made on demand. Belongs to one event loop.
 
     Attributes:
         count: how many events there have been.
@@ -71,12 +71,12 @@ class RequestFeed:
     def look(self) -> None:
         """Add events of requests that have begun, or got their first token, since the last look."""
         now = perf_counter_ns()
-        for record, told in self._running.items():
-            if told == _FIRST_TOKEN or not record.model:
+        for record, reported in self._running.items():
+            if reported == _FIRST_TOKEN or not record.model:
                 continue
-            if told == _NOTHING:
-                self._running[record] = told = _BEGIN
-                self._add(self._now(record, told, now))
+            if reported == _NOTHING:
+                self._running[record] = reported = _BEGIN
+                self._add(self._now(record, reported, now))
             if any(each.first_token for each in record.generations):
                 self._running[record] = _FIRST_TOKEN
                 self._add(self._now(record, _FIRST_TOKEN, now))
@@ -84,9 +84,9 @@ class RequestFeed:
     def running(self) -> Iterator[RequestNow]:
         """Yield the state of each running request that readers know."""
         now = perf_counter_ns()
-        for record, told in self._running.items():
-            if told != _NOTHING:
-                yield self._now(record, told, now)
+        for record, reported in self._running.items():
+            if reported != _NOTHING:
+                yield self._now(record, reported, now)
 
     def ends(self) -> list[RequestNow]:
         """Return the events of the last ends, of the last `KEPT` events, the newest last."""
@@ -95,7 +95,7 @@ class RequestFeed:
     def since(self, number: int, most: int) -> tuple[list[RequestNow], int]:
         """Return the events after the first ``number``, and how many were left out.
 
-        They are the newest ``most``, and all of followed requests: somebody waits for those.
+        These are the newest ``most``, and all of followed requests, for which a reader waits.
         """
         missed = self.count - number
         events = self._last(missed)
@@ -118,9 +118,9 @@ class RequestFeed:
             for each in record.generations:
                 yield record.model, each.node, each.tokens_so_far
 
-    def _now(self, record: RequestRecord, told: int, now: int) -> RequestNow:
+    def _now(self, record: RequestRecord, reported: int, now: int) -> RequestNow:
         operation = record.generations[0].operation if record.generations else ""
-        at = "first_token" if told == _FIRST_TOKEN else "begin"
+        at = "first_token" if reported == _FIRST_TOKEN else "begin"
         return _event(record, at, now, operation, 0, self.followed.has(record.request_id), "")
 
     def _add(self, event: RequestNow) -> None:

@@ -459,14 +459,14 @@ class _Deadline:
 
 @contextmanager
 def _signals(
-    tell: Callable[[], None], reload: Callable[[], None] | None
+    on_each_signal: Callable[[], None], reload: Callable[[], None] | None
 ) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
     """Install signal handlers; return the events of the first and of the second signal to stop.
 
     The third signal ends the process.
 
     Args:
-        tell: called with each signal at once, even while the event loop is blocked.
+        on_each_signal: called at once on each signal to stop, even while the event loop is blocked.
         reload: called on the loop for SIGHUP. A server whose terminal is closed gets SIGHUP too,
             and continues, as under ``nohup``. None: this is a worker, and a supervisor turns
             SIGHUP and SIGINT of a terminal into messages and SIGTERM.
@@ -476,7 +476,7 @@ def _signals(
     waiting = iter(events)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        tell()
+        on_each_signal()
         event = next(waiting, None)
         if event is None:
             os._exit(128 + number)

@@ -42,10 +42,10 @@ _log: Final = logging.getLogger(__name__)
 
 #: Files with their digest.
 _Watched: TypeAlias = tuple[WatchedFiles, str]
-#: The names of its adapters, and the part that it plays below ``/v3/``.
-_Told: TypeAlias = tuple[tuple[str, ...], HttpRole | None]
-#: The files of a graph, the files around it that may repair a failure, and what they tell.
-_Looked: TypeAlias = tuple[_Watched, _Watched, _Told]
+#: The names of a graph's adapters, and the part that the graph plays below ``/v3/``.
+_Declared: TypeAlias = tuple[tuple[str, ...], HttpRole | None]
+#: The files of a graph, the files around it that may repair a failure, and what they declare.
+_Looked: TypeAlias = tuple[_Watched, _Watched, _Declared]
 
 
 async def _alone() -> None:
@@ -120,7 +120,7 @@ class GraphDefinition:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why the loaded graph cannot answer now; "" if it can."""
+        """The reason why the loaded graph cannot answer now; "" if it can."""
         return self.graph.unavailable_reason if self.graph is not None else ""
 
     def inherit(self, old: Servable) -> None:
@@ -173,7 +173,7 @@ class GraphDefinition:
         _log.info("%s: loaded in %.1f s", self.name, loading.seconds)
 
     def rescale(self, scale: Scale) -> None:
-        """Do nothing: it is loaded once, in this process."""
+        """Do nothing: the graph is loaded once, in this process."""
 
     async def prepare(self) -> None:
         """Read the names of adapters, before loading or deferring. `load` reports errors."""
@@ -220,10 +220,13 @@ class GraphDefinition:
     def _read(self) -> _Looked:
         files = files_of(self.entry, self._registry, self._shared)
         around = files_around(self.entry, files)
-        return (files, files.digest()), (around, around.digest()), self._read_told()
+        return (files, files.digest()), (around, around.digest()), self._read_declared()
 
-    def _read_told(self) -> _Told:
-        """Return what the graph's files tell; nothing if they cannot be read. For a thread."""
+    def _read_declared(self) -> _Declared:
+        """Return the names and the role that the graph's files declare. For a thread.
+
+        Files that cannot be read declare nothing.
+        """
         try:
             path, text = str(self.entry.graph_path), self.entry.graph_text
             source = GraphSource(path, self._registry, text=text)

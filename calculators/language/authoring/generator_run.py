@@ -76,7 +76,7 @@ class GeneratorRun(Generic[T, U]):
             self._error = error
         finally:
             self.is_done = True
-            self._tell()
+            self._answer_feed()
 
     async def _items(self) -> AsyncIterator[T]:
         while True:
@@ -84,11 +84,11 @@ class GeneratorRun(Generic[T, U]):
                 yield self._inputs.popleft()
             if self._has_ended:
                 return
-            self._tell()
+            self._answer_feed()
             self._waits = asyncio.get_running_loop().create_future()
             await self._waits
 
-    def _tell(self) -> None:
+    def _answer_feed(self) -> None:
         if self._feeds is not None and not self._feeds.done():
             self._feeds.set_result(None)
 

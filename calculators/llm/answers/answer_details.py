@@ -28,7 +28,7 @@ class AnswerDetails:
         usage: the counts so far.
     """
 
-    __slots__ = ("_has_token_ids", "_has_usage", "_prompts", "_told", "_waiting", "usage")
+    __slots__ = ("_has_token_ids", "_has_usage", "_prompts", "_shown", "_waiting", "usage")
 
     def __init__(
         self, request: GenerationRequest, prompts: Sequence[bytes] | None, choices: int
@@ -43,7 +43,7 @@ class AnswerDetails:
         self._has_usage = request.has_running_usage
         self._prompts = prompts
         self._waiting: list[list[int]] = [[] for _ in range(choices)]
-        self._told: set[int] = set()
+        self._shown: set[int] = set()
         self.usage = Usage(0, 0)
 
     def add(self, index: int, token_ids: Sequence[int]) -> None:
@@ -69,9 +69,9 @@ class AnswerDetails:
 
     def prompt_once(self, place: int, number: int = 0) -> str:
         """Return the member of `prompt` for the first event at a place, and "" for later ones."""
-        if place in self._told:
+        if place in self._shown:
             return ""
-        self._told.add(place)
+        self._shown.add(place)
         return self.prompt(number)
 
     def running_usage(self, otherwise: str) -> str:

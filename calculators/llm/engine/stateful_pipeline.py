@@ -82,7 +82,7 @@ class StatefulPipeline:
         #: Tokens held back by a step, returned with the next ones.
         self._held: list[Tokens | Failed] = []
         self._breakdown: str | None = None
-        #: Has a request ended since the last step?
+        #: True if a request has ended since the last step.
         self._has_ended = False
         self._reported_at = 0.0
         self.seconds = time.monotonic() - start
@@ -147,7 +147,7 @@ class StatefulPipeline:
             return news
 
     def _can_wait(self, each: Tokens | Failed) -> bool:
-        """Are these tokens neither the first nor the last of an answer?"""
+        """True for tokens that are neither the first nor the last of an answer."""
         running = self._running
         return running is not None and running.is_reported and each.request_id == running.request_id
 
@@ -219,7 +219,7 @@ class StatefulPipeline:
 
         def on_tokens(token_ids: list[int]) -> bool:
             first = [] if running.has_begun else prompt
-            return self._tell(running, Tokens(request_id, 0, first + token_ids))
+            return self._queue_tokens(running, Tokens(request_id, 0, first + token_ids))
 
         endings = self._model.generate(request, on_tokens)
         first = [] if running.has_begun else prompt
@@ -235,8 +235,8 @@ class StatefulPipeline:
             for number, ending in enumerate(endings)
         ]
 
-    def _tell(self, running: _Running, tokens: Tokens) -> bool:
-        """Queue tokens for the next step, unless the request is cancelled; is it not?"""
+    def _queue_tokens(self, running: _Running, tokens: Tokens) -> bool:
+        """Queue tokens for the next step. False, without queueing: the request is cancelled."""
         with self._changed:
             if running.is_cancelled:
                 return False

@@ -140,9 +140,9 @@ def _datatype(metadata: TensorMetadata, elements: list[Any], place: str) -> Data
     kinds = frozenset(map(type, elements))
     found = _BY_KINDS.get(kinds)
     if found is None:
-        told = " and ".join(sorted({kind_of(each) for each in elements})) or "no element"
+        present = " and ".join(sorted({kind_of(each) for each in elements})) or "no element"
         raise RequestError(
-            f"{place} has {told}; it must be all true or false, all numbers, or all strings"
+            f"{place} has {present}; it must be all true or false, all numbers, or all strings"
         )
     return found
 

@@ -53,8 +53,8 @@ def objects_member(value: dict[str, Any], key: str, *, required: bool) -> list[d
     if found is None and not required:
         return []
     if not isinstance(found, list):
-        told = "is missing" if found is None else f"is {kind_of(found)}"
-        raise RequestError(f"{key} {told}; it must be an array of objects", param=key)
+        problem = "is missing" if found is None else f"is {kind_of(found)}"
+        raise RequestError(f"{key} {problem}; it must be an array of objects", param=key)
     for index, element in enumerate(found):
         if not isinstance(element, dict):
             raise RequestError(
@@ -72,8 +72,8 @@ def shape_member(value: dict[str, Any], place: str) -> list[int]:
     """
     found = value.get("shape")
     if not isinstance(found, list):
-        told = "is missing" if found is None else f"is {kind_of(found)}"
-        raise RequestError(f"{place}: the shape {told}; it must be an array of integers")
+        problem = "is missing" if found is None else f"is {kind_of(found)}"
+        raise RequestError(f"{place}: the shape {problem}; it must be an array of integers")
     for dimension in found:
         if type(dimension) is not int:
             raise RequestError(

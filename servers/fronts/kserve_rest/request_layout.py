@@ -62,11 +62,11 @@ class InputLayout:
         if self.data is not None:
             array = from_json(datatype, self.shape, self.data, self.place)
             return Tensor(self.name, datatype, array, self.parameters)
-        size = self._untold_size(datatype, binary) if self.size is None else self.size
+        size = self._implied_size(datatype, binary) if self.size is None else self.size
         raw = binary.take(size, self.place)
         return tensor_from_raw(self.name, datatype, self.shape, raw, self.parameters, self.place)
 
-    def _untold_size(self, datatype: Datatype, binary: BinaryData) -> int:
+    def _implied_size(self, datatype: Datatype, binary: BinaryData) -> int:
         """Return the size of the data if the client gives none, as in OpenVINO Model Server.
 
         The shape determines it, or there is no other input.

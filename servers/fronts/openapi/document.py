@@ -79,14 +79,14 @@ def describe(settings: HttpSettings, model: str, *, has_batches: bool = False) -
     )
     if settings.unknown_members is not UnknownMembers.REFUSE:
         schemas = {name: _open(schema) for name, schema in schemas.items()}
-    told = {(each.form, status) for each in operations for status in all_errors(each)}
+    reported = {(each.form, status) for each in operations for status in all_errors(each)}
     components: dict[str, Any] = {
         "schemas": schemas,
         "parameters": _used_parameters(
             operations, has_page=settings.page.page, has_batches=has_batches
         ),
         "headers": HEADERS,
-        "responses": error_answers(settings, told),
+        "responses": error_answers(settings, reported),
     }
     if keys.are_needed:
         components["securitySchemes"] = SECURITY_SCHEMES

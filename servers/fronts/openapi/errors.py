@@ -105,7 +105,7 @@ def error_ref(form: ErrorForm, status: int) -> dict[str, Any]:
 
 
 def error_answers(
-    settings: HttpSettings, told: Collection[tuple[ErrorForm, int]]
+    settings: HttpSettings, reported: Collection[tuple[ErrorForm, int]]
 ) -> dict[str, Any]:
     """Return the answers for errors that operations can give, by their names in the document."""
     about = {
@@ -121,7 +121,7 @@ def error_answers(
         }
         for form, name in _NAMES.items()
         for status, text in about.items()
-        if (form, status) in told
+        if (form, status) in reported
     }
 
 

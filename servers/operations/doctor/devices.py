@@ -26,17 +26,17 @@ def devices(module: str = MODULE, seconds: float = SECONDS) -> Section:
         module, seconds: values that tests replace.
     """
     section = Section("devices")
-    told, end = asyncio.run(_ask(module, seconds))
-    if told is None:
+    found, end = asyncio.run(_ask(module, seconds))
+    if found is None:
         section.error(f"OpenVINO could not be asked for its devices: {end}", _HINT)
-    elif told.failure:
-        section.error(f"OpenVINO does not start: {told.failure}", _HINT)
+    elif found.failure:
+        section.error(f"OpenVINO does not start: {found.failure}", _HINT)
     else:
-        section.facts["OpenVINO"] = told.openvino
-        for device in told.devices:
+        section.facts["OpenVINO"] = found.openvino
+        for device in found.devices:
             capabilities = ", ".join(device.capabilities)
             section.facts[device.name] = f"{device.full_name}; {capabilities}"
-        if not told.devices:
+        if not found.devices:
             section.error("OpenVINO has no device, not even CPU", _HINT)
     return section
 
