@@ -27,7 +27,7 @@ class AuthorFrame(NamedTuple):
 def author_frame(error: BaseException | None) -> AuthorFrame | None:
     """The innermost line of an author's code that ``error``, or its cause, came through.
 
-    It holds a path: use it in tools and logs, not in answers to clients.
+    The frame holds a path: use it in tools and logs, not in answers to clients.
     """
     while error is not None:
         frames = [

@@ -63,7 +63,7 @@ def _accepts(spec: Any, value: Any) -> bool:
 
 
 def _assignable(source: Any, target: Any) -> bool:
-    """Could a packet of type ``source`` be a ``target``?"""
+    """Return True if a packet of type ``source`` could be a ``target``."""
     if source == target:
         return True
     if bool in (source, target):
@@ -79,7 +79,7 @@ def _assignable(source: Any, target: Any) -> bool:
 
 
 def _agree(inner: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
-    """Do the arguments of two generic types leave room for a common value?"""
+    """Return True if the arguments of two generic types leave room for a common value."""
     if Ellipsis in inner or Ellipsis in wanted:
         return True
     return len(inner) == len(wanted) and all(
@@ -179,7 +179,7 @@ class PacketType:
             root.set_same_as(target)
 
     def is_consistent_with(self, target: PacketType) -> bool:
-        """Could a packet that leaves here be accepted by ``target``?"""
+        """Return True if ``target`` could accept a packet of this type."""
         a, b = self.root(), target.root()
         if a.is_none or b.is_none:
             return a.is_none and b.is_none

@@ -40,12 +40,12 @@ Who calls whom
     queue length       -> update_throttling -> schedule_source
 
 Three shortcuts keep the usual graph fast. They have the effect of the general way, with fewer
-questions.
+checks.
 
     sole input  Each packet of a node's only input is an input set, so the handler need not be
                 asked: the call ends in `finished_simple`, which takes the next packet. A node
-                with several sync sets gets there when all streams but one have ended, as the
-                back edge of a loop is left when the request has been read. If the packet of a
+                with several sync sets takes this shortcut once all streams but one have ended:
+                in a loop, the back edge is left when the request has been read. If the packet of a
                 call is the last of its input, that call's end is the first of the shortcut
                 (`begin_fast`).
     direct      A mirror that is the only input of a node hands a packet to the idle node past its
@@ -115,7 +115,7 @@ class Flow:
             if len(packets) == 1 and not shard.closed:
                 packet = packets[0]
                 offset = shard.stream.offset
-                # Does the bound follow from the packet, so that nothing else has changed?
+                # If the bound follows from the packet, nothing else has changed.
                 if shard.updated_bound == packet.time + 1 and (
                     offset is None or time + offset <= packet.time
                 ):

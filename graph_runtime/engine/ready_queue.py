@@ -70,7 +70,7 @@ class ReadyQueue:
         return len(self.heap) + len(self.opens) + len(self.sources)
 
     def has_work(self, *, sources: bool) -> bool:
-        """Would `pop` give something?"""
+        """True if `pop` would return a call."""
         return not self._paused and bool(self.heap or self.opens or (sources and self.sources))
 
     def push_open(self, node: Node) -> None:

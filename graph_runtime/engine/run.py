@@ -131,7 +131,7 @@ class Run:
             flow.propagate(stream, [packet], ts.next_allowed_in_stream(time))
 
     def has_room(self, place: int) -> bool:
-        """May a packet be added, or would it be pointless to wait?"""
+        """True if a packet may be added, or if waiting for room would be pointless."""
         return (
             not self.scheduler.throttling.is_throttled(self.first_input_id + place)
             or bool(self.scheduler.errors)
@@ -139,7 +139,7 @@ class Run:
         )
 
     def _wait_for_room(self, source_id: int, waits: bool) -> None:
-        """Lock held."""
+        """Wait until a packet may be added, or refuse it unless ``waits``. Lock held."""
         place = source_id - self.first_input_id
 
         def has_room() -> bool:
@@ -310,7 +310,7 @@ class Run:
             return self._prepare_closing(self.error)
 
     def _has_silence(self) -> bool:
-        """True if a stream had no packets, or a node holds some that nobody will take."""
+        """True if a stream had no packets, or a node holds packets that will never be taken."""
         if 0 in [stream.num_packets for stream in self.streams.values()]:
             return True
         for node in self.scheduler.nodes:

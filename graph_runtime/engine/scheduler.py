@@ -356,9 +356,8 @@ class Scheduler:
     def handle_idle(self) -> None:
         """Move the run on if nothing is queued or running.
 
-        Quits after an error, or when no source is left and no node has use for a last call.
-        Otherwise activates the next layer of
-        sources, or breaks a deadlock of full queues.
+        Quit after an error, or when no source is left and no node has use for a last call.
+        Otherwise activate the next layer of sources, or break a deadlock of full queues.
         """
         while self.state in (_RUNNING, _CANCELLING) and self.is_idle:
             while self._active_sources and self._active_sources[-1].state is _CLOSED:

@@ -101,7 +101,7 @@ class Silence:
         return text + (f" and waits for {whom}" if whom else "")
 
     def _reason_of(self, node_id: int, stream: str, shows_times: bool) -> tuple[str, list[str]]:
-        """Why one node sent nothing on ``stream``, and the streams to look at next."""
+        """Return why one node sent nothing on ``stream``, and the streams to look at next."""
         plan = self._plan.nodes[node_id]
         node = f'node "{plan.name}"'
         if node_id in self._held:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NONE: Final[Mapping[str, int]] = {}
 #: Runs that `RunTotals.look_in_turns` looks at in one go: about half a millisecond.
 RUNS_PER_TURN: Final = 100
-#: Failures that are kept for people who look for them.
+#: The number of failures that are kept for display.
 KEPT_FAILURES: Final = 32
 
 

@@ -20,7 +20,7 @@ class NodeResource(Protocol):
 
     @property
     def unavailable_reason(self) -> str:
-        """Why the node cannot work now, in plain words; "" while it can."""
+        """The reason why the node cannot work now, in plain words; "" while it can."""
 
     async def close(self) -> None:
         """Release everything. Called once, when no graph uses the resource any more."""
@@ -61,7 +61,10 @@ class Lease:
 
     @property
     def can_be_kept(self) -> bool:
-        """True if another graph may take the resource: a reload is how a broken one is mended."""
+        """True if another graph may take the resource.
+
+        A broken resource is not kept: the reload replaces it.
+        """
         return self.identity is not None and not self.resource.unavailable_reason
 
     def hold(self) -> Self:

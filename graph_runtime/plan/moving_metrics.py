@@ -23,8 +23,8 @@ class MovingMetrics:
     """A `NodeMetrics`, and a `GraphMetrics` of that one node, over the metrics of a node.
 
     After `move_to` everything that was made here publishes for another node: a resource that
-    outlives a reload need not know that its node has a new name. What was counted stays where it
-    was counted.
+    outlives a reload need not know that its node has a new name. Earlier counts stay with the node
+    for which they were counted.
     """
 
     def __init__(self, node: NodeMetrics) -> None:

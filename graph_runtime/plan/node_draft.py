@@ -61,7 +61,7 @@ class NodeDraft:
 
     @property
     def is_source(self) -> bool:
-        """It has no inputs and at least one output."""
+        """True if the node has no inputs and at least one output."""
         return not len(self.inputs) and bool(len(self.outputs))
 
 

@@ -157,8 +157,8 @@ class ValidatedGraph:
         side_packet_types: per side packet that the graph needs from outside, the type and whether
             every consumer can do without.
         status_handlers: their configs, in order.
-        requests_services: does a node ask for a service?
-        has_threads: do executors of the graph call nodes in threads of their own?
+        requests_services: a node asks for a service.
+        has_threads: executors of the graph call nodes in threads of their own.
         idle_nodes: ids of the nodes whose class has an ``on_idle``.
         outputs: the graph's own output streams, for fronts: TAG:name by tag and index.
     """

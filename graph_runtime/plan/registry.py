@@ -251,7 +251,7 @@ class Registry:
     def resource_initializers(self) -> list[ResourceInitializer]:
         """All resource initializers, in order of registration; of each type the first.
 
-        Families of which no graph has named a node are not among them.
+        A family is missing until a graph names one of its nodes.
         """
         self.load_entry_points()
         inherited = self._parent.resource_initializers() if self._parent is not None else []

@@ -36,7 +36,7 @@ class ResourceError(GraphError):
 class FamilySettings:
     """Settings by their types: each family of calculators declares one, and asks for it with `of`.
 
-    The runtime and whoever loads a graph carry them without looking inside.
+    The runtime and the loaders of graphs pass them on without looking inside.
     """
 
     def __init__(self, *settings: object) -> None:
@@ -141,9 +141,9 @@ class SharingInitializer(Protocol):
     ) -> NodeResource:
         """Return what the node gets where ``resource`` has its identity.
 
-        That is ``resource`` itself, or a thin object around what it holds, with the options of the
-        node that are not part of the identity. Requests of another graph may be using ``resource``.
-        The runtime closes ``resource``, and never what this returns.
+        The result is ``resource`` itself, or a thin object around its contents, with the options
+        of the node that are not part of the identity. Requests of another graph may be using
+        ``resource``. The runtime closes ``resource``, and never the result.
 
         Raises:
             ResourceError: the node cannot have it; ``resource`` stays as it is.

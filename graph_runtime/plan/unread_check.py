@@ -1,6 +1,6 @@
-"""Streams whose packets somebody has to read, and nobody does, found in a plan before it runs.
+"""Streams whose packets must be read and have no reader, found in a plan before it runs.
 
-A type of packets says so of itself by a class attribute ``must_be_read``.
+A type of packets demands a reader by its class attribute ``must_be_read``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from graph_runtime.plan.plan import GraphWarning, NodePlan, ValidatedGraph
 
 
 def unread_warnings(plan: ValidatedGraph) -> Iterator[GraphWarning]:
-    """Warn of such streams. A graph without outputs is read by observers, which no plan knows."""
+    """Warn of these streams, unless the graph has no outputs: then observers may read them."""
     if not plan.outputs.names:
         return
     read = {*plan.consumers, *plan.outputs.names}

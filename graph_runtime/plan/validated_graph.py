@@ -1,7 +1,7 @@
 """Validation: makes a plan from a config, checks everything once and reports every finding.
 
-Order and texts follow MediaPipe ``framework/validated_graph_config.cc``. That stops at the first
-error; this goes on while further findings still make sense.
+Order and texts follow MediaPipe ``framework/validated_graph_config.cc``. MediaPipe stops at the
+first error; this validation goes on while further findings still make sense.
 """
 
 from __future__ import annotations

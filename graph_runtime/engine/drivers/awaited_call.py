@@ -1,7 +1,7 @@
 """The task of an awaited call: awaits it, reports it, and makes the calls that follow inline.
 
-Not in `driver`, which mypyc may compile: Python's own coroutines can let go of their variables, and
-their frames say which call they are in.
+This is a module beside `driver`, which mypyc may compile: Python's own coroutines can release their
+variables, and their frames show which call they are in.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from graph_runtime.errors import Code, GraphError
 def from_below(error: BaseException) -> BaseException:
     """The error without the frame of its caller, which would keep the error that keeps the frame.
 
-    What calculators hold, such as the body of a request, then goes with the run's last reference.
+    Objects that calculators hold, such as the body of a request, are then freed with the run.
     """
     traceback = error.__traceback__
     return error if traceback is None else error.with_traceback(traceback.tb_next)

@@ -48,7 +48,7 @@ class AsyncioDriver(Driver):
 
     @property
     def is_on_loop(self) -> bool:
-        """Is this the thread of the event loop?"""
+        """True in the thread of the event loop."""
         return threading.get_ident() == self._loop_thread
 
     @property

@@ -8,7 +8,7 @@ Terms as in `driver`, and
 Rules
 
 (1) The threads that may pump are the one that waits, the one that adds packets to an eager graph,
-    and the helper. Whoever finds another pumping leaves the work to it.
+    and the helper. A thread that finds another pumping leaves the work to it.
 (2) The helper works in slices, and gives way to a thread that waits.
 (3) A thread that cannot pump waits for the condition; every end of a pump, and every call that
     ends elsewhere, notifies it.
