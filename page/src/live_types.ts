@@ -128,7 +128,7 @@ export interface FilePlace {
  * Attributes:
  *     g: the graph's name.
  *     t_us: when this was counted.
- *     runs, ended, failed: runs now, all that have ended, and those of them that failed.
+ *     runs, ended, failed: runs now, all that have ended, and the ended ones that failed.
  *     throttled: streams into the graph, and nodes without inputs, that a full queue holds back.
  *     n: changed nodes by their index in `GraphShape.nodes`.
  *     s: changed streams by their index in `GraphShape.streams`.
@@ -347,7 +347,7 @@ export interface NodeError {
 }
 
 /**
- * The body of ``POST /v1/graphs/{model}/follow``: one of the two.
+ * The body of ``POST /v1/graphs/{model}/follow``. It has one of the members.
  *
  * Attributes:
  *     next: the number of coming requests of the graph to follow, 1 to 16.
@@ -359,7 +359,7 @@ export interface FollowRequest {
 }
 
 /**
- * The answer to it: requests that are going to be followed.
+ * The answer to a `FollowRequest`: requests that are going to be followed.
  */
 export interface Following {
   graph: string
@@ -422,7 +422,7 @@ export interface DraftCheck {
 }
 
 /**
- * The answer to it.
+ * The answer to a `DraftCheck`.
  *
  * Attributes:
  *     valid: the graph can be loaded.
@@ -486,7 +486,7 @@ export interface DraftRun {
 }
 
 /**
- * The answer to it.
+ * The answer to a `DraftRun`.
  *
  * Attributes:
  *     state: ``done``; ``failed``, in the graph; ``invalid``, the graph or a packet;

@@ -20,7 +20,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ChangingFiles:
-    """Tells whether any of some files has changed since it was last asked.
+    """Detects changes of some files between two looks.
 
     A file that is replaced under its name has changed, also when the name is a link and the link
     changes, as in Kubernetes.

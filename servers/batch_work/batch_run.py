@@ -59,7 +59,7 @@ class Workplace(Struct, frozen=True):
 
 
 class BatchRun:
-    """Works off one batch. `stop` ends its requests early."""
+    """Processes one batch. `stop` ends its requests early."""
 
     def __init__(self, place: Workplace, batch: Batch) -> None:
         self._place = place
@@ -69,7 +69,7 @@ class BatchRun:
         self._is_stopped = False
 
     async def run(self) -> None:
-        """Take the batch from the state in which it is to its end.
+        """Process the batch from its present state to its end.
 
         Raises:
             StoreError: the store cannot be used.

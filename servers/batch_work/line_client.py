@@ -1,6 +1,6 @@
 """`LineClient`: sends the requests of lines to an HTTP front of this process.
 
-They are requests like any other, with the same checks, limits and errors. They need no port and no
+The requests are like any other, with the same checks, limits and errors. They need no port and no
 key: each connection is a pair of sockets.
 """
 

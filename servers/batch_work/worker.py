@@ -1,4 +1,4 @@
-"""`BatchWorker`: works off the unfinished batches of a store."""
+"""`BatchWorker`: processes the unfinished batches of a store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNCOMMITTED: Final = 256
 
 
 class BatchWorker:
-    """Works off batches, several in turns."""
+    """Processes the unfinished batches of a store, several in turns."""
 
     def __init__(self, store: BatchStore, settings: BatchSettings, ask: Ask) -> None:
         self._store = store

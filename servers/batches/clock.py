@@ -1,7 +1,7 @@
 """The time of files and batches.
 
-Their limits outlive processes and restarts of the machine, so they are compared with the wall
-clock. Nothing else is.
+Time limits of files and batches outlive processes and restarts of the machine, so they are compared
+with the wall clock. No other time limits are.
 """
 
 from __future__ import annotations

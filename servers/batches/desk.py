@@ -47,8 +47,8 @@ _STOP_SECONDS: Final = 5.0
 class BatchDesk:
     """The files and batches of one server. Belongs to one event loop; its store is in threads.
 
-    The worker is started when there is a batch to work off. It ends when there is none any more,
-    which frees the memory of its models.
+    The worker is started when there is a batch to process. It ends when none is left, which frees
+    the memory of its models.
 
     Attributes:
         counts: sums over all batches, at most `_LOOK_SECONDS` old while batches run.
@@ -102,7 +102,7 @@ class BatchDesk:
             self.store.tidy(before)
 
     def begin(self) -> None:
-        """Begin to work off batches; the server is loaded."""
+        """Begin to process batches. Called when the server is loaded."""
         self._tasks = [
             asyncio.create_task(self._keep_worker(), name="keep the worker of batches"),
             asyncio.create_task(self._look(), name="look after files and batches"),
@@ -128,7 +128,7 @@ class BatchDesk:
     ) -> StoredFile:
         """Keep an uploaded file for a client.
 
-        ``seconds``: how long; None: as long as its purpose says.
+        ``seconds``: the time to keep it; None: the time that its purpose implies.
         """
         now = unix_seconds()
         if seconds is None and purpose == INPUT_PURPOSE:

@@ -17,11 +17,11 @@ class StoreError(GraphError):
 
 
 class StorageFullError(StoreError):
-    """There is no room on the disk of the store. Nothing was written."""
+    """The disk of the store is full. Nothing was written."""
 
 
 class NotStoredError(GraphError):
-    """There is no such file or batch, or it belongs to another client."""
+    """The file or batch does not exist, or belongs to another client."""
 
     code = Code.NOT_FOUND
 

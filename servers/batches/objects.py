@@ -126,7 +126,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     Attributes:
         number: its place in the order of creation; the key of its answers.
         endpoint: the path that its lines name; "": each line names its own.
-        output_seconds: how long its results are kept; None: until somebody deletes them.
+        output_seconds: how long its results are kept; None: until they are deleted.
         model: the model of its first good line.
         total, completed, failed: requests. Those that did not run are in neither of the last two.
         is_checked: ``total`` is the number of requests in the file; before, the number found yet.

@@ -211,7 +211,7 @@ class BatchStore:
 
         Only for the process that owns the directory, while no worker writes results.
 
-        ``before``: what was written later stays, Unix time; other servers may be writing it.
+        ``before``: Unix time; files that were written later stay, as other servers may write them.
         """
         with self._reading() as connection:
             known = {row["id"] for row in connection.execute("select id from files")}

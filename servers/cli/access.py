@@ -53,9 +53,9 @@ def access_of(options: ServeOptions) -> FrontAccess:
 def page_settings(options: ServeOptions, access: FrontAccess) -> PageSettings:
     """Return the permissions of the page.
 
-    By default it is served where everybody who can reach the server may see it: on this machine
-    only, or to clients that the server knows. Trying graphs, which runs calculators with options
-    of the client's choice, is by default for this machine's users without keys.
+    By default the page is served where everybody who can reach the server may see it: on this
+    machine only, or to clients that the server knows. Trying graphs, which runs calculators with
+    options of the client's choice, is by default for this machine's users without keys.
     """
     is_local = all(map(is_loopback, options.http.hosts))
     knows_clients = _knows_clients(access.http.keys, access.tls)

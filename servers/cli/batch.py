@@ -81,7 +81,7 @@ class _Run:
         self._reports = _Reports()
 
     def run(self, server: Callable[[], AbstractContextManager[ServerSettings]]) -> Batch:
-        """Answer what has no answer yet, and put the results in place.
+        """Answer the requests that have no answer yet, and put the results in place.
 
         ``server``: makes the settings of the server that answers.
 

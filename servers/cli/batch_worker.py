@@ -40,7 +40,7 @@ _IDLE_SECONDS: Final = 30.0
 
 
 def main(words: Sequence[str]) -> int:
-    """Work off the batches in the directory of a server; return the exit code."""
+    """Process the batches in the directory of a server; return the exit code."""
     _end_with_server()
     args = make_parser().parse_args(words)
     try:

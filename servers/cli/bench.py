@@ -70,7 +70,7 @@ def _prompts(args: argparse.Namespace) -> list[Prompt]:
 
 
 def _objectives(words: Sequence[str]) -> dict[str, float]:
-    """``ttft:200`` is a first token after at most 200 ms."""
+    """Parse objectives: ``ttft:200`` is a first token after at most 200 ms."""
     objectives: dict[str, float] = {}
     for word in words:
         name, _, value = word.partition(":")
@@ -146,7 +146,7 @@ async def _measure(
 
 
 def _base(url: str) -> str:
-    """A URL with the path where clients of OpenAI start, unless it has one."""
+    """Return a URL with a path: its own, else ``/v1``, where clients of OpenAI start."""
     parts = urlsplit(url if "//" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise CommandFailed(
@@ -183,7 +183,7 @@ async def _warm_up(client: StreamClient, prompts: Sequence[Prompt], count: int) 
 
 
 class _Progress:
-    """Counts requests that are through, on a terminal."""
+    """Shows the number of finished requests on a terminal."""
 
     def __init__(self, total: int) -> None:
         self._total = total

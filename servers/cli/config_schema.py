@@ -1,4 +1,4 @@
-"""`graphrt config-schema`: the JSON Schema of config.json, for editors and for checks of others."""
+"""`graphrt config-schema`: the JSON Schema of config.json, for editors and other checkers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The first part of `graphrt serve`: the model's processes start before the server's imports.
+"""The first part of `graphrt serve`: starts the model's processes before the server's imports.
 
-The server imports for as long as they do; where a second core is free, they are ready when it is.
-Nothing slow is imported before they are started, `graph_runtime` neither. Then `first_load` tells
-them what to load, if it can, with as few imports as that takes.
+The processes import for about as long as the server does. Where a second core is free, they and
+the server are ready together. Nothing slow is imported before the processes are started, not even
+`graph_runtime`. Then `first_load` sends them what to load, if that is known already, with as few
+imports as possible.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class FirstModel(NamedTuple):
 def first_model(sources: list[str]) -> FirstModel | None:
     """Return the first model that a server will load and that has a task; a guess.
 
-    What cannot be read is no model: the server says more about it later.
+    A file that cannot be read counts as no model: the server reports the reason later.
     """
     try:
         for path in map(Path, sources):

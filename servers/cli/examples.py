@@ -14,7 +14,7 @@ _ROOT: Final = Path(__file__).parents[2]
 def examples_directory() -> Path | None:
     """Return the directory with ``models``, ``graphs`` and ``projects``; None without one.
 
-    A checkout has its own, whatever is installed beside it.
+    A checkout uses its own directory, even if graphrt is installed too.
     """
     if (_ROOT / "pyproject.toml").is_file():
         return _ROOT / "examples"

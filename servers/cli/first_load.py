@@ -1,7 +1,8 @@
-"""The first messages to the processes of the first model, while the server is still importing.
+"""Sends the processes of the first model their first messages before the server's imports.
 
-They are those of its loading, found by the same functions. A wrong guess costs a second start of
-the processes: `ChildProcess.start` takes none that was told something else.
+The messages are made by the functions that loading uses, so they are the same. A wrong guess costs
+a second start of the processes: `ChildProcess.start` takes no process that has received another
+message.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _wait_for(running: Coroutine[Any, Any, None], answer: _Answer) -> int:
 
 
 def _reason_of(error: GraphError) -> str:
-    """Return the text of a failed run; what a client would be told, if it is an error of that."""
+    """Return the text of a failed run: a client's error as the client would get it."""
     for each in error.errors if isinstance(error, RunError) else ():
         cause: BaseException | None = each
         while cause is not None:

@@ -1,4 +1,4 @@
-"""`LoadBar`: what is being loaded, as a line at the bottom of a terminal."""
+"""`LoadBar`: a line at the bottom of a terminal that shows what is being loaded."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _newest_wheel(folder: Path) -> Path | None:
 
 
 def _copy(source: IO[bytes], target: Path) -> None:
-    """Copy a file so that nobody ever sees half of it."""
+    """Copy a file so that no reader ever sees half of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
         shutil.copyfileobj(source, file)

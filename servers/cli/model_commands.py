@@ -142,7 +142,7 @@ def _add_rm(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_config_changes(commands: argparse._SubParsersAction[Parser]) -> None:
-    """OpenVINO Model Server's ``--add_to_config`` and ``--remove_from_config``."""
+    """Add OpenVINO Model Server's ``--add_to_config`` and ``--remove_from_config``."""
     for name, summary in (
         ("add-to-config", "list a model in a config.json"),
         ("remove-from-config", "take a model out of a config.json"),

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from servers import NAME, version
 
-#: The most lines of a usage that is shown with an error; the usage of `serve` would hide the error.
+#: Usages of more lines are not shown with an error: that of `serve` would hide it.
 _LONGEST_USAGE = 8
 #: A misspelling's least similarity, by `difflib`, and the most letters that it has more or fewer.
 _SIMILAR = 0.8

@@ -135,7 +135,7 @@ def normalize_flags(words: Sequence[str]) -> list[str]:
 
 
 def is_serve_flag(word: str) -> bool:
-    """Is this a flag of `graphrt serve`, in any spelling?"""
+    """Return True for a flag of `graphrt serve`, in any spelling."""
     name = word.partition("=")[0].removeprefix("--").replace("-", "_")
     known = {flag for each in declared_options() for flag in each.flags}
     return f"--{name}" in known or name in WITHOUT_EFFECT or name in REFUSED

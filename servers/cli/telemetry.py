@@ -44,7 +44,7 @@ def traces_of(options: ServerOptions) -> RunningTraces | None:
 
     Raises:
         CommandFailed: --otlp_endpoint is given, and spans cannot be sent. If only the environment
-            asks for them, that is a warning, because it is often set for many services at once.
+            asks for them, this is a warning, because it is often set for many services at once.
     """
     if not options.otlp_endpoint and not is_asked_for(os.environ):
         return None

@@ -100,9 +100,10 @@ _OF_EVERY_COMMAND = ("-h", "--help", "--version", "--")
 
 
 def _with_command(argv: Sequence[str]) -> Sequence[str]:
-    """OpenVINO Model Server's command line has flags alone: the command that they mean.
+    """Put the command in front of OpenVINO Model Server's flags, which stand alone there.
 
-    ``--pull``, ``--list_models`` and the changes of configs anywhere; flags of `serve` first.
+    ``--pull``, ``--list_models`` and the changes of configs may stand anywhere; the flags of
+    `serve` count if one of them comes first.
     """
     if not argv or not argv[0].startswith("--") or argv[0] in _OF_EVERY_COMMAND:
         return argv

@@ -145,7 +145,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """Arrays of at least so many items, all of which pass ``item``."""
+    """Arrays of at least this many items, all of which pass ``item``."""
 
     item: Check
     at_least: int = 0

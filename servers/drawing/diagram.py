@@ -46,7 +46,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Edge:
-    """From a bottom socket of one box to a top socket of another, by key and place."""
+    """A line from a bottom socket of one box to a top socket of another, by key and place."""
 
     source: str
     source_place: int

@@ -43,7 +43,7 @@ class Cell:
 
     @property
     def is_end(self) -> bool:
-        """It is a point on a frame or on the edge of a band."""
+        """True for a point on a frame or on the edge of a band."""
         return self.pin != "free"
 
 

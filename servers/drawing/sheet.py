@@ -23,7 +23,7 @@ _END_GAP = 16.0
 
 #: Rounds in which the orders of ports and of nodes are fitted to each other.
 _PORT_ROUNDS = 2
-#: After so many orders without fewer crossings, no further ones are tried.
+#: After this many orders without fewer crossings, no further ones are tried.
 _PATIENCE = 5
 #: Orders with the fewest crossings that are compared by what is drawn, in graphs of up to so many
 #: cells and knots.

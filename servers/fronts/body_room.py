@@ -22,7 +22,7 @@ from graph_runtime import Code
 
 #: Bytes of all bodies in hand.
 CAPACITY: Final = 128 * 1024 * 1024
-#: Bodies of up to so many bytes do not count.
+#: Bodies of up to this many bytes do not count.
 SMALL: Final = 64 * 1024
 #: Seconds that a body waits for room, and after which a slow one gives way to those that wait.
 WAIT_SECONDS: Final = 20.0
@@ -193,7 +193,7 @@ class BodyHold(Struct, eq=False):
         await self.room.take(self, size)
 
     def release(self) -> None:
-        """Give the room back: the body is not needed any more. Again, it does nothing."""
+        """Give the room back: the body is not needed any more. Releasing again does nothing."""
         if not self._is_released:
             self._is_released = True
             if self.counted:

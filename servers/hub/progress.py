@@ -21,7 +21,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 class Progress:
     """Draws the share of bytes that have arrived, their speed and the remaining time.
 
-    `add` may be called from any thread. Entered, it draws until it is left.
+    A context manager, which draws until it is left. `add` may be called from any thread.
     """
 
     def __init__(self, title: str, total: int, done: int = 0, stream: TextIO | None = None) -> None:

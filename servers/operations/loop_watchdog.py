@@ -1,8 +1,8 @@
 """A thread that detects a blocked event loop and reports what blocks it.
 
 A node that is called on the loop cannot be interrupted: Python has no way to end a function that
-does not return. So it is named in the log while it lasts, and in ``/v1/config`` afterwards.
-Meanwhile nothing is answered, not even health, which an orchestrator notices.
+does not return. So the node is named in the log while its call lasts, and in ``/v1/config``
+afterwards. Meanwhile the server answers nothing, not even health, which an orchestrator notices.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Stall:
 class LoopWatchdog:
     """Watches the running event loop while the context is entered.
 
-    It counts checks without progress, not seconds: a process that was stopped as a whole, or got no
-    processor time, has not stalled.
+    The watchdog counts checks without progress, not seconds: a process that was stopped as a
+    whole, or got no processor time, has not stalled.
     """
 
     def __init__(

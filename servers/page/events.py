@@ -181,7 +181,7 @@ class GraphCounts(Struct):
     Attributes:
         g: the graph's name.
         t_us: when this was counted.
-        runs, ended, failed: runs now, all that have ended, and those of them that failed.
+        runs, ended, failed: runs now, all that have ended, and the ended ones that failed.
         throttled: streams into the graph, and nodes without inputs, that a full queue holds back.
         n: changed nodes by their index in `GraphShape.nodes`.
         s: changed streams by their index in `GraphShape.streams`.
@@ -361,7 +361,7 @@ class NodeView(Struct):
 
 
 class FollowRequest(Struct, forbid_unknown_fields=True):
-    """The body of ``POST /v1/graphs/{model}/follow``: one of the two.
+    """The body of ``POST /v1/graphs/{model}/follow``. It has one of the members.
 
     Attributes:
         next: the number of coming requests of the graph to follow, 1 to 16.
@@ -373,7 +373,7 @@ class FollowRequest(Struct, forbid_unknown_fields=True):
 
 
 class Following(Struct):
-    """The answer to it: requests that are going to be followed."""
+    """The answer to a `FollowRequest`: requests that are going to be followed."""
 
     graph: str
     next: int

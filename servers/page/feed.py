@@ -1,4 +1,4 @@
-"""`LiveFeed`: one task that looks at everything while somebody reads, for all readers."""
+"""`LiveFeed`: one task that watches everything for all readers, while there are any."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class FollowedRequests:
         return Following(graph, self._next.get(graph, 0), named)
 
     def begin_run(self, graph: str, record: RequestRecord) -> Tracer | None:
-        """Return the recorder for a run of a request; None if nobody awaits it.
+        """Return the recorder for a run of a request; None if the request is not followed.
 
         Of several runs of one request only the first is recorded.
         """

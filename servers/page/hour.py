@@ -41,7 +41,7 @@ class _Counts:
 class LastHour:
     """Counts requests at their ends. No task runs, so times without requests have no moments.
 
-    Queues and caches are those at the first end of a moment.
+    Queues and caches of a moment are as they were when its first request ended.
     """
 
     def __init__(self, engines: Callable[[], Iterable[EngineNow]]) -> None:

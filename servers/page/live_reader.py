@@ -68,7 +68,7 @@ class LiveState:
 
 
 class LiveReader:
-    """Sends the changes between what its client has and what is now, whenever the client is ready.
+    """Sends the changes since its client's last state, whenever the client is ready.
 
     A client that reads slowly gets fewer events: changes are made from the newest state only, and
     there is no queue.
@@ -139,7 +139,7 @@ class LiveReader:
         emit(encode_event(End("draining")))
 
     def _changes(self, now: float) -> Iterator[msgspec.Struct]:
-        """Yield the events that lead from what the client has to what is now."""
+        """Yield the events that lead from the client's state to the present one."""
         state = self._state
         graphs = {name: state.graphs[name] for name in self.graphs if name in state.graphs}
         revisions = {name: graph.revision for name, graph in graphs.items()}

@@ -48,7 +48,7 @@ class DraftPlace(Struct):
 
 
 class CheckedDraft(Struct):
-    """The answer to it.
+    """The answer to a `DraftCheck`.
 
     Attributes:
         valid: the graph can be loaded.
@@ -91,7 +91,7 @@ class SentPacket(Struct):
 
 
 class DraftResult(Struct):
-    """The answer to it.
+    """The answer to a `DraftRun`.
 
     Attributes:
         state: ``done``; ``failed``, in the graph; ``invalid``, the graph or a packet;

@@ -188,7 +188,7 @@ class RayCluster:
         self._fronts.use(application)
 
     def leave(self, application: str) -> bool:
-        """End a use of an application. True if nobody uses it any more, here or elsewhere."""
+        """End a use of an application. True: it was the last, of this front and of all others."""
         self._uses[application] -= 1
         if self._uses[application] > 0:
             return False

@@ -40,7 +40,7 @@ class ClusterStore:
 class Fronts:
     """The fronts of a cluster: which of them serve a name, and which use an application.
 
-    A front is a job of Ray. What a dead one has left does not count, and is removed. All methods
+    A front is a job of Ray. Entries of a dead front do not count, and are removed. All methods
     block: for threads.
     """
 
@@ -86,7 +86,7 @@ class Fronts:
         self._store.put(f"use:{application}:{self._job}", b"1")
 
     def leave(self, application: str) -> bool:
-        """Note that this front does not use an application any more. True: nobody does."""
+        """Note that this front does not use an application any more. True: no front does."""
         self._store.delete(f"use:{application}:{self._job}")
         return not self._alive(f"use:{application}:")
 

@@ -43,8 +43,8 @@ class RemoteClient(Disconnection):
     async def writable(self) -> None:
         """Return when `is_writable`, or after `LOST_SECONDS`.
 
-        A replica that Ray is ending gets no calls any more, so that what the front gives back is
-        lost; the streams that it still has go on slowly.
+        A replica that Ray is ending gets no calls any more, so the front's credit is lost; the
+        streams that the replica still has go on slowly.
         """
         try:
             await asyncio.wait_for(self._writable.wait(), LOST_SECONDS)

@@ -76,7 +76,7 @@ class OwnPlaces:
 
     @property
     def places(self) -> Places:
-        """The places of nodes, for those who make their resources."""
+        """The places of the graph's nodes, for the makers of their resources."""
         return Places(self._of_node)
 
     @property
@@ -142,7 +142,7 @@ class _OwnPlace:
         return _Asked(self._replicas, body, RoutedCall(blocks_of(beginning), tokens))
 
     async def close(self) -> None:
-        """Nothing to do: the front ends what no graph uses."""
+        """Do nothing: the front ends the applications that no graph uses."""
 
 
 class _AlwaysReading:

@@ -167,7 +167,7 @@ class SentTensors(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of the tensors, about."""
+        """The approximate size of the tensors in bytes."""
         return _PACKET_BYTES + sum(int(each[-1]) for each in self.tensors)
 
     @classmethod
@@ -343,7 +343,7 @@ class Ending(NamedTuple):
         )
 
     def note_in(self, record: RequestRecord, sent: int) -> None:
-        """Write all of it into the front's record. ``sent``: when the front sent the request."""
+        """Add these entries to the front's record. ``sent``: when the front sent the request."""
         record.error = record.error or self.error
         record.reason = record.reason or self.reason
         record.generations.extend(

@@ -255,14 +255,14 @@ class LoadedGraph:
         self._services[METRICS] = self._runs.service
 
     def show_in(self, live: LiveFeed, shown: ShownGraph) -> None:
-        """Show runs there until `close`."""
+        """Show runs in the live feed until `close`."""
         totals = RunTotals(self.plan) if self._runs is None else self._runs.totals
         self._live = live
         self._shown = live.begin_graph(shown, self.plan, totals)
 
     @property
     def unavailable_reason(self) -> str:
-        """Why the graph cannot answer now; "" if it can.
+        """The reason why the graph cannot answer now; "" if it can.
 
         A graph that chooses among nodes can answer while one of them cannot work, if others lead to
         the answer.

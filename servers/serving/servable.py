@@ -39,7 +39,7 @@ class Servable(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why the state is FAILED, for clients, without paths of this machine; "" otherwise."""
+        """The reason for the state FAILED, for clients: no paths of this machine; "" otherwise."""
 
     @property
     def http_role(self) -> HttpRole | None:
@@ -51,7 +51,7 @@ class Servable(Protocol):
 
     @property
     def unavailable_reason(self) -> str:
-        """Why an AVAILABLE servable cannot answer now; "" if it can."""
+        """The reason why an AVAILABLE servable cannot answer now; "" if it can."""
 
     def idle_seconds(self) -> float:
         """Return the seconds since the last request ended; 0 during a request."""

@@ -22,7 +22,7 @@ _PATIENCE: Final = 10.0
 class OwnServer:
     """`graphrt serve` as a child process, on a free port of this machine.
 
-    Entered, it waits until the model is loaded; left, the server ends.
+    A context manager: entering waits until the model is loaded, leaving ends the server.
     """
 
     def __init__(self, words: list[str], *, is_verbose: bool) -> None:

@@ -37,7 +37,7 @@ class Catalog:
     def ports(self, calculator: str, field: str) -> list[PortRow]:
         """Return the ports of a calculator that a field of its node names.
 
-        Where they depend on the node, they are those of the calculator's example.
+        If its ports depend on the node, these are the ports of the calculator's example.
         """
         page = self.page(calculator)
         if page is None:

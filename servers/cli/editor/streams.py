@@ -59,7 +59,7 @@ def produced_names(draft: DraftText, *, is_side: bool) -> list[tuple[str, str]]:
 
 
 def maker(draft: DraftText, statement: Statement) -> str:
-    """Return who makes a stream, in words."""
+    """Describe the maker of a stream in words."""
     if statement.node is None:
         return "graph input"
     values = {each.name: each.value for each in draft.of_node(statement.node)}

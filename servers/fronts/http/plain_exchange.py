@@ -27,7 +27,7 @@ def query_of(request: web.BaseRequest) -> dict[str, str]:
 
 
 def json_answer(exchange: Exchange, body: bytes, status: int = 200) -> web.Response:
-    """Return an answer of encoded JSON that nobody keeps."""
+    """Return an answer of encoded JSON that no cache keeps."""
     return web.Response(
         status=status,
         body=body,

@@ -11,7 +11,7 @@ from multidict import CIMultiDictProxy
 
 
 class HttpRequest(web.BaseRequest):
-    """A request whose head is read once; aiohttp's own class looks it up at every question."""
+    """A request whose head is read once; aiohttp's own class looks it up at every access."""
 
     # Declared, because they take the places of properties.
     protocol: web.RequestHandler

@@ -1,4 +1,4 @@
-"""A ``ModelInferRequest`` without its raw tensors -> the request but for them.
+"""Conversion of a ``ModelInferRequest`` without its raw tensors to a request without them.
 
 A client that sends one tensor after another sends the same message with each, so the layouts of
 recent messages are cached.

@@ -135,7 +135,7 @@ def _note_time(counts: CallCounts, started: int) -> None:
 def _count_failure(
     counts: CallCounts, started: int, error: BaseException, *, has_begun: bool = False
 ) -> None:
-    """``has_begun``: the graph has sent a packet already."""
+    """Count a failed call. ``has_begun``: the graph has sent a packet already."""
     if isinstance(error, asyncio.CancelledError):
         counts.cancelled.counted += 1
     elif isinstance(error, RunError) or has_begun:

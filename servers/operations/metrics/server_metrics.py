@@ -159,7 +159,7 @@ class ServerMetrics:
         is_stream = len(record.generations) > 1
         for generation in record.generations:
             outcome = _outcome_of(end)
-            # For a stream of requests the status only tells how the call ended.
+            # For a stream of requests the status only says how the call ended.
             if generation.finish_reasons and (is_stream or end.status in _GOOD):
                 outcome = FINISHED
             self._generations.end(self.graph_name(record.model), generation, outcome, ended)

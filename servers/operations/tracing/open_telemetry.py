@@ -39,7 +39,11 @@ class OpenTelemetryTraces:
     """
 
     def __init__(self, settings: TracingSettings) -> None:
-        """Raises: ValueError: OpenTelemetry rejects its variables."""
+        """Make the provider of spans.
+
+        Raises:
+            ValueError: OpenTelemetry rejects its variables.
+        """
         self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
         processor = BatchSpanProcessor(new_exporter(settings))
         self._provider.add_span_processor(processor)

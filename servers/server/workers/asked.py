@@ -32,7 +32,7 @@ class Asked:
             del self._waiting[number]
 
     def answer(self, outcome: Outcome) -> None:
-        """Take an answer. One to a question that nobody waits for is ignored."""
+        """Take an answer. It is ignored if its question has no waiter any more."""
         waiting = self._waiting.get(outcome.number)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)

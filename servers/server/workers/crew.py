@@ -1,6 +1,6 @@
 """`Crew`: the supervisor of a server's workers.
 
-It starts and stops the workers, and everything that is of all of them goes through it: child
+It starts and stops the workers, and everything that concerns all of them goes through it: child
 processes that they share, states, metrics, and the commands of operators.
 """
 

@@ -118,7 +118,7 @@ class Member:
         return await self._asked.ask(lambda number: self.send(Perform(number, action, model)))
 
     def stop(self) -> None:
-        """Signal the worker to finish its requests, or to hurry if it has been told already."""
+        """Signal the worker to finish its requests; a second signal makes it hurry."""
         self._is_stopping = True
         if self._timer is not None:
             self._timer.cancel()

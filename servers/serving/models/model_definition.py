@@ -76,7 +76,7 @@ class ModelDefinition:
 
     @property
     def reason(self) -> str:
-        """Why no version could be loaded; "" otherwise."""
+        """The reason why no version could be loaded; "" otherwise."""
         if self.state is not ServableState.FAILED:
             return ""
         reasons = [each.reason for each in self.versions.values() if each.reason]
@@ -101,13 +101,13 @@ class ModelDefinition:
         """Take nothing: an entry that is the same keeps its servable, with its versions."""
 
     def rescale(self, scale: Scale) -> None:
-        """Do nothing: it is loaded once, in this process."""
+        """Do nothing: a plain model is loaded once, in this process."""
 
     async def prepare(self) -> None:
-        """It has one name."""
+        """Do nothing: a plain model has no adapters whose names would have to be read."""
 
     async def looked(self) -> None:
-        """It has one name."""
+        """Do nothing: a plain model has no adapters whose names would have to be read."""
 
     async def load(self) -> None:
         """Load the versions that the policy chooses now; then retire others.
@@ -183,7 +183,7 @@ class ModelDefinition:
         return repr((found.listings, str(found.problem or "")))
 
     async def check_names(self) -> None:
-        """It has one name."""
+        """Do nothing: a plain model has no adapters, whose names could be another servable's."""
 
     async def retire(self) -> None:
         """Refuse new requests and wait for requests in flight."""
