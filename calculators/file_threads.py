@@ -1,7 +1,7 @@
-"""Work on files beside the event loop, in threads that can be left behind.
+"""Work on files beside the event loop, in threads that can be abandoned.
 
-A read of a lost network mount does not return, and nothing can interrupt it. So the waiter gives up
-after a while, and the thread ends with the process.
+A read of a lost network mount does not return, and nothing can interrupt it. So the waiter stops
+waiting after a while, and the thread ends with the process.
 """
 
 from __future__ import annotations

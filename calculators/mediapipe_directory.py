@@ -1,4 +1,4 @@
-"""Where MediaPipe's files are: models and labels that graphs name as ``mediapipe/modules/...``."""
+"""The place of MediaPipe's files: models and labels named ``mediapipe/modules/...`` in graphs."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Work(Protocol):
     """The heavy part of a node's resource. Belongs to one event loop."""
 
     async def start(self, progress: LoadProgress) -> bytes:
-        """Load; return the message for those who will ask.
+        """Load; return the message for the askers.
 
         Raises:
             GraphError: it cannot be loaded; the text says why.
@@ -87,7 +87,7 @@ class Asked(Protocol):
 
 
 class Place(Protocol):
-    """Where the work of one node is done."""
+    """The place where the work of one node is done."""
 
     async def start(self, order: WorkOrder, progress: LoadProgress) -> bytes:
         """Wait until the work can be asked; return its first message.

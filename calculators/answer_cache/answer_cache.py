@@ -36,7 +36,7 @@ class Flight:
         await future
 
     def land(self) -> None:
-        """Let all who wait go on. A second time it does nothing."""
+        """Wake all waiters. Landing again does nothing."""
         with self._lock:
             self._has_landed = True
             waiting, self._waiting = self._waiting, []

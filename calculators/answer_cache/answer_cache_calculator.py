@@ -29,13 +29,13 @@ _BLANK: Final = GenerationRequest(api=Api.CHAT, model="")
 
 
 class AnswerCacheCalculator(Calculator):
-    """Answers a request out of its cache, or lets the model behind it answer and keeps the answer.
+    """Answers a request from its cache, or lets the model behind it answer and keeps the answer.
 
-    A request is known again by everything that its answer depends on: messages, images, tools,
-    form, sampling, and the name of the model. Kept are answers that would come again: greedy ones,
-    and those with a seed; with the option ``samples`` all. Refusals, failures and answers with
-    log-probabilities are not kept. An answer out of the cache comes in one packet, with new ids and
-    the usage that it had.
+    A request is recognized by everything that its answer depends on: messages, images, tools,
+    form, sampling, and the name of the model. Answers that the model would repeat are kept: greedy
+    ones, and those with a seed; with the option ``samples``, all. Refusals, failures and answers
+    with log-probabilities are not kept. An answer from the cache comes in one packet, with new ids
+    and the usage that it had.
 
     Of equal requests at one time, one goes to the model, and the others wait for its answer.
 

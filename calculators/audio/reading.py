@@ -1,6 +1,6 @@
 """Reading sound files: one channel at one sample rate, in blocks.
 
-Files of strangers are decoded here, by libraries in C: call it in a child process only
+Libraries in C decode clients' files here, so call this module in a child process only
 (`calculators.audio.sound_reader`).
 """
 

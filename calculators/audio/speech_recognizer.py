@@ -57,7 +57,7 @@ class Transcript:
 
     Attributes:
         text: as the model writes it; Whisper's begins with a blank.
-        language: its code, as spoken; "" if the model does not tell.
+        language: its code, as spoken; "" if the model does not report it.
         seconds: the duration of the sound.
         segments, words: empty unless they were requested.
     """
@@ -84,7 +84,7 @@ class Recognition(Protocol):
         """Wait for the end, and return everything; raises as `pieces` does."""
 
     def cancel(self) -> None:
-        """Give up: nobody wants the text. The model stops at its next token."""
+        """Abandon the sound: its text is not wanted any more. The model stops at its next token."""
 
 
 _DEFAULTS: Final = SpeechSettings()

@@ -1,7 +1,7 @@
 """Files of sound written: whole, or in parts while the sound is still being made.
 
 Sound of one channel. libsndfile encodes, through the package soundfile; AAC needs the package av.
-The packages are imported with the first sound: servers without speech do not pay for them.
+The packages are imported with the first sound: servers without speech do not load them.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class _Sink:
         return self._place
 
     def flush(self) -> None:
-        """Nothing is buffered."""
+        """Do nothing: writes are not buffered."""
 
 
 class _AacWriter:

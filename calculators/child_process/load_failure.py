@@ -29,7 +29,7 @@ def load_failure(model_path: str, error: BaseException) -> str:
 
 
 def _problem(file: Path) -> str:
-    """Why the two files of a model cannot be read; "" if they can."""
+    """Return the reason why the two files of a model cannot be read; "" if they can."""
     import openvino
 
     whole_tokenizers()

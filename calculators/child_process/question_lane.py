@@ -23,7 +23,7 @@ WALL_SECONDS: Final = 20.0
 
 
 class _Lost(Exception):
-    """The process ended, and the question was not to blame."""
+    """The process ended, and the question was not the cause."""
 
 
 _DOWN: Final = (ChildState.STOPPED, ChildState.CLOSED)

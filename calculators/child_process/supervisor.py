@@ -174,7 +174,7 @@ class Supervisor:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why the child cannot work now, in plain words; "" while it can."""
+        """The reason why the child cannot work now, in plain words; "" while it can."""
         match self.state:
             case ChildState.READY:
                 silence = self.silence

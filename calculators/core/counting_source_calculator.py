@@ -19,8 +19,8 @@ class CountingSourceCalculator(Calculator):
 
     Outputs: #0 (int).
     Input side packets, one of MAX_COUNT and ERROR_COUNT at least:
-        MAX_COUNT (int): stop after so many batches.
-        ERROR_COUNT (int): fail after so many batches.
+        MAX_COUNT (int): stop after this many batches.
+        ERROR_COUNT (int): fail after this many batches.
         BATCH_SIZE (int): numbers per call, default 1.
         INITIAL_VALUE (int): the first number, default 0.
         INCREMENT (int): the step, at least 1, default 1.

@@ -9,8 +9,8 @@ from graph_runtime import timestamp as ts
 class ImmediateMuxCalculator(Calculator):
     """Passes packets on as they arrive, and drops packets that come too late.
 
-    Made for ImmediateInputStreamHandler, which the node must name. What is dropped then depends on
-    the order of arrival; MuxCalculator is the one without surprises.
+    Made for ImmediateInputStreamHandler, which the node must name. The dropped packets then depend
+    on the order of arrival; with MuxCalculator they do not.
 
     Inputs: #i: streams of one type.
     Outputs:

@@ -1,4 +1,4 @@
-"""PacketPresenceCalculator: is there a packet?"""
+"""PacketPresenceCalculator: the presence of packets as boolean values."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class ReproducibleJitterSampling(ReflectedJitterSampling):
 
     def __init__(self, rate: float, limits: Limits, jitter: float, seed: str) -> None:
         super().__init__(rate, limits, jitter, seed)
-        #: Is the output of the current period sent?
+        #: True once the output of the current period is sent.
         self._is_sent = False
 
     def process(self, output: OutputStreamShard, packet: Packet, time: int) -> None:

@@ -1,4 +1,4 @@
 """Embeddings: `EmbeddingsCalculatorOV`, the process of its model, requests and answers.
 
-`calculators.embeddings.task` is what the rest of the house knows of it.
+Other packages use only `calculators.embeddings.task`.
 """

@@ -1,4 +1,4 @@
-"""From an `Embed` to sequences of tokens, in the model's process."""
+"""Conversion of an `Embed` to sequences of tokens, in the model's process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Ensembles: several models answer one request, and one answer is made of theirs.
 
-The fastest of them is `calculators.routing.first_answer_calculator.FirstAnswerCalculator`.
+The first answer is chosen by `calculators.routing.first_answer_calculator.FirstAnswerCalculator`.
 """
 
 from __future__ import annotations

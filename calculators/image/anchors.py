@@ -34,7 +34,7 @@ def anchors(serialized: bytes) -> tuple[Any, ...]:
 
 
 def problem(options: Any) -> str | None:
-    """The error in the options, in words; None if they are valid."""
+    """Return the error in the options, in words; None if they are valid."""
     if options.fixed_anchors:
         names = ("input_size_height", "input_size_width", "min_scale", "max_scale", "num_layers")
         given = [name for name in names if options.HasField(name)]

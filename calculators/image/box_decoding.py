@@ -41,7 +41,7 @@ class BoxDecoding:
         return cls(box_format=box_format, **{name: getattr(options, name) for name in names})
 
     def boxes(self, raw: Floats, anchors: Floats, rows: npt.NDArray[np.intp]) -> Floats:
-        """(m, num_coords): ymin, xmin, ymax, xmax, and at their offset keypoints as x, y.
+        """Return (m, num_coords): ymin, xmin, ymax, xmax, and keypoints as x, y at their offset.
 
         Args:
             raw: (n, num_coords).
@@ -118,7 +118,7 @@ def top_classes(
 
 
 def anchor_array(anchors: list[Any]) -> Floats:
-    """(n, 4): y and x of the centre, height and width, from mediapipe.Anchor messages."""
+    """Return mediapipe.Anchor messages as (n, 4): y and x of the centre, height, width."""
     found = np.empty((len(anchors), 4), np.float32)
     for row, anchor in zip(found, anchors, strict=True):
         row[:] = anchor.y_center, anchor.x_center, anchor.h, anchor.w

@@ -38,7 +38,7 @@ def check_detector_options(contract: CalculatorContract, options: Any) -> None:
 def allowed_classes(
     count: int, ignored: Collection[int], only: Collection[int] = ()
 ) -> npt.NDArray[np.bool_]:
-    """One truth value per class: is it in ``only``, or, if that is empty, not in ``ignored``?"""
+    """Return (count,) truth values: classes in ``only`` or, if it is empty, not in ``ignored``."""
     classes = np.arange(count)
     if only:
         return np.isin(classes, list(only))

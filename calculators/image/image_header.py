@@ -29,7 +29,7 @@ class ImageHeader(NamedTuple):
 
 
 def read_header(content: bytes | memoryview) -> ImageHeader:
-    """Kind and size of a JPEG or PNG.
+    """Return kind and size of a JPEG or PNG.
 
     Raises:
         ImageError: the content is neither, or ends before its size.

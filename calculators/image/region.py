@@ -65,7 +65,7 @@ class Region:
         return replace(self, width=self.height / wanted), (horizontal, 0.0, horizontal, 0.0)
 
     def corners(self) -> npt.NDArray[np.float32]:
-        """(4, 2), x and y: bottom left, top left, top right, bottom right, as in OpenCV."""
+        """Return (4, 2), x and y: bottom left, top left, top right, bottom right, as in OpenCV."""
         a, b = math.sin(self.rotation) / 2, math.cos(self.rotation) / 2
         x, y, width, height = self.center_x, self.center_y, self.width, self.height
         bottom_left = (x - a * height - b * width, y + b * height - a * width)
@@ -74,9 +74,9 @@ class Region:
         return np.array([bottom_left, top_left, *opposite], np.float32)
 
     def matrix(self, width: int, height: int) -> tuple[float, ...]:
-        """16 numbers, row by row: from points in the region to points in the image of that size.
+        """Return the matrix from points in the region to points in the image of that size.
 
-        Both are in fractions.
+        It has 16 numbers, row by row. Points are fractions of the region and of the image.
         """
         a, b = self.width, self.height
         c, d = math.cos(self.rotation), math.sin(self.rotation)

@@ -98,7 +98,7 @@ def check_size(size: tuple[int, int]) -> None:
 def letterbox_padding(
     before: tuple[int, int], after: tuple[int, int]
 ) -> tuple[float, float, float, float]:
-    """Left, top, right, bottom of the border around an image of size ``before``, as fractions."""
+    """Return the border around an image of size ``before``: left, top, right, bottom, fractions."""
     own, wanted = np.float32(before[0] / before[1]), np.float32(after[0] / after[1])
     if own < wanted:
         beside = float((1 - own / wanted) / 2)

@@ -57,7 +57,7 @@ class Drawing:
         self._on_cancel = callback
 
     def cancel(self) -> None:
-        """End the drawing at its next step: nobody wants it. Does nothing when it is over."""
+        """End the drawing at its next step: it is not wanted any more. Does nothing at its end."""
         if not self.over.done() and not self.is_cancelled:
             self.is_cancelled = True
             if self._on_cancel is not None:

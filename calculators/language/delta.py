@@ -1,7 +1,7 @@
 """`Deltas`: the packets of an answer while it is made, and their items.
 
-One packet is what one turn of a model brought. Its items are in this order, over all packets of an
-answer::
+One packet has the items of one turn of a model. The items of all packets of an answer are in this
+order::
 
     Submitted*  Begun  (Gained* per choice, Finished per choice)*  Ended
     Submitted*  Failed
@@ -10,7 +10,7 @@ answer::
 and `ToolCalled` and `ToolRan` anywhere after `Begun`. `calculators.language.order` checks it.
 
 Every reader of a stream gets the same objects, so nothing in them is changed in place: ``events``
-are tuples, or lists that nobody touches.
+are tuples, or lists that are never changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from calculators.requests.http_payload import RequestError
 
 
 def nothing() -> None:
-    """Do nothing. The ``stop`` of answers that nobody generates."""
+    """Do nothing. The ``stop`` of answers that no model generates."""
 
 
 class ResolvedSampling(Struct, frozen=True):
@@ -148,7 +148,7 @@ class Failed(Struct, frozen=True):
 
 
 class ToolCalled(Struct, frozen=True):
-    """This server begins a call of a tool; the `ToolRan` of the same ``call_id`` will follow.
+    """The beginning of a tool call by this server; the `ToolRan` of its ``call_id`` follows.
 
     Answers show both if the request names the server (`GenerationRequest.tool_servers`).
 

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 
 class Content(Struct, frozen=True):
-    """More text for the user. Never empty."""
+    """The next piece of text for the user. Never empty."""
 
     text: str
 
 
 class Reasoning(Struct, frozen=True):
-    """More reasoning. Never empty."""
+    """The next piece of reasoning. Never empty."""
 
     text: str
 
@@ -31,7 +31,7 @@ class ToolCall(Struct, frozen=True):
 
 
 class Arguments(Struct, frozen=True):
-    """More of the arguments of the last call. Together they are the text of a JSON object.
+    """A piece of the arguments of the last call. All pieces are the text of a JSON object.
 
     If the model stopped early or wrote invalid JSON, the text ends there. Brackets that the model
     left open stay open, so that half a call is not mistaken for a whole one.

@@ -15,5 +15,5 @@ class FinishReason(StrEnum):
 
     @property
     def is_cut(self) -> bool:
-        """Did the answer end before the model was done?"""
+        """True if the answer ended before the model was done."""
         return self in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)

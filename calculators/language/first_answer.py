@@ -18,10 +18,10 @@ NO_DELTAS = Deltas()
 
 
 class FirstAnswer:
-    """The rule by which branches join of which one answers.
+    """The rule for joining branches of which only one answers.
 
     The first input whose answer begins wins. Its items go on; the other answers are stopped, and
-    what comes of them is dropped. A failure goes on only when no other input can still begin: when
+    their items are dropped. A failure goes on only when no other input can still begin: when
     all have failed, or when the run is idle (`on_idle`). The last failure counts. A
     single input passes as it is.
 

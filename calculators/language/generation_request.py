@@ -71,7 +71,7 @@ class GenerationRequest:
         tools: the tools that the model may call.
         tool_servers: servers whose tools the model may call and this server runs, as the client
             named them. A language model refuses a request if no node before it offers their tools.
-        parallel_tool_calls: may one answer call several tools?
+        parallel_tool_calls: one answer may call several tools.
         form: the form that the answer must have; None is any text.
         template: further variables of the chat template.
         sampling: further members of the body that a model reads (``temperature``, ``max_tokens``,

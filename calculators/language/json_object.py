@@ -6,7 +6,7 @@ import json
 
 
 def is_object(text: str) -> bool:
-    """Is a text a JSON object?"""
+    """Return True if a text is a JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):

@@ -23,10 +23,10 @@ class DeltaSource(Protocol):
         """
 
     def stop(self) -> None:
-        """End the generation; the next items are its end. Again, or after the end: does nothing."""
+        """End the generation; the next items are its end. Stopping again does nothing."""
 
     def cancel(self) -> None:
-        """End the generation for good: nobody reads it any more."""
+        """End the generation for good: it has no reader any more."""
 
 
 @runtime_checkable

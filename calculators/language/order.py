@@ -23,7 +23,7 @@ class OrderCheck:
     """Follows the items of one answer.
 
     Attributes:
-        is_done: has the answer ended or failed?
+        is_done: the answer has ended or failed.
     """
 
     def __init__(self, node: str = "") -> None:

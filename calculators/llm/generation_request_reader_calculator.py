@@ -13,7 +13,7 @@ from graph_runtime import Calculator, CalculatorContext, Code, In, Out
 class GenerationRequestReaderCalculator(Calculator):
     """Reads requests to language models, whichever API they came by.
 
-    What no model takes is refused here; the limits of a model are checked by `LLMCalculator`.
+    Requests that no model takes are refused here; `LLMCalculator` checks the limits of its model.
     Requests to count tokens (``/tokenize``, ``/messages/count_tokens``) go to ``COUNT``; without
     it they are answered with 404.
 

@@ -19,8 +19,8 @@ class GenerationResponseWriterCalculator(Calculator):
     `FirstAnswerCalculator` chooses it, so that most graphs need no node that joins branches.
 
     A failure before anything was sent is the request's error, with its status; a later one ends the
-    events as the API has it. What comes on the optional ``HTTP_RESPONSE_PAYLOAD`` input, such as
-    counts of tokens by `LLMCalculator`, goes on as it is.
+    events as the API has it. Packets on the optional ``HTTP_RESPONSE_PAYLOAD`` input, such as
+    counts of tokens by `LLMCalculator`, pass unchanged.
 
     ::
 
@@ -67,7 +67,7 @@ class GenerationResponseWriterCalculator(Calculator):
                 self._write(cc, self._first.feed(place, shard.packet.payload), at)
 
     def on_idle(self, cc: CalculatorContext) -> None:
-        """End an answer that nobody else ends: all other nodes are at rest."""
+        """End an answer that no other node ends: all of them are idle."""
         items = self._first.on_idle()
         if not items and self._writer.has_begun and not self._writer.is_done:
             error = RequestError("the answer ended without its end", code=Code.INTERNAL)

@@ -125,7 +125,7 @@ class ModelProcesses:
     on_end: Callable[[], None] = lambda: None
 
     async def close(self) -> None:
-        """End all of them."""
+        """End the processes."""
         await asyncio.gather(self.engine.close(), self.prompts.close(), self.grammars.close())
         self.on_end()
 
@@ -156,7 +156,7 @@ class ModelProfile:
     Attributes:
         parsers: the parsers of tool calls and reasoning.
         call_form: the form of calls, for a template that knows no tools; else None.
-        guides_tools: does the grammar of a request with tools follow the tools' schemas?
+        guides_tools: the grammar of a request with tools follows the tools' schemas.
         adapters: names of adapters, which requests give as their model.
         fingerprint: OpenAI's ``system_fingerprint``: engine and model as they are now.
     """
@@ -201,7 +201,7 @@ class LlmServable:
         self._outputs = OutputFactory(self.tokens, self.parsers, self.prompts.decode)
         self.settings = settings
         self._images = images
-        #: Does the model read images? Then the engine answers only chats.
+        #: The model reads images. Then the engine answers only chats.
         self.sees_images = images is not None
         #: Called by `close`, before anything is closed.
         self.on_close: Callable[[], None] = lambda: None
@@ -225,7 +225,7 @@ class LlmServable:
         return self.limits.queue
 
     async def generate(self, request: GenerationRequest, node: str) -> Answer:
-        """Do as `LanguageModel` says."""
+        """See `LanguageModel.generate`."""
         record: GenerationRecord | None = None
         if request.record is not None:
             record = request.record.begin_generation(node, request.api)

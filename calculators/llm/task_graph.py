@@ -117,7 +117,7 @@ class TextGeneration(TextGenerationOptions):
 
     @property
     def _is_stateful(self) -> bool:
-        """Is one request generated at a time? Then the defaults of the scheduler do not apply."""
+        """True if requests are generated one by one; the scheduler's defaults do not apply then."""
         if self.pipeline_type in ("", "AUTO"):
             return self.target_device == NPU
         return not KINDS[cast(PipelineType, self.pipeline_type)].batches
@@ -161,7 +161,7 @@ class TextGeneration(TextGenerationOptions):
 
 
 def holds_model(path: Path) -> bool:
-    """Can `TextGeneration` be served from a directory or a file?"""
+    """Return True if `TextGeneration` can be served from a directory or a file."""
     if path.is_file():
         return path.suffix == _GGUF
     return (path / _CONFIG_FILE).is_file() and any((path / name).is_file() for name in _MODEL_FILES)

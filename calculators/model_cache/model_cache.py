@@ -100,7 +100,7 @@ class ModelCache:
     def find(self, kind: str, key: str) -> Path | None:
         """Return the folder of a complete entry; None if there is none.
 
-        It may be removed unless somebody holds it.
+        The entry may be removed unless it is held.
         """
         path = self.folder / f"{kind}-{key}"
         return path if _is_complete(path) else None
@@ -149,7 +149,7 @@ class ModelCache:
             return []
 
     def _remove(self, path: Path) -> bool:
-        """Remove a folder unless somebody uses it."""
+        """Remove a folder unless it is in use."""
         try:
             descriptor = _locked(path, fcntl.LOCK_EX)
         except OSError:
@@ -172,7 +172,7 @@ class CacheEntry:
 
     Attributes:
         path: its folder.
-        is_complete: can it be read? Otherwise whoever holds it fills it, and calls `complete`.
+        is_complete: the entry can be read. Otherwise its holder fills it, and calls `complete`.
     """
 
     def __init__(

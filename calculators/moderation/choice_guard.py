@@ -18,9 +18,9 @@ from calculators.text_patterns.patterns import Scanner, Spans
 
 
 class ChoiceGuard:
-    """Decides what of a choice may be shown.
+    """Decides which part of a choice may be shown.
 
-    Text that may become a match of the rules waits until it is none. A call waits until it is
+    Text that may become a match of the rules waits until it cannot. A call waits until it is
     complete. With a classifier, and if text is held, all else waits for the verdict.
     """
 
@@ -48,7 +48,7 @@ class ChoiceGuard:
 
     @property
     def has_match(self) -> bool:
-        """Have the rules found a match? Then nothing more may be shown."""
+        """True once the rules have found a match; then nothing more may be shown."""
         return self._has_match or (self._watch is not None and self._watch.has_match)
 
     @has_match.setter
@@ -57,7 +57,7 @@ class ChoiceGuard:
 
     @property
     def has_classifier(self) -> bool:
-        """Is there a classifier?"""
+        """True if a classifier judges the choice."""
         return self._window is not None
 
     def feed(self, events: Sequence[Event]) -> None:

@@ -62,7 +62,7 @@ _ERROR: Final = 1
 
 
 class ModerationCalculator(Calculator):
-    """Refuses what words, regular expressions or a classifier do not allow.
+    """Refuses requests and answers that words, expressions or a classifier do not allow.
 
     Before a model, REQUEST in and out: a request that is refused goes on with its refusal, and
     models answer it without generating. Behind a model, DELTAS in and out: the rules look at all
@@ -329,7 +329,7 @@ class _Question(NamedTuple):
 
     @property
     def needs_verdict(self) -> bool:
-        """Must the classifier judge the texts now?"""
+        """True if the classifier must judge the texts now."""
         is_said = bool(self.said) and self.guard.has_classifier
         return is_said or self.guard.needs_verdict(is_end=self.item is not None)
 
@@ -350,7 +350,7 @@ class _Answer:
 
     @property
     def has_match(self) -> bool:
-        """Do the rules refuse a choice that is open?"""
+        """True if the rules refuse a choice that is open."""
         return not self._is_cut and any(self._guards[choice].has_match for choice in self._open)
 
     @property

@@ -19,7 +19,7 @@ from calculators.openvino.device_report import Device, Devices
 
 
 def devices() -> Devices:
-    """Ask OpenVINO. Raises nothing."""
+    """Return OpenVINO's devices, or the reason why they cannot be listed. Raises nothing."""
     try:
         import openvino as ov
 

@@ -32,7 +32,7 @@ class Instance(Protocol):
 
     @property
     def unavailable_reason(self) -> str:
-        """Why the handler can take no call now; "" while it can."""
+        """The reason why the handler can take no call now; "" while it can."""
 
     def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[Turn]:
         """Request `Handler.execute`."""

@@ -76,12 +76,12 @@ class PythonNode:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why no instance can work; "" while one can."""
+        """The reason why no instance can work; "" while one can."""
         reasons = [worker.instance.unavailable_reason for worker in self._workers]
         return "" if not all(reasons) else next(iter(reasons), "it is not loaded")
 
     async def close(self) -> None:
-        """``finalize`` all instances."""
+        """Call ``finalize`` of all instances."""
         await asyncio.gather(*(worker.instance.close() for worker in self._workers))
 
     def new_key(self) -> int:

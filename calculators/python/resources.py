@@ -169,5 +169,5 @@ async def _loaded(handler: HandlerSettings, options: Any, progress: LoadProgress
 
 
 def _stream_names(entries: Sequence[str]) -> list[str]:
-    """``"TAG:name"`` -> "name", in the order of the graph."""
+    """Return names without tags, ``"TAG:name"`` -> "name", in the order of the graph."""
     return [entry.rpartition(":")[2] for entry in entries]

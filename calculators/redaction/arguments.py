@@ -212,7 +212,7 @@ class ArgumentsRedactor:
 class _SpelledText:
     """A `TextRedactor` for text whose characters may be written in several ways.
 
-    What is not masked keeps its spelling.
+    Text that is not masked keeps its spelling.
     """
 
     __slots__ = ("_buffer", "_mask", "_patterns", "_place", "_spellings")

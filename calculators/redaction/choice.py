@@ -223,8 +223,8 @@ def _add_content(run: list[str], made: list[Event]) -> None:
 class _Spelling:
     """Compares tokens with the text that is shown.
 
-    Tokens spell what a redaction takes out of the text, and may come before the text that is made
-    of them. So log-probabilities are sent only while their tokens say nothing but the text beside
+    Tokens spell the text that a redaction removes, and may come before the text that is made of
+    them. So log-probabilities are sent only while their tokens spell exactly the text beside
     them.
     """
 

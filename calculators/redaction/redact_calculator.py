@@ -40,7 +40,7 @@ class RedactCalculator(Calculator):
     """Replaces words, and matches of regular expressions, by a mask.
 
     Text is held back only while text that follows can make it part of a match, so no part of a
-    match gets out, in whatever pieces the model writes. Nothing of an answer shows what was masked:
+    match gets out, in whatever pieces the model writes. No part of an answer shows masked text:
     log-probabilities, token ids and raw text are left out where they would.
 
     Inputs: DELTAS (Deltas).
@@ -87,7 +87,7 @@ class RedactCalculator(Calculator):
         self._refuses_logprobs = self.options.logprobs == _REFUSE
         self._choices: list[ChoiceRedactor] = []
         self._stop = nothing
-        #: Has this node ended the answer? What the model still sends is dropped.
+        #: True once this node has ended the answer. What the model still sends is dropped.
         self._is_cut = False
 
     def process(self, cc: CalculatorContext) -> None:

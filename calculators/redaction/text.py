@@ -36,7 +36,7 @@ class TextRedactor:
 
     @property
     def is_new(self) -> bool:
-        """Is the redactor at the beginning of a text?"""
+        """True at the beginning of a text."""
         return not self._buffer
 
     def feed(self, text: str) -> str:

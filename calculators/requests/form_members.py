@@ -1,7 +1,7 @@
 """The texts of a form as the JSON object that the declared members of a request describe.
 
-Forms have only texts. The schema of a member says what its text stands for, so a request that
-comes as a form is read by the same declarations as one that comes as JSON.
+Forms have only texts. The schema of a member gives the type of its text, so a request that comes as
+a form is read by the same declarations as one that comes as JSON.
 """
 
 from __future__ import annotations

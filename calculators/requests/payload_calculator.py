@@ -42,7 +42,7 @@ class PayloadCalculator(Calculator):
 def _current(payload: HttpPayload) -> HttpPayload:
     """Make the payload's record the task's current one.
 
-    Child processes take turns by client, and the task may be anybody's.
+    Child processes take turns by client, and the task may have another client's record.
     """
     set_current_record(payload.record)
     return payload

@@ -91,7 +91,7 @@ def values(allowed: Iterable[int]) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """The same, or null."""
+    """The values of a schema, or null."""
     kind = schema.get("type")
     if kind == "null":
         return schema

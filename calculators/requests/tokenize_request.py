@@ -73,7 +73,7 @@ class TokenizeRequest:
 
     @property
     def is_batch(self) -> bool:
-        """Is the answer an array of arrays?"""
+        """True if the answer is an array of arrays."""
         return len(self.texts) > 1
 
 

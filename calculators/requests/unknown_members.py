@@ -8,7 +8,7 @@ from enum import StrEnum
 class UnknownMembers(StrEnum):
     """The rule for a member that is not known, such as a misspelt one.
 
-    With IGNORE a misspelt member changes nothing, and nobody learns of it. With WARN the request
+    With IGNORE a misspelt member changes nothing, and is not reported. With WARN the request
     is answered too, and the answer and the log name the member.
     """
 

@@ -1,4 +1,4 @@
 """Reranking: `RerankCalculatorOV`, the model's process, requests and answers.
 
-`calculators.rerank.task` is what the rest of the house knows of it.
+Other packages use only `calculators.rerank.task`.
 """

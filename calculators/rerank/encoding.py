@@ -1,4 +1,4 @@
-"""From queries and documents to token sequences, in the model's process.
+"""Conversion of queries and documents to token sequences, in the model's process.
 
 A document that does not fit beside its query becomes several sequences, chunks without overlap; its
 score is the highest of theirs. Encoders take pairs in their tokenizer's own form, ``[CLS] query

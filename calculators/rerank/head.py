@@ -1,4 +1,4 @@
-"""From a reranking model's outputs to one number for each sequence: before a sigmoid, its score.
+"""The head of a reranking model: one number for each sequence, whose sigmoid is the score.
 
 Classifiers have logits ``[batch, labels]``: the only one counts, or the second of several, as in
 OpenVINO Model Server. Qwen3-Reranker continues texts, with logits ``[batch, tokens, words]``: what

@@ -1,7 +1,7 @@
 """Retrieval: passages of the operator's documents for a language model, with their sources.
 
 ``graphrt index`` fills an index; a `RetrievalCalculator` searches it for the user's question and
-puts what it finds into the request.
+puts the passages that it finds into the request.
 """
 
 from __future__ import annotations

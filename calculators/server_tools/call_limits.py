@@ -1,4 +1,4 @@
-"""The limits of calls, and the cutting of what is longer."""
+"""The limits of calls, and the cutting of longer texts."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class McpSession:
     # The owner ------------------------------------------------------------------------------------
 
     async def _own(self) -> None:
-        """Live one session after the other."""
+        """Keep a session open, and open another when it ends. Returns if the first one fails."""
         delay = _FIRST_DELAY
         loop = asyncio.get_running_loop()
         while True:

@@ -1,4 +1,4 @@
-"""Adding the tools of this server to a request."""
+"""Addition of this server's tools to a request."""
 
 from __future__ import annotations
 

@@ -417,7 +417,7 @@ def _nothing() -> None:
 
 
 def _json_object(arguments: str) -> str:
-    """Arguments as templates can take them: a model may have written what is no JSON."""
+    """Return arguments as templates can take them: a model may not have written JSON."""
     try:
         value: Any = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):

@@ -26,7 +26,7 @@ class Lane(Protocol):
     """Calls tools that run in other processes."""
 
     async def call(self, spec: ToolSpec, arguments: str, seconds: float) -> ToolResult:
-        """Make a call of at most so many seconds; failures are results, too."""
+        """Make a call of at most this many seconds; failures are results, too."""
 
     async def close(self) -> None:
         """End the processes."""

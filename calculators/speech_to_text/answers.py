@@ -71,7 +71,7 @@ def _verbose(transcript: Transcript, request: SpeechRequest) -> dict[str, Any]:
         answer["segments"] = [
             {
                 "id": number,
-                # The library tells neither the window of a segment nor these probabilities.
+                # The library reports neither the window of a segment nor these probabilities.
                 "seek": 0,
                 "start": _rounded(segment.start),
                 "end": _rounded(segment.end),

@@ -21,7 +21,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
         memory_limit: bytes that the process may grow by when it has loaded.
         device: OpenVINO's name of the device.
         properties: OpenVINO's properties.
-        finds_words: the model is loaded so that it can tell the times of words.
+        finds_words: the model is loaded so that it can report the times of words.
     """
 
     model_path: str

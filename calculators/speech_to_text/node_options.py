@@ -40,7 +40,7 @@ class SpeechToTextOptions:
         device: OpenVINO's name of the device.
         properties: OpenVINO's properties of each pipeline.
         pipelines: the number of sounds that are recognized at the same time.
-        finds_words: the model tells the times of words.
+        finds_words: the model reports the times of words.
         languages: the codes of the model's languages; empty if its files do not list them.
         is_multilingual: False if it knows English only, and cannot translate.
     """

@@ -25,12 +25,12 @@ from calculators.speech_to_text.messages import (
 )
 from graph_runtime import Cancelled, LoadProgress
 
-#: Processor seconds for a sound: so many, and so many more for each of its seconds. A model of 1.5
-#: billion parameters takes about 10 for each on slow cores.
+#: The limit of processor seconds for a sound, and what each second of the sound adds to it. A
+#: model of 1.5 billion parameters takes about 10 for each second on slow cores.
 CPU_SECONDS: Final = 120.0
 CPU_SECONDS_PER_SECOND: Final = 60.0
-#: Seconds of silence after which a busy process counts as hung: it tells nothing while it encodes
-#: a window of 30 s.
+#: Seconds of silence after which a busy process counts as hung: it reports nothing while it
+#: encodes a window of 30 s.
 HANG_SECONDS: Final = 300.0
 _NEVER: Final = 1e9
 #: Bytes of samples that are sent at a time, so that the event loop does other work in between.
@@ -38,7 +38,7 @@ _PART_BYTES: Final = 1024 * 1024
 
 
 class Lost(Exception):
-    """The process ended, and the sound was not to blame."""
+    """The process ended, and the sound was not the cause."""
 
 
 class PipelineProcess:
@@ -87,7 +87,7 @@ class PipelineProcess:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why no sound can be recognized now, in plain words; "" while it can."""
+        """The reason why no sound can be recognized now, in plain words; "" while one can."""
         return self._child.unavailable_reason
 
     @property
@@ -119,7 +119,7 @@ class PipelineProcess:
             on_piece: called with new text.
 
         Raises:
-            Lost: the process ended, and the sound was not to blame.
+            Lost: the process ended, and the sound was not the cause.
             RequestError: the sound takes too long, or fails; the process is down.
             Cancelled: after `cancel`.
         """
@@ -188,4 +188,4 @@ class PipelineProcess:
 
 
 def _drop(text: str) -> None:
-    """Nobody reads the text of an abandoned sound."""
+    """Discard the text of an abandoned sound."""

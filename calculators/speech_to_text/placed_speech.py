@@ -41,7 +41,7 @@ class _Piece(msgspec.Struct, frozen=True, tag="piece", array_like=True):
 
 
 class _Whole(msgspec.Struct, frozen=True, tag="whole", array_like=True):
-    """The end."""
+    """The end of an answer, with the whole transcript."""
 
     transcript: Transcript
 

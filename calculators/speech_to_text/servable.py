@@ -112,7 +112,7 @@ class SpeechToTextServable:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why no sound can be recognized now; "" while one can."""
+        """The reason why no sound can be recognized now; "" while one can."""
         reasons = [each.unavailable_reason for each in self._processes]
         return reasons[0] if all(reasons) else ""
 

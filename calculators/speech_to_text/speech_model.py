@@ -94,7 +94,7 @@ class SpeechModel:
         return texts
 
     def _tokens(self, segment: Any) -> list[int]:
-        """The tokens of a segment; the library does not tell those of one without an end."""
+        """The tokens of a segment; the library does not report those of one without an end."""
         return _ids(segment.token_ids) or self._encoded(str(segment.text))
 
     def _encoded(self, text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""From texts to the sequences that the model computes; in the model's process."""
+"""Conversion of texts to the sequences that the model computes; in the model's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a model's outputs to scores."""
+"""Conversion of a model's outputs to scores."""
 
 from __future__ import annotations
 

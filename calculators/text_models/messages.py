@@ -55,7 +55,7 @@ class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
-    """Nobody waits for the answer to that question any more."""
+    """Cancels a question: its answer is not wanted any more."""
 
     number: int
 

@@ -15,7 +15,7 @@ class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
     """Tokens of texts; the note of the answer is a `Tokenized`.
 
     Attributes:
-        most: cut texts to so many tokens.
+        most: cut texts to this many tokens.
         with_offsets: also return the characters of each token.
     """
 

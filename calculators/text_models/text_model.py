@@ -157,7 +157,7 @@ class TextModel:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why no question can be answered now, in plain words; "" while they can."""
+        """The reason why no question can be answered now, in plain words; "" while one can."""
         return self._child.unavailable_reason
 
     async def close(self) -> None:

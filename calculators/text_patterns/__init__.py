@@ -1,4 +1,4 @@
 """Words and regular expressions in text that comes in pieces.
 
-`calculators.text_patterns.patterns` is what nodes use.
+Nodes use `calculators.text_patterns.patterns`.
 """

@@ -50,7 +50,7 @@ class Words:
     def longest(self, text: str, place: int) -> tuple[int, bool]:
         """Return the length of the longest word at a place, 0 without one.
 
-        The second value: could text that follows make it longer?
+        The second value: text that follows could make it longer.
         """
         node = self._root
         longest = 0

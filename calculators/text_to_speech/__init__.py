@@ -1,4 +1,4 @@
 """Text to speech: `T2sCalculator`, `TextToSpeechCalculator`, and the process of their model.
 
-`calculators.text_to_speech.task` is what the rest of the house knows of it.
+Other packages use only `calculators.text_to_speech.task`.
 """

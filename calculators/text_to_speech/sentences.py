@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - marks of all scripts, some of which look alike
-"""Sentences of a text: where one ends, and pieces of those that are too long for a model.
+"""Sentences of a text, and pieces of sentences that are too long for a model.
 
 The rules need no dictionary but a few abbreviations, and no language to be named. They prefer a
 sentence that is too long to one that is cut in the middle: a wrong cut is heard as a pause.

@@ -250,6 +250,6 @@ class T2sServable:
 
 
 def _forget(making: asyncio.Task[Sound]) -> None:
-    """Drop the result of a task that nobody waits for."""
+    """Drop the result of a task that has no waiter any more."""
     if not making.cancelled():
         making.exception()

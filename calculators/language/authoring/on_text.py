@@ -66,9 +66,9 @@ def on_text(target: Any = None, /, *, kinds: Iterable[Kind] = _CONTENT) -> Any:
     The calculator has the function's name, and the ports ``DELTAS`` in and out. The function is
     called for each choice of an answer, and for each kind of text: ``content`` is one text per
     choice, also around calls of tools; ``reasoning`` is one until content begins; ``arguments`` are
-    one per call. What it yields for a piece takes the piece's place. Returning early ends the
-    answer there. `Refusal` and `RequestError` may be raised; any other exception ends the answer
-    with an error that names the node. All of these stop the model.
+    one per call. The text that it yields for a piece takes the piece's place. Returning early ends
+    the answer there. `Refusal` and `RequestError` may be raised; any other exception ends the
+    answer with an error that names the node. All of these stop the model.
 
     Parameters beside the text are options: annotate them with a class that
     ``graph_runtime.options`` decorates.

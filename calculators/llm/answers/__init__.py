@@ -1,1 +1,1 @@
-"""From tokens to answers: choices, usage, finish reasons, log-probabilities."""
+"""Conversion of tokens to answers: choices, usage, finish reasons, log-probabilities."""

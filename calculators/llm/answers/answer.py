@@ -52,7 +52,7 @@ class Answer:
         written: the raw text of each choice, for the record; empty if it keeps no texts.
 
     Attributes:
-        is_finished: has every choice ended?
+        is_finished: every choice has ended.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Answer:
         )
 
     def cancel(self) -> None:
-        """Cancel the generation: nobody reads the answer any more."""
+        """Cancel the generation: the answer has no reader any more."""
         self._generation.cancel()
         if self._record is not None and not self._record.ended:
             self._note_end(self._record, self._usage())

@@ -54,9 +54,9 @@ class ChoiceOutput:
 
     Attributes:
         calls: the number of calls of tools that have begun.
-        is_plain: may tokens be fed with `feed_plain`: can only the model end the choice?
-        is_stopped: did the choice end before the model did, by a stop string or by a call beyond
-            the allowed number?
+        is_plain: tokens may be fed with `feed_plain`: only the model can end the choice.
+        is_stopped: the choice ended before the model did, by a stop string or by a call beyond
+            the allowed number.
     """
 
     __slots__ = (

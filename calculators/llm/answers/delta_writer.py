@@ -31,7 +31,7 @@ class DeltaWriter(Struct, eq=False):
         choices: the choices of a whole answer; None in a stream.
         servers: the labels of the servers whose calls the answer shows.
         called: the ids of the calls that it shows.
-        is_done: has the answer ended or failed? Then further items are ignored.
+        is_done: the answer has ended or failed. Then further items are ignored.
     """
 
     make: Callable[[Begun], AnswerWriter]
@@ -43,7 +43,7 @@ class DeltaWriter(Struct, eq=False):
 
     @property
     def has_begun(self) -> bool:
-        """Has the answer begun?"""
+        """True once the answer has begun."""
         return self.writer is not None
 
     def write(self, items: Sequence[Delta]) -> str:

@@ -67,8 +67,8 @@ class OutputFactory:
     ) -> ChoiceOutput:
         """Make the output of one choice.
 
-        ``is_trimmed``: it follows a form, which does not begin with white space. ``verbose``
-        receives the raw text.
+        ``is_trimmed``: the output follows a form, which does not begin with white space.
+        ``verbose`` receives the raw text.
         """
         shown: frozenset[str] = frozenset()
         parser: Parser | None = None

@@ -21,7 +21,7 @@ class ReasoningCount(Struct, eq=False):
         hidden: ids of tokens without text.
         count: of the tokens that made reasoning.
         waiting: the number of tokens without an event yet.
-        is_turning: has a tag perhaps begun that is incomplete, or that no event has followed yet?
+        is_turning: a tag may have begun that is incomplete, or that no event has followed yet.
     """
 
     turning: frozenset[int] | None = None

@@ -1,7 +1,7 @@
 """Checked requests of all APIs in the neutral form, and back for the model that answers.
 
-A request is checked twice on its way through nodes: when it is read, for what no model takes, and
-by the model that answers, which has limits and defaults of its own.
+A request is checked twice on its way through nodes: when it is read, against the rules of all
+models, and by the model that answers, which has limits and defaults of its own.
 """
 
 from __future__ import annotations

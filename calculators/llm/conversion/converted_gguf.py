@@ -36,7 +36,7 @@ async def hold_converted(
     """Return the cache's entry with the model of a GGUF file, converted now if need be.
 
     The entry is in use until it is closed. None: the file has to be loaded as it is; the log says
-    why. The second result is the progress of what is left to do.
+    why. The second result is the progress of the remaining work.
 
     Args:
         name: the served model's, for the log.

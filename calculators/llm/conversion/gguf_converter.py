@@ -34,8 +34,8 @@ class NotTheSameError(Exception):
 def convert(gguf: Path, directory: Path, report: Report) -> None:
     """Convert ``gguf`` into the empty folder ``directory``, and check what was written.
 
-    The result is what the library makes of the file whenever it loads it. The length of the model
-    is not in it, and stays in the file's header.
+    The result is the model that the library makes of the file whenever it loads the file. It lacks
+    the model's length, which stays in the file's header.
 
     Raises:
         RuntimeError: the library cannot convert it.

@@ -15,7 +15,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     Attributes:
         model_path: the GGUF file.
         directory: an empty folder for the converted model.
-        memory_limit: bytes by which the process may grow after the conversion.
+        memory_limit: bytes that the process may grow by after the conversion.
     """
 
     model_path: str

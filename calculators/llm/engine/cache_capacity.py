@@ -19,7 +19,7 @@ class CacheCapacity:
 
     Attributes:
         kept: tokens that eviction leaves of a sequence after its prompt; None without eviction.
-        is_reserved: must a sequence keep its room, because it cannot be evicted and recomputed?
+        is_reserved: a sequence must keep its room: it cannot be evicted and recomputed.
     """
 
     tokens: int

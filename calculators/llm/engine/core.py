@@ -30,11 +30,11 @@ class Pipeline(Protocol):
 
     @property
     def has_work(self) -> bool:
-        """Is any request unfinished?"""
+        """True if any request is unfinished."""
 
     @property
     def has_news(self) -> bool:
-        """Would a step advance or report anything now?"""
+        """True if a step would advance or report anything now."""
 
     def add(self, request: Add) -> None:
         """Take a request.
@@ -57,7 +57,7 @@ class Pipeline(Protocol):
         """Return the current metrics; the core fills in ``steps``."""
 
     def is_compiled(self, grammar: Grammar) -> bool:
-        """Would a request with this grammar begin without delaying a step?"""
+        """True if a request with this grammar would begin without delaying a step."""
 
     def make_room(self) -> None:
         """Forget grammars if there are too many. Called before `compile`, between steps."""
@@ -83,7 +83,7 @@ class EngineCore:
 
     @property
     def has_work(self) -> bool:
-        """Would a step do or report anything?"""
+        """True if a step would do or report anything."""
         return (
             bool(self._refused)
             or self._owes_metrics
@@ -93,7 +93,7 @@ class EngineCore:
 
     @property
     def is_busy(self) -> bool:
-        """Is any request unfinished?"""
+        """True if any request is unfinished."""
         return self._pipeline.has_work or self._guided.is_waiting
 
     def handle(self, message: Add | Cancel) -> None:

@@ -53,7 +53,7 @@ class Generation:
 
     @property
     def is_finished(self) -> bool:
-        """Has every choice ended, and has everything been read?"""
+        """True once every choice has ended and everything has been read."""
         return self._unfinished <= 0 and not self._gained
 
     async def read(self) -> list[tuple[int, Tokens]]:

@@ -51,7 +51,7 @@ class DraftModel(msgspec.Struct, frozen=True, kw_only=True):
         path: a directory with an IR model and the main model's tokenizer.
         device: "" is the main model's.
         cache_size: GB of a cache of its own; 0 grows as needed.
-        is_eagle3: does it read layers of the main model?
+        is_eagle3: the draft model reads layers of the main model.
     """
 
     path: str
@@ -107,7 +107,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_beams(self) -> bool:
-        """Can the pipeline, loaded so, search with beams?"""
+        """True if the pipeline, with these settings, can search with beams."""
         return (
             self.kind.has_beams
             and self.device != NPU
@@ -119,8 +119,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     def snapkv_window_size(self) -> int:
         """The window of cache eviction with which openvino-genai 2026.4 does not crash.
 
-        It assumes that a prompt's last tokens all lie behind ``start_size``, and crashes on a
-        prompt that ends just there. With 0, the whole prompt, it makes no such assumption.
+        The library assumes that a prompt's last tokens all lie behind ``start_size``, and crashes
+        on a prompt that ends just there. With 0, the whole prompt, it makes no such assumption.
         """
         eviction = self.cache_eviction
         if eviction is None:

@@ -25,7 +25,7 @@ class FairQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Is there no group whose turn could come now?"""
+        """True if no group is waiting for its turn."""
         return not self._waiting
 
     def put(self, request: Add) -> None:

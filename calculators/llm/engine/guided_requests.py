@@ -47,7 +47,7 @@ class GuidedRequests:
 
     @property
     def is_waiting(self) -> bool:
-        """Is a request held back?"""
+        """True if a request is held back."""
         return bool(self._waiting)
 
     def put(self, request: Add, grammar: Grammar) -> None:

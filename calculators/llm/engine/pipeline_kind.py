@@ -16,13 +16,13 @@ class PipelineKind:
     """The capabilities of one `PipelineType`. A device or other options may take some away.
 
     Attributes:
-        batches: are many requests generated at a time (continuous batching)? Otherwise one is.
-        sees_images: does it take text and images?
-        has_logprobs: can it report probabilities of tokens?
-        has_beams: can it search with beams?
-        has_adapters: can it load LoRA adapters?
-        properties_at_top: does it look for the NPU's own properties only at the top of
-            ``plugin_config``?
+        batches: many requests are generated at a time (continuous batching); otherwise one is.
+        sees_images: the pipeline takes text and images.
+        has_logprobs: the pipeline can report probabilities of tokens.
+        has_beams: the pipeline can search with beams.
+        has_adapters: the pipeline can load LoRA adapters.
+        properties_at_top: the pipeline looks for the NPU's own properties only at the top of
+            ``plugin_config``.
         weights: the name of the file with most of the weights, without its ending.
     """
 

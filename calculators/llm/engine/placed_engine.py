@@ -87,7 +87,7 @@ class PlacedEngine:
 
     @property
     def metrics(self) -> Metrics:
-        """None of interest: the place has them."""
+        """Empty metrics: the place publishes the engine's."""
         return Metrics()
 
     @property

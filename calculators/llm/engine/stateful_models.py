@@ -88,7 +88,8 @@ class StatefulModel(ABC):
     def compile(self, grammar: Grammar) -> None:
         """Compile a grammar, between generations, unless it is compiled already.
 
-        The probe compiles it, not the pipeline: a bad grammar would break one of images for good.
+        The probe compiles it, not the pipeline: a bad grammar would break a pipeline of images for
+        good.
 
         Raises:
             RuntimeError: the grammar cannot be used.

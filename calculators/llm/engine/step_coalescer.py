@@ -28,14 +28,14 @@ class StepCoalescer:
     def __init__(
         self, seconds_per_stream: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """With 0 ``seconds_per_stream`` every step reports."""
+        """``seconds_per_stream``: the pause between reports, per stream; 0: every step reports."""
         self._seconds_per_stream = seconds_per_stream
         self._clock = clock
         self._streams: set[tuple[int, int]] = set()
         self._reported_at = 0.0
 
     def is_due(self) -> bool:
-        """Does the step that begins now report? If so, the pause begins anew."""
+        """Return True if the step that begins now reports. If so, the pause begins anew."""
         now = self._clock()
         wait = min(self._seconds_per_stream * len(self._streams), LONGEST)
         if now - self._reported_at < wait:

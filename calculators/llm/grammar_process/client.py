@@ -59,7 +59,7 @@ class _Checking:
 
     Attributes:
         waiting: the number of callers that wait for it.
-        has_begun: does a process work on it? Then it is finished and remembered.
+        has_begun: a process works on it. Then it is finished and remembered.
     """
 
     __slots__ = ("has_begun", "task", "waiting")

@@ -60,7 +60,7 @@ class GrammarProcessLife:
         self._never_began = False
         #: Seconds of processor time that the last question took.
         self.used = 0.0
-        #: Will it answer no further question?
+        #: True once the process will answer no further question.
         self.is_over = False
 
     @property

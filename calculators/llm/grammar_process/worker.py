@@ -37,7 +37,7 @@ class GrammarWorker:
 
     Attributes:
         used: seconds of processor time that the last question took.
-        stays: is a process kept ready?
+        stays: a process is kept ready.
     """
 
     def __init__(

@@ -130,7 +130,7 @@ def _other_letter(ways: tuple[Word, ...]) -> Word:
 
 
 def _differ(one: Word, other: Word) -> bool:
-    """Do they differ at a position that both have?"""
+    """True if the words differ at a position that both have, where no character fits both."""
     pairs = zip(one, other, strict=False)
     return any(not _overlap([*mine, *others]) for mine, others in pairs)
 

@@ -143,7 +143,7 @@ def members_rule(rules: Rules, members: Sequence[tuple[str, bool]], other: str |
     """Add the rule of objects with named members; return its name.
 
     Args:
-        members: the rule of each, and is it required? The last member of the object comes first.
+        members: the rule of each, and True if it is required; the object's last member first.
         other: the rule of any number of further members behind them; None: there are none.
     """
     space = rules.add_expression(json_text.SPACE)

@@ -137,7 +137,7 @@ class _Reader:
         self._text = pattern
         self._at = 0
         self._depth = 0
-        #: Has a ``$`` been read that ends everything which follows on this path?
+        #: True once a ``$`` has been read that ends everything which follows on this path.
         self._ended = False
 
     def whole(self) -> Node:

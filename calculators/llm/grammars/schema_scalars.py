@@ -19,7 +19,7 @@ from calculators.llm.grammars.string_formats import MISSING, PATTERNS
 
 
 def is_of(value: object, kinds: tuple[str, ...]) -> bool:
-    """Is a JSON value of one of these types?"""
+    """Return True if a JSON value has one of these types."""
     match value:
         case bool():
             own = {"boolean"}

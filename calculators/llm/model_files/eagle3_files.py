@@ -23,7 +23,7 @@ MIN_LAYERS: Final = 10
 
 
 def is_eagle3(draft: Path) -> bool:
-    """Does the model's file declare EAGLE-3? The engine's library goes by that."""
+    """Return True if the model's file declares EAGLE-3, which the engine's library reads too."""
     return _MODE.search(read_regular_file(draft / _MODEL, MODEL_FILE_BYTES)) is not None
 
 

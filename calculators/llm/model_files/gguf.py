@@ -75,7 +75,7 @@ class GgufModel(NamedTuple):
 
 
 def read_gguf_model(path: Path) -> GgufModel:
-    """Read what is to be known of a model before it is loaded.
+    """Read the facts of a model that must be known before it is loaded.
 
     Raises:
         ResourceError: it is no GGUF file, a truncated one, or one that the engine cannot read.
@@ -130,7 +130,7 @@ _NO_GGUF: Final = "is no GGUF file"
 
 
 class _NotReadable(Exception):
-    """A file is not what it should be; the text follows its name."""
+    """A file is damaged or of another kind; the text follows its name."""
 
 
 class _Header:

@@ -90,7 +90,7 @@ def read_json_object(file: Path) -> dict[str, Any]:
 
 
 def sees_images(model: Path) -> bool:
-    """Does the model take text and images?
+    """Return True if the model takes text and images.
 
     Decided as in OpenVINO Model Server (``llm/servable_initializer.cpp``): by the embeddings.
     """

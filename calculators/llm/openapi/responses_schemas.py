@@ -304,7 +304,7 @@ _EVENTS: Final[dict[str, Members]] = {
 
 
 def _named(kind: str) -> str:
-    """``output_text.delta``: ResponseOutputTextDelta."""
+    """Return the schema's name of an event: ``output_text.delta``: ResponseOutputTextDelta."""
     return "Response" + kind.replace(".", "_").title().replace("_", "")
 
 

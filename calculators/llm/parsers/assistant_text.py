@@ -12,7 +12,7 @@ class AssistantText:
     __slots__ = ("_blanks", "is_behind_call")
 
     def __init__(self) -> None:
-        #: Has no text come since the last call?
+        #: True if no text has come since the last call.
         self.is_behind_call = False
         self._blanks: list[str] = []
 

@@ -19,7 +19,7 @@ class ArgumentsReader(Protocol):
     """Reads the arguments of one call as they grow.
 
     Attributes:
-        is_done: was the closing bracket read?
+        is_done: the closing bracket was read.
     """
 
     is_done: bool

@@ -34,11 +34,11 @@ class BuiltCall:
 
     @property
     def is_announced(self) -> bool:
-        """Has an argument been added?"""
+        """True once an argument has been added."""
         return bool(self._names)
 
     def has(self, argument: str) -> bool:
-        """Has an argument of this name been added?"""
+        """True if an argument of this name has been added."""
         return argument in self._names
 
     def add(self, name: str, value: str) -> list[OutputEvent]:

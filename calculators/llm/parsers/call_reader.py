@@ -54,8 +54,8 @@ class CallReader:
 
     Attributes:
         state: the progress of reading.
-        is_announced: was the `ToolCall` returned?
-        is_complete: are the arguments complete, whatever else follows in the object?
+        is_announced: the `ToolCall` was returned.
+        is_complete: the arguments are complete, whatever else follows in the object.
         raw: the text that is not in events: everything before the call is announced, then the text
             after the arguments.
     """

@@ -79,12 +79,12 @@ class JsonScanner:
 
     @property
     def is_done(self) -> bool:
-        """Is the value complete? A number is only when a character follows that ends it."""
+        """True if the value is complete; a number only when a character follows that ends it."""
         return self._state == _DONE
 
     @property
     def is_broken(self) -> bool:
-        """Did `read` stop because the text there is not JSON?"""
+        """True if `read` stopped because the text there is not JSON."""
         return self._state == _BROKEN
 
     def read(self, text: str, place: int, out: list[str]) -> int:

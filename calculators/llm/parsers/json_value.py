@@ -23,7 +23,7 @@ def compact_json(text: str) -> str | None:
 
 
 def _compact_any_depth(text: str) -> str | None:
-    """Do the same, slower, also for control characters and deeply nested values."""
+    """Do as `compact_json`, slower, also for control characters and deeply nested values."""
     scanner = JsonScanner()
     parts: list[str] = []
     # A number is complete only when something else follows.

@@ -48,7 +48,7 @@ class OutputParsers:
         return OutputStream(reasoning, tool)
 
     def reasoning_is_open(self, prompt: str) -> bool:
-        """Does an answer to ``prompt`` begin inside the reasoning?"""
+        """Return True if an answer to ``prompt`` begins inside the reasoning."""
         if self.reasoning is None or not self.reasoning.start_tags:
             return False
         # A tag may itself end in white space, which templates write or leave out.

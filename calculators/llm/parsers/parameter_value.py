@@ -25,7 +25,7 @@ class ParameterType(NamedTuple):
     is_boolean: bool = False
 
     def grows(self, first: str) -> bool:
-        """May a value that begins with the character ``first`` be written before it is complete?"""
+        """True if a value that begins with ``first`` may be written before it is complete."""
         return self.is_string and not self.is_nullable and first != '"'
 
     def to_json(self, text: str) -> str:

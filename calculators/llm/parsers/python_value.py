@@ -12,8 +12,8 @@ from calculators.llm.parsers.call_scanner import CallScanner
 from calculators.llm.parsers.json_value import compact_json, json_or_string
 from calculators.llm.parsers.tag_scanner import Tags
 
-#: Does a quote end its string? Takes the text, the place after the quote, and whether more text
-#: may follow. Returns None if that text decides.
+#: Returns True if a quote ends its string, None if the text that follows decides. Takes the text,
+#: the place after the quote, and True if more text may follow.
 EndsString = Callable[[str, int, bool], "bool | None"]
 
 _WORD: Final = re.compile(r"\b(?:(?i:true|false|null)|None)\b")
@@ -128,7 +128,7 @@ class PythonValue:
 
     @property
     def is_whole(self) -> bool:
-        """Are all strings, lists and objects closed?"""
+        """True if all strings, lists and objects are closed."""
         return not self._quote and not self._depth
 
     def to_json(self) -> str:

@@ -66,7 +66,7 @@ class TagScanner:
     Attributes:
         text: the unread text is ``text[place:]``. A reader that looks for something other than tags
             reads it directly and advances ``place``.
-        more: may text follow?
+        more: text may follow.
     """
 
     text: str = ""
@@ -94,5 +94,5 @@ class TagScanner:
 
     @property
     def is_empty(self) -> bool:
-        """Is there nothing left, not even something held back?"""
+        """True if nothing is left, not even text that was held back."""
         return self.place >= len(self.text)

@@ -70,7 +70,7 @@ class PromptBuilder:
 
         Args:
             max_tokens: length of the model; prompts that must be longer are refused.
-            sees_images: does the model take images? Then text must not look like one.
+            sees_images: the model takes images. Then text must not look like an image's tag.
             limits: limits of one rendering.
         """
         self._limits = limits

@@ -82,7 +82,7 @@ class PromptProcess:
         Args:
             name: the served model's, for messages.
             max_tokens: length of the model; None: unknown.
-            sees_images: does the model take images?
+            sees_images: the model takes images.
             seconds: processor time for a short question.
             wall_seconds: time after which a process that has not used ``seconds`` counts as hung.
             idle_seconds: idle time after which the process for long questions ends.

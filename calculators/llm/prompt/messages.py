@@ -23,7 +23,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
         memory_limit: bytes by which the process may grow after loading.
         render_seconds: processor time of one rendering.
         max_tokens: length of the model; prompts that must be longer are not tokenized.
-        sees_images: does the model take images? Then text must not look like one.
+        sees_images: the model takes images. Then text must not look like an image's tag.
     """
 
     model_path: str
@@ -65,7 +65,7 @@ class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
 
     Attributes:
         max_length: tokens after which a text is truncated; None is no limit.
-        pads: are shorter texts padded to ``max_length``?
+        pads: shorter texts are padded to ``max_length``.
         padding_side: "left" or "right".
     """
 
@@ -90,7 +90,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
         tokens: the vocabulary, from which the server makes text.
         template_problem: the reason why there is no usable chat template; "" when there is one.
         tool_parser, reasoning_parser: the parsers that fit the template; "" for none.
-        knows_tools: does the template show tools? If not, they are written into messages.
+        knows_tools: the template shows tools. Otherwise they are written into messages.
     """
 
     tokens: TokenTable

@@ -95,8 +95,8 @@ def refuse_unassisted(
 ) -> None:
     """Refuse settings that the engine's library ignores when tokens are proposed.
 
-    ``mode``: one that proposes tokens. ``min_tokens``: of the request. ``do_sample``: does the
-    request sample?
+    ``mode``: one that proposes tokens. ``min_tokens``: of the request. ``do_sample``: the request
+    samples.
 
     Raises:
         RequestError: with the member's name.

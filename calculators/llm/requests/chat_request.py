@@ -70,8 +70,8 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
         images: the sources of the images in the messages, in their order.
         tools: the tools that may be called.
         template: further variables of the template.
-        logprobs: does the answer have the log-probability of each token?
-        parallel_tool_calls: may one answer call several tools?
+        logprobs: the answer has the log-probability of each token.
+        parallel_tool_calls: one answer may call several tools.
         tool_servers: servers of tools that the client names.
     """
 

@@ -70,7 +70,7 @@ class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
 
     @property
     def echo(self) -> bool:
-        """Does each answer begin with its prompt?"""
+        """True if each answer begins with its prompt."""
         return self.settings.echo
 
 

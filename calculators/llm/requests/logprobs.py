@@ -29,7 +29,7 @@ LOGPROBS_NAMES: Final = frozenset({"logprobs", "top_logprobs", "include"})
 
 
 def read_logprobs(body: Mapping[str, Any], limits: RequestLimits) -> bool:
-    """Does a checked body ask for log-probabilities? In a completion request 0 does, too.
+    """Return True if a checked body asks for log-probabilities; a completion request's 0 does.
 
     Raises:
         RequestError: this model has none, or the body asks for those of tokens not chosen.

@@ -28,10 +28,10 @@ def request_grammar(
     Reasoning may precede the form. If tools may be called, the answer is calls or ``structured``.
 
     Args:
-        reasoning_is_open: has the prompt begun the reasoning?
-        guides_tools: must calls follow the tools' schemas also when the model is free to call? The
+        reasoning_is_open: the prompt has begun the reasoning.
+        guides_tools: calls must follow the tools' schemas also when the model is free to call: the
             option ``enable_tool_guided_generation``.
-        parallel: may one answer call several tools?
+        parallel: one answer may call several tools.
 
     Raises:
         RequestError: a tool must be called, and the form of this model's calls is unknown.

@@ -27,9 +27,9 @@ class RequestLimits:
         max_messages: messages in a chat request.
         max_prompts: prompts in a completion request.
         max_images: images in a chat request; 0 for a model that reads only text.
-        has_logprobs: does the engine report log-probabilities?
-        has_prompt_logprobs: does it report those of a prompt, for completions with ``echo``?
-        has_beams: does the engine have beam search?
+        has_logprobs: the engine reports log-probabilities.
+        has_prompt_logprobs: it reports those of prompts too, for completions with ``echo``.
+        has_beams: the engine has beam search.
     """
 
     max_tokens_limit: int | None = None

@@ -117,7 +117,7 @@ class _Tool(NamedTuple):
 
 
 def _check_names(tools: Sequence[_Tool]) -> None:
-    """Refuse two tools of one name: a call would not tell them apart."""
+    """Refuse two tools of one name: a call could not distinguish them."""
     known: dict[str, str] = {}
     for name, path in tools:
         if name in known:

@@ -1,1 +1,1 @@
-"""From token ids to text, incrementally, at the cost of a table lookup."""
+"""Decoding of token ids to text, incrementally, at the cost of a table lookup."""

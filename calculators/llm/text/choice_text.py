@@ -55,7 +55,7 @@ class ChoiceText(msgspec.Struct, eq=False):
 
     @property
     def is_stopped(self) -> bool:
-        """Has a stop string ended the text?"""
+        """True once a stop string has ended the text."""
         return self.stops.matched is not None
 
     @property

@@ -14,7 +14,7 @@ class StopStrings:
     ``include`` the stop string is part of the text that it ended.
 
     Attributes:
-        is_active: are there stop strings?
+        is_active: the text has stop strings to look for.
         matched: the stop string that ended the text, if one did.
     """
 

@@ -23,8 +23,8 @@ class TokenTable(msgspec.Struct, frozen=True):
     Attributes:
         pieces: bytes by token id, special tokens included.
         special: ids of special tokens, which text has only on request.
-        strips_space: is one space at the beginning of a text dropped (SentencePiece)?
-        is_exact: did the table agree with the tokenizer's own decoding on all samples?
+        strips_space: one space at the beginning of a text is dropped (SentencePiece).
+        is_exact: the table agreed with the tokenizer's own decoding on all samples.
     """
 
     pieces: list[bytes]

@@ -151,7 +151,7 @@ class Arena:
             await self._open.pop(candidate).close()
 
     async def _pass(self, standings: Sequence[Standing]) -> bool:
-        """Let the defaults and each candidate run the same requests; does the pass count?"""
+        """Let the defaults and each candidate run the same requests; True if the pass counts."""
         requests = await self._requests()
         runners: list[Standing | None] = [None, *standings]
         first = next(self._turn) % len(runners)

@@ -33,8 +33,8 @@ class Change:
 
     Attributes:
         setting: an option of the task ``text_generation``, or a property of OpenVINO.
-        is_property: is it part of ``plugin_config``?
-        changes_answers: is it known to change what the model answers?
+        is_property: the setting is part of ``plugin_config``.
+        changes_answers: the setting is known to change what the model answers.
     """
 
     setting: str
@@ -61,13 +61,13 @@ class Candidate:
 
     @property
     def changes_answers(self) -> bool:
-        """Is a change of the answers known beforehand?"""
+        """True if the candidate is known beforehand to change answers."""
         return any(each.changes_answers for each in self.changes)
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of the task that set the changes beside the ``given`` ones.
 
-        A given draft model is a candidate: only the one with it has it.
+        A given draft model is itself a change: only candidates with that change use it.
         """
         options = {name: value for name, value in given.items() if name != DRAFT}
         properties = _properties(given)

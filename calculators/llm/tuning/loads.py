@@ -105,7 +105,7 @@ class PromptMaker:
         self._tokens_per_sentence = prompt.token_count / len(_SENTENCES)
 
     async def make(self, load: Load, count: int) -> list[Conversation]:
-        """Return so many conversations that no earlier one begins like."""
+        """Return this many conversations, none of which begins like an earlier one."""
         return [await self._conversation(load) for _ in range(count)]
 
     async def _conversation(self, load: Load) -> Conversation:

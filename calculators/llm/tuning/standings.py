@@ -43,7 +43,7 @@ class Standing:
 
     @property
     def changes_answers(self) -> bool:
-        """Is it known, or was it seen, to change answers?"""
+        """True if the candidate is known, or was seen, to change answers."""
         return self.candidate.changes_answers or bool(self.different_answers)
 
     @property

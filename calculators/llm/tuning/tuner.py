@@ -69,7 +69,7 @@ class Tuner:
         self._budget = budget
 
     async def search(self, candidates: Iterable[Candidate]) -> Outcome:
-        """Measure candidates with one change each, and what follows from them.
+        """Measure candidates with one change each, and then combinations of the best ones.
 
         Settings that are known to change answers compete only where the conditions allow it; else
         they are measured a little, to be shown.

@@ -1,4 +1,4 @@
-"""`UsualTime`: tells the rounds that something else on the machine has disturbed."""
+"""`UsualTime`: finds the rounds that something else on the machine has disturbed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KNOWN_AFTER: Final = 3
 class UsualTime:
     """The seconds of the defaults' rounds; the usual time is their median.
 
-    It is not the best time: that may be of a round without other engines, which no later round
+    The best time would not do: it may be of a round without other engines, which no later round
     reaches.
     """
 

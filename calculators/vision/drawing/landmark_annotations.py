@@ -110,7 +110,7 @@ def _visible(landmarks: Landmarks, style: LandmarkStyle) -> npt.NDArray[np.bool_
 
 
 def _depth(landmarks: Landmarks) -> npt.NDArray[np.float64] | None:
-    """(n,) from 0, the nearest, to 1; None if all are equally far."""
+    """Return depths (n,) from 0, the nearest, to 1; None if all are equally far."""
     z = landmarks.values[:, Z].astype(np.float64)
     if not len(z):
         return None

@@ -76,7 +76,7 @@ class ImageCroppingCalculator(Calculator):
     def _region(
         self, cc: CalculatorContext, frame: ImageFrame
     ) -> tuple[float, float, float, float, float] | None:
-        """Centre, width, height and rotation, in pixels; None if there is no region now."""
+        """Return centre, width, height and rotation, in pixels; None if there is no region."""
         inputs, options = cc.inputs, self.options
         for tag in ("NORM_RECT", "RECT"):
             if not inputs.has_tag(tag):

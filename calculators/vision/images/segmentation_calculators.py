@@ -88,7 +88,7 @@ class TensorsToSegmentationCalculator(Calculator):
         cc.outputs["MASK"].add(mask_frame(mask), cc.time)
 
     def _mask(self, tensor: Any) -> Floats:
-        """(h, w) of the tensor (1, h, w, c) or (h, w, c)."""
+        """Return the mask (h, w) of the tensor (1, h, w, c) or (h, w, c)."""
         activation = self.options.activation
         channels = 2 if activation == _SOFTMAX else 1
         shape: tuple[int, ...] = getattr(tensor, "shape", ())
@@ -243,7 +243,7 @@ class RecolorCalculator(Calculator):
         cc.outputs["IMAGE"].add(ImageFrame.owning(ImageFormat.SRGB, found), cc.time)
 
     def _weight(self, mask: ImageFrame, size: tuple[int, int]) -> Floats:
-        """(h, w), from 0 to 1, in the size of the image."""
+        """Return weights (h, w), from 0 to 1, in the size of the image."""
         options = self.options
         channel = mask.channels - 1 if options.mask_channel == _ALPHA else 0
         found = np.ascontiguousarray(mask.pixels[:, :, channel])

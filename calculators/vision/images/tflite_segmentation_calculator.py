@@ -104,7 +104,7 @@ class TfLiteTensorsToSegmentationCalculator(Calculator):
 
 
 def _softmax(scores: Floats, channel: int) -> Floats:
-    """(h, w): the probability of one of two channels."""
+    """Return the probability of one of two channels, (h, w)."""
     with np.errstate(over="ignore"):
         found: Floats = 1 / (1 + np.exp(scores[:, :, 1 - channel] - scores[:, :, channel]))
     return found

@@ -217,7 +217,7 @@ class TfLiteInferenceCalculator(InferenceCalculatorCpu):
 
 
 def _left_out(cc: CalculatorContext) -> frozenset[int]:
-    """The places of outputs that nobody needs."""
+    """The places of outputs that no node needs."""
     sides = cc.input_side_packets
     tags = map(_OUTPUT_TAG.fullmatch, sides.tags())
     return frozenset(int(tag[1]) for tag in tags if tag is not None and not sides[tag[0]].value)

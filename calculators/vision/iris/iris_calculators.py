@@ -217,7 +217,7 @@ def _size(cc: CalculatorContext) -> tuple[int, int]:
 
 
 def _pixels(cc: CalculatorContext, size: tuple[int, int]) -> Floats:
-    """(10, 2): the landmarks in pixels."""
+    """Return the landmarks of both irises in pixels, (10, 2)."""
     landmarks = landmarks_of(cc.inputs["IRIS"].value)
     if len(landmarks) != _COUNT:
         raise GraphError(
@@ -227,7 +227,10 @@ def _pixels(cc: CalculatorContext, size: tuple[int, int]) -> Floats:
 
 
 def _diameter(iris: Floats) -> float:
-    """In pixels, of (5, 2): centre, top, bottom, left, right."""
+    """Return an iris's mean diameter in pixels.
+
+    ``iris``: (5, 2), in pixels: centre, top, bottom, left, right.
+    """
     return float(np.hypot(*(iris[1] - iris[2])) + np.hypot(*(iris[3] - iris[4]))) / 2
 
 

@@ -229,7 +229,7 @@ class VisibilityCopyCalculator(Calculator):
         NORM_LANDMARKS_TO or LANDMARKS_TO (`Landmarks`): as many.
     Outputs: NORM_LANDMARKS_TO or LANDMARKS_TO (`Landmarks`).
     Options (mediapipe.VisibilityCopyCalculatorOptions):
-        copy_visibility, copy_presence: both are copied unless told otherwise.
+        copy_visibility, copy_presence: both are true by default.
 
     ::
 

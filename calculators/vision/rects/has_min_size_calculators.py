@@ -10,7 +10,7 @@ _OPTIONS = "mediapipe.CollectionHasMinSizeCalculatorOptions"
 
 
 class CollectionHasMinSizeCalculator(Calculator):
-    """Sends whether each list has at least so many elements.
+    """Sends whether each list has at least this many elements.
 
     Under the names NormalizedRectVectorHasMinSizeCalculator,
     NormalizedLandmarkListVectorHasMinSizeCalculator, ClassificationListVectorHasMinSizeCalculator

@@ -61,7 +61,7 @@ from calculators.requests.schema import (
 )
 
 ANTHROPIC_EFFORT: Final = Choice(("low", "medium", "high", "xhigh", "max"))
-#: Does the model think, by the type of ``thinking``?
+#: True if the model thinks, by the type of ``thinking``.
 THINKS: Final = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
 THINKING: Final[dict[str, Schema]] = {
     "type": word(THINKS),
@@ -149,7 +149,7 @@ class MessagesRequest(ChatRequest, frozen=True, kw_only=True):
     """A checked messages request.
 
     Attributes:
-        shows_thinking: does the answer show the reasoning?
+        shows_thinking: the answer shows the reasoning.
     """
 
     shows_thinking: bool = True

@@ -45,7 +45,7 @@ class Thinking(Protocol):
     """The part of a request that its answer needs.
 
     Attributes:
-        shows_thinking: does the answer show the reasoning?
+        shows_thinking: the answer shows the reasoning.
     """
 
     @property

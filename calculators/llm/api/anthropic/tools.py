@@ -21,7 +21,7 @@ from calculators.requests.members import check_object
 def read_messages_tools(
     body: Mapping[str, Any], limits: RequestLimits, *, has_servers: bool = False
 ) -> tuple[Tools, bool]:
-    """Read ``tools`` and ``tool_choice``; the second value: may one answer call several tools?
+    """Read ``tools`` and ``tool_choice``; True: one answer may call several tools.
 
     A tool of another type than "custom" would run at Anthropic, or has a schema that only
     Anthropic's models know; it is refused. ``has_servers``: the request names servers, whose tools
@@ -46,7 +46,7 @@ def read_messages_tools(
 
 
 def _read_choice(body: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Return OpenAI's ``tool_choice``; the second value: may there be several calls?"""
+    """Return OpenAI's ``tool_choice``, and True if one answer may have several calls."""
     choice = fields.json_object(body, "tool_choice")
     if choice is None:
         return "auto", True

@@ -30,7 +30,7 @@ class JsonToolParser(ToolParser):
         opening: the text between ``start`` and the first brace; "" or "[".
         separator: the text between calls without a ``start`` of their own; "" if there are none.
         bare: an output that begins with it begins with calls, even without ``start``.
-        begins_with_calls: does ``start`` count only in an output that begins with it or a call?
+        begins_with_calls: ``start`` counts only in an output that begins with it or with a call.
         argument_keys: the names of the member with the arguments.
         dropped: tokens that are left out of the content.
     """

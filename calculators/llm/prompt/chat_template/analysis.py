@@ -24,12 +24,12 @@ class TemplateAnalysis:
     Attributes:
         tool_parser: name of the tool parser; None where the template shows no known one.
         reasoning_parser: name of the reasoning parser, or None.
-        supports_tool_calls: does the template render tool calls of earlier turns?
-        requires_object_arguments: must their arguments be objects, not the JSON text that OpenAI's
-            clients send?
+        supports_tool_calls: the template renders tool calls of earlier turns.
+        requires_object_arguments: their arguments must be objects, not the JSON text that OpenAI's
+            clients send.
         misnamed_reasoning_field: the member in which the template looks for the reasoning of
             earlier turns, if it is another than ``reasoning_content``; else empty.
-        reasoning_excludes_content: does it refuse a tool call with both text and such reasoning?
+        reasoning_excludes_content: the template refuses a tool call with text and such reasoning.
     """
 
     tool_parser: str | None = None

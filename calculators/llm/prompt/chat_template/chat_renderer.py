@@ -30,7 +30,7 @@ class ChatRenderer:
         analysis: the facts that the template reveals.
         tool_parser: the name of the parser that fits the template; "" where the form of calls is
             unknown.
-        knows_tools: does the template show tools? If not, they are written into the messages.
+        knows_tools: the template shows tools. Otherwise they are written into the messages.
     """
 
     def __init__(self, template: ChatTemplate) -> None:

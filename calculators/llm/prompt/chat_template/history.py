@@ -74,7 +74,7 @@ def adapted(message: Message, analysis: TemplateAnalysis) -> Message:
 
 
 def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:
-    """Would the template refuse the reasoning because of the text beside it?"""
+    """True if the template would refuse the reasoning because of the text beside it."""
     has_both = bool(message.get("content")) and bool(message.get("tool_calls"))
     return analysis.reasoning_excludes_content and has_both
 

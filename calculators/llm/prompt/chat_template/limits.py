@@ -137,7 +137,7 @@ class Budget:
         return weight
 
     def is_within(self, value: Any, most: int) -> bool:
-        """Has ``value``, as text, about ``most`` characters or fewer?"""
+        """Return True if ``value``, as text, has about ``most`` characters or fewer."""
         return _weight(value, most) <= most
 
 

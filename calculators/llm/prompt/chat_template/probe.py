@@ -1,4 +1,4 @@
-"""Probes of a template: how does it render tools, tool calls, reasoning and a system message?
+"""Probes of a template, which find how it renders tools, calls, reasoning, system messages.
 
 The first chat of each question to `Probe` is OpenVINO Model Server's
 (``llm/io_processing/chat_template/probe.cpp``). The further ones are for templates that refuse it
@@ -42,7 +42,7 @@ _TOOL: Final[dict[str, Any]] = {
 
 
 def knows_tools(template: ChatTemplate) -> bool:
-    """Does the template show the tools of a request? One that refuses every probe may."""
+    """True if the template shows the tools of a request. One that refuses every probe may."""
     tool = {"type": "function", "function": {**_TOOL["function"], "name": _NEEDLE}}
     chats = [[_USER], [_SYSTEM, _USER]]
     prompts = [prompt for chat in chats if (prompt := _render(template, chat, [tool]))]
@@ -50,7 +50,7 @@ def knows_tools(template: ChatTemplate) -> bool:
 
 
 def shows_system_message(template: ChatTemplate) -> bool:
-    """Does the template show a system message, and not refuse it or leave it out?"""
+    """True if the template shows a system message, and neither refuses it nor leaves it out."""
     return _NEEDLE in _render(template, [{**_SYSTEM, "content": _NEEDLE}, _USER])
 
 
@@ -64,30 +64,30 @@ class Probe:
 
     @property
     def dumps_messages(self) -> bool:
-        """Does the template write tool calls as the JSON of the whole message?"""
+        """True if the template writes tool calls as the JSON of the whole message."""
         return _RAW_DUMP in self._with_text or _RAW_DUMP in self._with_object
 
     @property
     def takes_text(self) -> bool:
-        """Does the template render arguments that are the text of a JSON object?"""
+        """True if the template renders arguments that are the text of a JSON object."""
         return any(sign in self._with_text for sign in _NATIVE)
 
     @property
     def takes_objects(self) -> bool:
-        """Does the template render arguments that are objects, or at least show only these?"""
+        """True if the template renders arguments that are objects, or at least shows only these."""
         if any(sign in self._with_object for sign in _NATIVE):
             return True
         return _NEEDLE in self._with_object and _NEEDLE not in self._with_text
 
     def shows_reasoning(self, field: str) -> bool:
-        """Does the template show the member ``field`` of an assistant's message?"""
+        """Return True if the template shows the member ``field`` of an assistant's message."""
         members = {field: _NEEDLE}
         return _NEEDLE in self._render([_USER, _assistant(**members)]) or _NEEDLE in self._call(
             {}, **members
         )
 
     def refuses_reasoning_with_content(self, field: str) -> bool:
-        """Does the template refuse a call with text and reasoning, but not one with text alone?"""
+        """Return True if a call with text and reasoning is refused, and one with text is not."""
         with_text = self._call({}, content=_NEEDLE)
         return bool(with_text) and not self._call({}, content=_NEEDLE, **{field: "reason"})
 

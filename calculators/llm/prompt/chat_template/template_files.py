@@ -72,7 +72,7 @@ class TemplateFiles:
 
     @property
     def is_default(self) -> bool:
-        """Has the model no template?"""
+        """True if the model has no template of its own."""
         return self.main.text is DEFAULT_SOURCE
 
     @classmethod

@@ -83,7 +83,7 @@ class UnseenParts:
 def _comes_out(
     messages: Sequence[dict[str, Any]], place: int, role: str, render: Render
 ) -> bool | None:
-    """Does the template render this message? None: it refuses the request in its own words."""
+    """Return True if the template renders this message; None if it refuses the request."""
     changed = {**messages[place], "role": role, "content": _NEEDLE}
     try:
         return _NEEDLE in render([*messages[:place], changed, *messages[place + 1 :]])
@@ -97,7 +97,7 @@ def _says_something(message: Mapping[str, Any]) -> bool:
 
 
 def _mentions(template: ChatTemplate, variable: str) -> bool:
-    """May a template use this variable? One that includes other files may."""
+    """True if a template may use this variable. One that includes other files may."""
     files = template.files
     use = re.compile(rf"\{{[{{%](?:(?![%}}]\}}).)*?\b{variable}\b", re.DOTALL)
     sources = [source.text for source in (files.main, files.tool_use) if source is not None]

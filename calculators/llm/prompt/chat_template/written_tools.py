@@ -26,8 +26,8 @@ class WrittenTools:
 
         Args:
             form: the form of calls that the model's tool parser reads.
-            takes_system: does the template show a system message? Else the tools stand before the
-                text of the first user message.
+            takes_system: the template shows a system message. Otherwise the tools stand before
+                the text of the first user message.
         """
         self._form = form
         self._takes_system = takes_system
