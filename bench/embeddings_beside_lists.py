@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +27,7 @@ from bench.encoder_model import make_encoder, text_of
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
 from bench.written_report import WrittenReport
+from calculators.cpu_features import usable_processors
 
 _TEXTS: Final = 2048
 _TOKENS_OF_A_BATCH: Final = 256
@@ -69,7 +69,7 @@ def beside(address: str, query: bytes, long: bytes) -> tuple[list[float], float]
 
 def report(queries: int, write: Callable[[str], object]) -> None:
     """Measure, and write the table."""
-    streams = os.cpu_count() or 1
+    streams = usable_processors()
     write("# Single queries beside long lists\n")
     write(f"`python -m bench.embeddings_beside_lists` on {describe_machine()}.")
     write("Milliseconds to the answer of a query of 8 tokens.\n")

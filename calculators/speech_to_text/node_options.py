@@ -7,13 +7,12 @@ Names, defaults and their meaning are OpenVINO Model Server's
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.cpu_features import has_slow_bfloat16
+from calculators.cpu_features import has_slow_bfloat16, usable_processors
 from calculators.device_name import device_problem
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.options import find_model_options, naming_node
@@ -75,7 +74,7 @@ def _read(options: Any, settings: ResourceSettings) -> SpeechToTextOptions:
     pipelines = _pipelines(properties)
     if device == "CPU" and pipelines > 1:
         # Threads of several pipelines would wait for each other.
-        properties.setdefault("INFERENCE_NUM_THREADS", max(1, _cores() // pipelines))
+        properties.setdefault("INFERENCE_NUM_THREADS", max(1, usable_processors() // pipelines))
     generation = _json(directory / "generation_config.json")
     found = generation.get("lang_to_id")
     languages = tuple(name.strip("<|>") for name in found) if isinstance(found, dict) else ()
@@ -101,13 +100,6 @@ def _pipelines(properties: dict[str, Any]) -> int:
             f"time, each by a copy of the model: 1 to {_MOST_PIPELINES} or AUTO (1)"
         )
     return int(value)
-
-
-def _cores() -> int:
-    """The number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _directory(models_path: str, graph: Path) -> Path:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +12,7 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from calculators.child_process.messages import Loading
+from calculators.cpu_features import usable_processors
 from calculators.text_models.encoded import Ids, Tokens
 from calculators.text_models.messages import Load
 
@@ -26,7 +25,6 @@ _STREAMS: Final = "NUM_STREAMS"
 _CHOICES: Final = frozenset({_STREAMS, "PERFORMANCE_HINT", "PERFORMANCE_HINT_NUM_REQUESTS"})
 #: Bytes of weights up to which a model is compiled twice: each form has a copy of them.
 _COMPILED_TWICE: Final = 1 << 30
-_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "beam_idx")
 
 
@@ -130,20 +128,6 @@ class Runner:
         request.infer(feed, share_inputs=True, share_outputs=True)
         # The request's next run writes into its output.
         return np.array(request.get_output_tensor(0).data, np.float32, copy=True)
-
-
-def usable_processors() -> int:
-    """Return the processors that this process may use, of the machine or of its container."""
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    try:
-        quota, period = _QUOTA.read_text(encoding="ascii").split()[:2]
-        count = min(count, math.ceil(int(quota) / int(period)))
-    except (OSError, ValueError):
-        pass
-    return max(count, 1)
 
 
 def find_function(name: str) -> Callable[..., Any]:

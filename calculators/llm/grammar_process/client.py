@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import OrderedDict
 from typing import Final, Protocol
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
+from calculators.cpu_features import usable_processors
 from calculators.llm.grammar_process.messages import Accepted, Check, Load, Postponed, Refused
 from calculators.llm.grammar_process.worker import GrammarWorker, shut_down, too_complex
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
@@ -105,7 +105,7 @@ class GrammarChecker:
                 stays=stays,
             )
 
-        others = min(MAX_PROCESSES, max(2, _cores() // 2)) - 1
+        others = min(MAX_PROCESSES, max(2, usable_processors() // 2)) - 1
         self._seconds = seconds
         self._first = worker(stays=True)
         self._first_turns = FairTurns(1, MAX_WAITING)
@@ -251,8 +251,3 @@ def _cost_of(answer: Postponed) -> float:
 def _size(form: AnswerForm, outcome: Accepted | Refused) -> int:
     made = len(outcome.grammar.text) if isinstance(outcome, Accepted) else 0
     return len(form.text) + made
-
-
-def _cores() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

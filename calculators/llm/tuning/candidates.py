@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.cpu_features import cpu_flags, has_slow_bfloat16
+from calculators.cpu_features import cpu_flags, has_slow_bfloat16, usable_processors
 from calculators.llm.options.draft_options import PROMPT_LOOKUP
 
 PLUGIN_CONFIG: Final = "plugin_config"
@@ -125,8 +124,7 @@ def _of_scheduler() -> Iterator[Change]:
 
 
 def _of_cpu() -> Iterator[Change]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores = cores or 1
+    cores = usable_processors()
     yield Change("ENABLE_CPU_PINNING", False, is_property=True)
     if cores > 1:
         yield Change("INFERENCE_NUM_THREADS", cores // 2, is_property=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
+from calculators.cpu_features import usable_processors
 from calculators.openvino.infer_requests import InferRequests
 from calculators.openvino.openvino_reason import openvino_reason
 from calculators.vision.inference.custom_operations import CONVERSIONS
@@ -29,7 +29,7 @@ KEPT_MODELS: Final = 32
 #: Inferences of one model that overlap on an event loop.
 _CONCURRENT: Final = 4
 #: Threads that compute one model at the same time.
-_LANES: Final = min(4, os.cpu_count() or 1)
+_LANES: Final = min(4, usable_processors())
 #: Stands for an output that is left out.
 _NOTHING: Final[Array] = np.empty(0, np.float32)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from calculators.cpu_features import usable_processors
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.image_to_tensor_calculator import LONGEST_SIDE
@@ -41,7 +41,7 @@ Image = npt.NDArray[np.uint8]
 #: Microseconds between two images without timestamps: 30 per second, as MediaPipe counts.
 STEP: Final = 33333
 #: Images, or models, that are computed at the same time.
-_THREADS: Final = min(4, os.cpu_count() or 1)
+_THREADS: Final = min(4, usable_processors())
 #: Images that wait for their results in one graph, beside the one that is returned next.
 _AHEAD: Final = 2
 _RESULTS: Final = "__results"

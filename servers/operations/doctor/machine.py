@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 from typing import Final
 
+from calculators.cpu_features import affinity_processors
 from servers.operations.doctor.control_groups import ControlGroups
 from servers.operations.doctor.section import Section
 
@@ -35,7 +36,7 @@ def machine(proc: Path = Path("/proc"), groups: ControlGroups | None = None) -> 
     if flags and platform.machine() == "x86_64" and "avx2" not in flags:
         section.warn("the processor has no AVX2: models run slowly")
     facts["cores"] = os.cpu_count()
-    usable = _usable_cores()
+    usable = affinity_processors()
     facts["cores of this process"] = usable
     groups = groups if groups is not None else ControlGroups.of_this_process(proc)
     if groups.cores is not None:
@@ -61,12 +62,6 @@ def processor(proc: Path = Path("/proc")) -> tuple[str, frozenset[str]]:
             flags = frozenset(value.split())
             break
     return name, flags
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _add_memory(section: Section, proc: Path, limit: int | None) -> None:

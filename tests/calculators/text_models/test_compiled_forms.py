@@ -11,7 +11,8 @@ import openvino as ov
 import pytest
 from openvino import opset13 as op
 
-from calculators.text_models.compiled_forms import CompiledForms, usable_processors
+from calculators.cpu_features import usable_processors
+from calculators.text_models.compiled_forms import CompiledForms
 from calculators.text_models.encoded import Tokens
 from calculators.text_models.messages import Load
 from calculators.text_models.outputs import (
