@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.model_directory import read_checked_json
 from calculators.tasks.options import find_model_options, naming_node
-from calculators.text_models.model_options import (
-    TextModelOptions,
-    read_json_file,
-    read_text_model,
-)
+from calculators.text_models.model_options import TextModelOptions, read_text_model
 from graph_runtime import NodePlan, ResourceSettings
 
 OPTIONS_TYPE: Final = "mediapipe.EmbeddingsCalculatorOVOptions"
@@ -118,7 +115,7 @@ def embeddings_options(
 
 def _pooling_of(directory: Path) -> tuple[str, tuple[str, ...]]:
     """The pooling of the model's own files, with a warning if they name none that is supported."""
-    config = read_json_file(directory / "1_Pooling" / "config.json")
+    config = read_checked_json(directory / "1_Pooling" / "config.json")
     asked = sorted(
         name for name, value in config.items() if name.startswith("pooling_mode_") and value is True
     )
@@ -132,7 +129,7 @@ def _pooling_of(directory: Path) -> tuple[str, tuple[str, ...]]:
 
 def _prompts_of(directory: Path) -> tuple[Mapping[str, str], str]:
     """Return the prompts by name, and the name of the default one, as sentence-transformers."""
-    config = read_json_file(directory / "config_sentence_transformers.json")
+    config = read_checked_json(directory / "config_sentence_transformers.json")
     found = config.get("prompts")
     prompts = {
         name: text

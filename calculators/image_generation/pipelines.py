@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from calculators.child_process.messages import Loading
 from calculators.image_generation.kind import Kind
 from calculators.image_generation.messages import Load, Ready
 from calculators.image_generation.model_directory import DENOISERS, MODEL_INDEX
+from calculators.model_json import read_model_json
 
 #: Called after each step with the number of steps done, of all, and the library's latent image.
 #: Returns True to end the drawing. An exception ends it too. The library calls it in another thread
@@ -70,14 +70,16 @@ class Pipelines:
         config = next(iter(self._pipelines.values())).get_generation_config()
         denoiser: Mapping[str, Any] = {}
         for name in DENOISERS:
-            denoiser = denoiser or _json(self._directory / name / "config.json")
-        scheduler = _json(self._directory / "scheduler" / "scheduler_config.json")
+            denoiser = denoiser or read_model_json(self._directory / name / "config.json")
+        scheduler = read_model_json(self._directory / "scheduler" / "scheduler_config.json")
         width, height = config.width, config.height
         if width <= 0 or height <= 0:
-            width, height = _own_size(denoiser, _json(self._directory / "vae_decoder/config.json"))
+            width, height = _own_size(
+                denoiser, read_model_json(self._directory / "vae_decoder/config.json")
+            )
         return Ready(
             kinds=[kind for kind in Kind if kind in self._pipelines],
-            pipeline=str(_json(self._directory / MODEL_INDEX).get("_class_name", "")),
+            pipeline=str(read_model_json(self._directory / MODEL_INDEX).get("_class_name", "")),
             width=width,
             height=height,
             guidance_scale=config.guidance_scale,
@@ -208,12 +210,3 @@ def _own_size(denoiser: Mapping[str, Any], coder: Mapping[str, Any]) -> tuple[in
             return width * scale, height * scale
         case _:
             return _USUAL_SIDE, _USUAL_SIDE
-
-
-def _json(file: Path) -> Mapping[str, Any]:
-    """Read a JSON object from a model's file; {} if there is none that can be read."""
-    try:
-        value = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -14,9 +14,9 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as op
 
+from calculators.model_json import read_model_json
 from calculators.rerank.prompts import PROMPTED
 from calculators.text_models.outputs import find_output, last_token, mask_of, with_output
-from calculators.text_models.text_tokenizer import read_object
 
 if TYPE_CHECKING:
     from calculators.text_models.messages import Load
@@ -49,7 +49,7 @@ def _label(logits: Any) -> Any:
 
 def _yes_over_no(model: ov.Model, directory: Path) -> Any:
     """Return the logit of yes minus that of no, ``[batch, 1]``."""
-    if read_object(directory / "config.json").get("model_type") not in PROMPTED:
+    if read_model_json(directory / "config.json").get("model_type") not in PROMPTED:
         raise RuntimeError(
             "the model continues texts, and config.json has another model_type than "
             f"{', '.join(sorted(PROMPTED))}: how such a model is asked for scores is not known"
@@ -89,7 +89,7 @@ def _word_logits(model: ov.Model) -> Any:
 
 def _words(directory: Path) -> tuple[int, int]:
     """Return the ids of yes and no."""
-    tokenizer = read_object(directory / "tokenizer.json").get("model")
+    tokenizer = read_model_json(directory / "tokenizer.json").get("model")
     vocabulary = tokenizer.get("vocab") if isinstance(tokenizer, dict) else None
     if not isinstance(vocabulary, dict) or not {"yes", "no"} <= vocabulary.keys():
         raise RuntimeError("tokenizer.json has no tokens yes and no")

@@ -6,7 +6,6 @@ Names, defaults and their meaning are OpenVINO Model Server's
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,10 @@ from typing import Any, Final
 
 from calculators.cpu_features import has_slow_bfloat16, usable_processors
 from calculators.device_name import device_problem
+from calculators.model_directory import read_checked_json
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.options import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 OPTIONS_TYPE: Final = "mediapipe.S2tCalculatorOptions"
 ENCODER: Final = "openvino_encoder_model.xml"
@@ -75,7 +74,7 @@ def _read(options: Any, settings: ResourceSettings) -> SpeechToTextOptions:
     if device == "CPU" and pipelines > 1:
         # Threads of several pipelines would wait for each other.
         properties.setdefault("INFERENCE_NUM_THREADS", max(1, usable_processors() // pipelines))
-    generation = _json(directory / "generation_config.json")
+    generation = read_checked_json(directory / "generation_config.json")
     found = generation.get("lang_to_id")
     languages = tuple(name.strip("<|>") for name in found) if isinstance(found, dict) else ()
     return SpeechToTextOptions(
@@ -121,15 +120,4 @@ def _directory(models_path: str, graph: Path) -> Path:
 
 
 def _is_whisper(directory: Path) -> bool:
-    return _json(directory / "config.json").get("model_type") == "whisper"
-
-
-def _json(file: Path) -> Mapping[str, Any]:
-    """Read a JSON object from a file; {} if there is no file."""
-    try:
-        value = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise ResourceError(f"models_path: {file.name} cannot be read as JSON: {error}") from None
-    return value if isinstance(value, dict) else {}
+    return read_checked_json(directory / "config.json").get("model_type") == "whisper"

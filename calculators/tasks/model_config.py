@@ -6,10 +6,11 @@ sentence-transformers the modules of an embedding model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from calculators.model_json import read_model_json
 
 _CONFIG: Final = "config.json"
 _MODULES: Final = "modules.json"
@@ -98,11 +99,4 @@ def architectures(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 def read_model_config(directory: Path) -> Mapping[str, Any]:
     """Return the object in config.json; an empty one if there is none that can be read."""
-    path = directory / _CONFIG
-    try:
-        if not path.is_file() or path.stat().st_size > _LARGEST:
-            return {}
-        config = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return config if isinstance(config, dict) else {}
+    return read_model_json(directory / _CONFIG, _LARGEST)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,10 @@ from calculators.cpu_features import has_slow_bfloat16
 from calculators.device_name import device_problem
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
+from calculators.model_directory import read_checked_json
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.model_config import LENGTH_NAMES
 from graph_runtime import ResourceError
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: Compiled kernels of each kind that are kept: batches have many shapes, and the process would
 #: grow with each (docs/decisions/0008-few-compiled-kernels.md).
@@ -78,7 +77,7 @@ def read_text_model(
         if has_slow_bfloat16():
             properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
         properties.setdefault("CPU_RUNTIME_CACHE_CAPACITY", KERNELS)
-    config = read_json_file(directory / "config.json")
+    config = read_checked_json(directory / "config.json")
     return TextModelOptions(
         directory=directory,
         device=device,
@@ -99,21 +98,6 @@ def compiled_entry(
         return None
     files = [options.directory / name for name in _MODEL_FILES]
     return hold_compiled(cache, files, options.device, options.properties, sorted(head.items()))
-
-
-def read_json_file(file: Path) -> Mapping[str, Any]:
-    """Return the JSON object in a file of the model; {} if there is no file.
-
-    Raises:
-        ResourceError: it cannot be read.
-    """
-    try:
-        value = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise ResourceError(f"models_path: {file.name} cannot be read as JSON: {error}") from None
-    return value if isinstance(value, dict) else {}
 
 
 def _directory(models_path: str, graph: Path, exported_with: str) -> Path:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from calculators.model_json import read_model_json
 from calculators.text_models.encoded import Tokens
 from calculators.text_models.messages import Load
 
@@ -31,12 +31,12 @@ class TextTokenizer(ABC):
         directory = Path(load.model_path)
         self.max_tokens = load.max_tokens
         self.settings: Mapping[str, Any] = load.head
-        self.config = read_object(directory / "config.json")
+        self.config = read_model_json(directory / "config.json")
         said = self.config.get("vocab_size")
         self.vocabulary: int = said if type(said) is int and said > 0 else vocabulary
         pad = self.config.get("pad_token_id")
         self.pad: int = pad if type(pad) is int and pad >= 0 else 0
-        tokenizer_config = read_object(directory / "tokenizer_config.json")
+        tokenizer_config = read_model_json(directory / "tokenizer_config.json")
         self.adds_bos = tokenizer_config.get("add_bos_token") is not False
 
     @abstractmethod
@@ -104,12 +104,3 @@ class TextTokenizer(ABC):
     @abstractmethod
     def decode(self, ids: Sequence[int], *, skips_special: bool = False) -> str:
         """Return the text of token ids, each of which must be in the vocabulary."""
-
-
-def read_object(file: Path) -> Mapping[str, Any]:
-    """Return the JSON object of a file; an empty one if there is none."""
-    try:
-        value = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -5,7 +5,6 @@ Names, defaults and texts are OpenVINO Model Server's (``audio/text_to_speech/t2
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -16,10 +15,10 @@ from typing import Any, Final
 
 from calculators.cpu_features import has_slow_bfloat16
 from calculators.device_name import device_problem
+from calculators.model_directory import read_checked_json
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.options import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 OPTIONS_TYPE: Final = "mediapipe.T2sCalculatorOptions"
 
@@ -138,13 +137,10 @@ def _missing_dictionaries(directory: Path) -> tuple[str, ...]:
 
 
 def _config(directory: Path) -> Mapping[str, Any]:
-    try:
-        value = json.loads(read_regular_file(directory / "config.json", MODEL_FILE_BYTES))
-    except FileNotFoundError:
-        raise ResourceError("models_path: the directory has no config.json") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ResourceError(f"models_path: config.json cannot be read as JSON: {error}") from None
-    return value if isinstance(value, dict) else {}
+    file = directory / "config.json"
+    if not file.exists():
+        raise ResourceError("models_path: the directory has no config.json")
+    return read_checked_json(file)
 
 
 def _kind(directory: Path, models_path: str, config: Mapping[str, Any]) -> ModelKind:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from calculators.llm.model_files.gguf import read_gguf_facts
+from calculators.llm.model_files.model_files import read_json_object
 from graph_runtime import ResourceError
 
 #: Scale and zero point of 8-bit numbers, two float32.
@@ -85,15 +84,10 @@ def _gguf_facts(file: Path) -> tuple[Any, Any, Any, Any]:
 
 
 def _config_facts(file: Path) -> tuple[Any, Any, Any, Any]:
-    try:
-        config = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return (None, None, None, None)
-    if isinstance(config, Mapping) and isinstance(config.get("text_config"), Mapping):
+    config = read_json_object(file)
+    if isinstance(config.get("text_config"), dict):
         # Models of text and images.
-        config = {**config, **config["text_config"]}
-    if not isinstance(config, Mapping):
-        return (None, None, None, None)
+        config |= config["text_config"]
     heads = config.get("num_attention_heads")
     head_size = config.get("head_dim") or _quotient(config.get("hidden_size"), heads)
     return (

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.llm.model_files.model_files import read_json_object
 from calculators.tasks.model_config import LENGTH_NAMES
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: The members with the text model's configuration in a model of text and images.
 _TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
@@ -30,8 +29,4 @@ def model_length(config: dict[str, Any]) -> int | None:
 
 def read_model_length(directory: Path) -> int | None:
     """Return the `model_length` of a directory; None also if its file cannot be read."""
-    try:
-        config = json.loads(read_regular_file(directory / "config.json", MODEL_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return model_length(config) if isinstance(config, dict) else None
+    return model_length(read_json_object(directory / "config.json"))

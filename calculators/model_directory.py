@@ -1,0 +1,26 @@
+"""The JSON files in the directory that a node's ``models_path`` names, checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from graph_runtime import ResourceError
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+
+
+def read_checked_json(file: Path) -> Mapping[str, Any]:
+    """Return the JSON object in a file of the model; {} if there is no file, or no object in it.
+
+    Raises:
+        ResourceError: the file cannot be read, or is no JSON.
+    """
+    try:
+        value = json.loads(read_regular_file(file, MODEL_FILE_BYTES))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResourceError(f"models_path: {file.name} cannot be read as JSON: {error}") from None
+    return value if isinstance(value, dict) else {}
