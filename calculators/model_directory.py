@@ -1,4 +1,4 @@
-"""The JSON files in the directory that a node's ``models_path`` names, checked."""
+"""The directory that a node's ``models_path`` names, and the JSON files in it, checked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ from typing import Any
 
 from graph_runtime import ResourceError
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+
+
+def find_model_directory(models_path: str, graph: Path) -> Path:
+    """Return the directory, absolute; ``graph`` is the directory of the graph.
+
+    Raises:
+        ResourceError: it is no directory.
+    """
+    directory = Path(graph, models_path).absolute()
+    if not directory.is_dir():
+        raise ResourceError(
+            f'models_path: "{models_path}" is no directory; it is relative to the directory of the '
+            "graph, or absolute"
+        )
+    return directory
 
 
 def read_checked_json(file: Path) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from calculators.cpu_features import has_slow_bfloat16, usable_processors
 from calculators.device_name import device_problem
-from calculators.model_directory import read_checked_json
+from calculators.model_directory import find_model_directory, read_checked_json
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.options import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
@@ -102,12 +102,7 @@ def _pipelines(properties: dict[str, Any]) -> int:
 
 
 def _directory(models_path: str, graph: Path) -> Path:
-    directory = Path(graph, models_path).absolute()
-    if not directory.is_dir():
-        raise ResourceError(
-            f'models_path: "{models_path}" is no directory; it is relative to the directory of the '
-            "graph, or absolute"
-        )
+    directory = find_model_directory(models_path, graph)
     # Speech models other than Whisper have other parts: the library knows them, and names them.
     if (directory / "openvino_decoder_model.xml").is_file() or _is_whisper(directory):
         for name in (ENCODER, "openvino_decoder_model.xml", "openvino_tokenizer.xml",

@@ -11,7 +11,7 @@ from calculators.cpu_features import has_slow_bfloat16
 from calculators.device_name import device_problem
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
-from calculators.model_directory import read_checked_json
+from calculators.model_directory import find_model_directory, read_checked_json
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.model_config import LENGTH_NAMES
 from graph_runtime import ResourceError
@@ -101,12 +101,7 @@ def compiled_entry(
 
 
 def _directory(models_path: str, graph: Path, exported_with: str) -> Path:
-    directory = Path(graph, models_path).absolute()
-    if not directory.is_dir():
-        raise ResourceError(
-            f'models_path: "{models_path}" is no directory; it is relative to the directory of the '
-            "graph, or absolute"
-        )
+    directory = find_model_directory(models_path, graph)
     for name in _MODEL_FILES:
         if not (directory / name).is_file():
             raise ResourceError(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from calculators.cpu_features import has_slow_bfloat16
 from calculators.device_name import device_problem
-from calculators.model_directory import read_checked_json
+from calculators.model_directory import find_model_directory, read_checked_json
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.options import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
@@ -91,12 +91,7 @@ def read_t2s_options(node: NodePlan, settings: ResourceSettings) -> T2sOptions:
 
 
 def _read(options: Any, settings: ResourceSettings) -> T2sOptions:
-    directory = Path(settings.directory, options.models_path).absolute()
-    if not directory.is_dir():
-        raise ResourceError(
-            f'models_path: "{options.models_path}" is no directory; it is relative to the '
-            "directory of the graph, or absolute"
-        )
+    directory = find_model_directory(options.models_path, settings.directory)
     device = options.target_device or "CPU"
     if problem := device_problem(device):
         raise ResourceError(f"target_device: {problem}")
