@@ -9,19 +9,16 @@ name have alpha 0. Rules and texts are those of OpenVINO Model Server
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
 from calculators.requests.fields import describe
 from calculators.requests.http_payload import RequestError
 from graph_runtime import ResourceError
-
-_ALIAS: Final = re.compile(r"[A-Za-z0-9._-]{1,256}", re.ASCII)
-_ENDING: Final = ".safetensors"
 
 
 class LoraMode(StrEnum):
@@ -183,11 +180,8 @@ def _components(composite: Any, place: str, aliases: Sequence[str]) -> dict[str,
 
 
 def _check_alias(alias: str, place: str, model: str, before: Sequence[str]) -> None:
-    if _ALIAS.fullmatch(alias) is None:
-        raise ResourceError(
-            f"{place}: Invalid LoRA alias '{alias[:60]}'. Alias must contain only alphanumeric "
-            "characters, hyphens, underscores, or dots."
-        )
+    if not is_alias(alias):
+        raise ResourceError(f"{place}: Invalid LoRA alias '{alias[:60]}'. {ALIAS_RULE}")
     if alias == model:
         raise ResourceError(
             f'{place}: the alias "{alias}" is the name of the model itself, which answers without '
@@ -209,6 +203,6 @@ def _file(path: str, place: str, directory: Path) -> Path:
             f'{place}: the file "{path}" does not exist; paths are relative to the directory of '
             "the graph, or absolute"
         )
-    if file.suffix != _ENDING:
-        raise ResourceError(f'{place}: the file "{path}" is no {_ENDING} file')
+    if file.suffix != ENDING:
+        raise ResourceError(f'{place}: the file "{path}" is no {ENDING} file')
     return file

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 from dataclasses import dataclass
-from typing import Final
 
+from calculators.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
 from calculators.image_generation.sizes import SIDE_STEP, Size, parse_size
 from calculators.settings.declaration import option
 from calculators.settings.groups import TASK
 from calculators.settings.value_types import count
 from calculators.tasks.options import DeviceOptions
-
-_ALIAS: Final = re.compile(r"[A-Za-z0-9._-]{1,256}", re.ASCII)
-_ENDING: Final = ".safetensors"
 
 
 def read_size(text: str) -> str:
@@ -99,10 +95,9 @@ def parse_source_loras(text: str) -> SourceLoras:
             raise ValueError(
                 f"Missing alias in --source_loras entry: '{entry}'. Expected format: alias=source"
             )
-        if _ALIAS.fullmatch(alias) is None:
+        if not is_alias(alias):
             raise ValueError(
-                f"Invalid LoRA alias '{alias}' in --source_loras entry: '{entry}'. Alias must "
-                "contain only alphanumeric characters, hyphens, underscores, or dots."
+                f"Invalid LoRA alias '{alias}' in --source_loras entry: '{entry}'. {ALIAS_RULE}"
             )
         if alias in found.adapters or alias in found.composites:
             raise ValueError(f"the alias '{alias}' is given twice in --source_loras")
@@ -121,11 +116,11 @@ def parse_source_loras(text: str) -> SourceLoras:
 
 def _source(source: str, entry: str) -> tuple[str, float]:
     path, alpha = source, "1"
-    if not source.endswith(_ENDING):
+    if not source.endswith(ENDING):
         path, _, alpha = source.rpartition(":")
-    if not path.endswith(_ENDING):
+    if not path.endswith(ENDING):
         raise ValueError(
-            f"a {_ENDING} file is needed in --source_loras entry: '{entry}'; adapters of a hub are "
+            f"a {ENDING} file is needed in --source_loras entry: '{entry}'; adapters of a hub are "
             "not downloaded: put the file beside the model"
         )
     if "://" in path:
