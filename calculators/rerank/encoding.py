@@ -9,15 +9,11 @@ prompt: `calculators.rerank.prompts`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from calculators.rerank.messages import RankQuestion
+from calculators.rerank.messages import CHARACTERS_AT_A_TIME, RankQuestion, too_many_chunks
 from calculators.rerank.prompts import has_prompt, joined_texts, no_room, prompts
 from calculators.text_models.encoded import Encoded, InputError, Tokens
 from calculators.text_models.text_tokenizer import TextTokenizer
-
-#: Characters that are tokenized in one call: tokens with their offsets take many times the space.
-_CHARACTERS: Final = 256 * 1024
 
 
 def encode(tokenizer: TextTokenizer, question: RankQuestion) -> Encoded:
@@ -41,11 +37,7 @@ def encode(tokenizer: TextTokenizer, question: RankQuestion) -> Encoded:
             if total <= question.max_chunks:
                 sequences += chunks
     if total > question.max_chunks:
-        raise InputError(
-            "Chunking failed: exceeding max_allowed_chunks after chunking limit: "
-            f"{question.max_chunks}; actual: {total}",
-            param=question.path,
-        )
+        raise InputError(too_many_chunks(question.max_chunks, total), param=question.path)
     return Encoded(sequences, counts)
 
 
@@ -58,7 +50,7 @@ def _groups(question: RankQuestion) -> Iterator[tuple[str, list[str]]]:
     group: list[str] = []
     characters = 0
     for document in question.documents:
-        if group and characters + len(document) > _CHARACTERS:
+        if group and characters + len(document) > CHARACTERS_AT_A_TIME:
             yield question.queries[0], group
             group, characters = [], 0
         group.append(document)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+#: Characters of documents in one question, and in one call of the tokenizer: tokens with their
+#: offsets take many times the space. A longer document comes alone.
+CHARACTERS_AT_A_TIME: Final = 256 * 1024
 
 
 class RankQuestion(msgspec.Struct, frozen=True, tag="rank", array_like=True):
@@ -29,3 +35,11 @@ class RankQuestion(msgspec.Struct, frozen=True, tag="rank", array_like=True):
     document_tokens: int | None = None
     chunks: int | None = None
     keeps_end: bool = False
+
+
+def too_many_chunks(most: int, found: int) -> str:
+    """Return the text for a client whose documents have more chunks than a request may have."""
+    return (
+        f"Chunking failed: exceeding max_allowed_chunks after chunking limit: {most}; "
+        f"actual: {found}"
+    )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
-from calculators.rerank.messages import RankQuestion
+from calculators.rerank.messages import CHARACTERS_AT_A_TIME, RankQuestion, too_many_chunks
 from calculators.rerank.node_options import RerankOptions
 from calculators.rerank.ranking import Ranking
 from calculators.text_models.placed_text_model import text_model
@@ -23,7 +23,6 @@ Floats: TypeAlias = NDArray[np.float64]
 
 #: A request goes to the process in parts, so that others are tokenized in between.
 _DOCUMENTS: Final = 64
-_CHARACTERS: Final = 256 * 1024
 #: Parts of one request that are asked at a time: one is tokenized while another is computed.
 _PARTS: Final = 4
 
@@ -107,11 +106,7 @@ class RerankServable:
                 logits, counts, tokens = await self._ask(part)
                 chunks += sum(counts)
                 if chunks > self._most:
-                    raise RequestError(
-                        "Chunking failed: exceeding max_allowed_chunks after chunking limit: "
-                        f"{self._most}; actual: {chunks}",
-                        param=ranking.path,
-                    )
+                    raise RequestError(too_many_chunks(self._most, chunks), param=ranking.path)
                 starts = np.cumsum([0, *counts[:-1]])
                 found[part.first] = np.maximum.reduceat(logits, starts), tokens
 
@@ -147,7 +142,7 @@ def _parts(ranking: Ranking, most: int) -> Iterator[RankQuestion]:
         characters = len(documents[first])
         while last < len(documents) and last - first < _DOCUMENTS:
             characters += len(documents[last])
-            if characters > _CHARACTERS:
+            if characters > CHARACTERS_AT_A_TIME:
                 break
             last += 1
         queries = ranking.queries if len(ranking.queries) == 1 else ranking.queries[first:last]
