@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from calculators.audio.speech_recognizer import SpeechSettings
+from calculators.requests.common_members import ABOUT_THE_CLIENT
 from calculators.requests.fields import invalid
 from calculators.requests.form_members import form_members
 from calculators.requests.http_payload import RequestError
@@ -117,10 +118,7 @@ _COMMON: Final[Members] = table(
         "0, the default, chooses the likeliest words; above it they are drawn.",
     ),
     honoured("timeout", Value()),  # the front reads it, and knows the schema
-    ignored(
-        "says who asks, or what is kept or counted elsewhere",
-        "user metadata safety_identifier priority request_id",
-    ),
+    ABOUT_THE_CLIENT,
     ignored("chooses how a sound is cut, which the model does itself", "chunking_strategy"),
     refused("is not supported: no log-probabilities are known", "include"),
     refused(
