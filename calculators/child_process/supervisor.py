@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from calculators.child_process.back_off import BackOff
 from calculators.child_process.framing import Frame, Piece
 from calculators.child_process.messages import LoadFailed, Loading, Log
 from calculators.child_process.process_memory import mapped_part
@@ -29,10 +30,6 @@ from graph_runtime import Code, LoadProgress
 
 log = logging.getLogger("graphrt.child")
 
-FIRST_DELAY: Final = 0.2
-LAST_DELAY: Final = 30.0
-#: Seconds of work after which a start counts as good, and the back-off begins anew.
-GOOD_LIFE: Final = 60.0
 #: A busy child that has been silent this long is reported as not ready; it may come back.
 STALL_SECONDS: Final = 5.0
 #: Seconds that a request waits for a child that is being started.
@@ -157,7 +154,7 @@ class Supervisor:
         self._progress: LoadProgress | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._failures = 0
+        self._back_off = BackOff()
         self._ready_at = 0.0
         self._heard_at = 0.0
         self._last_reason = ""
@@ -333,13 +330,11 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         if was_ready:
             self._last_reason = reason
-            if loop.time() - self._ready_at > GOOD_LIFE:
-                self._failures = 0
+            self._back_off.note_life(loop.time() - self._ready_at)
         if was_ready and self._is_requests_fault():
             delay = 0.0
         else:
-            delay = min(FIRST_DELAY * 2**self._failures, LAST_DELAY)
-            self._failures += 1
+            delay = self._back_off.next_pause()
         self._move(ChildEvent.END)
         log.error("the %s is gone: %s; starting it again in %.1f s",
                   self._name, self._last_reason or reason, delay)  # fmt: skip

@@ -14,6 +14,7 @@ import mcp_types as types
 import pydantic
 from mcp import Client, MCPError
 
+from calculators.child_process.back_off import BackOff
 from calculators.child_process.library_errors import library_reason
 from calculators.server_tools.call_limits import ANSWER_SECONDS, MAX_AT_ONCE, MAX_TOOLS
 from calculators.server_tools.http_transport import connect_http
@@ -24,10 +25,6 @@ from calculators.server_tools.stdio_transport import StdioServer
 
 #: Pages of a server's list of tools.
 _MAX_PAGES: Final = 64
-_FIRST_DELAY: Final = 0.2
-_LAST_DELAY: Final = 30.0
-#: Seconds of a session after which its start counts as good.
-_GOOD_LIFE: Final = 60.0
 _TIMED_OUT: Final = frozenset({types.REQUEST_TIMEOUT})
 
 
@@ -132,7 +129,7 @@ class McpSession:
 
     async def _own(self) -> None:
         """Keep a session open, and open another when it ends. Returns if the first one fails."""
-        delay = _FIRST_DELAY
+        back_off = BackOff()
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -148,11 +145,10 @@ class McpSession:
                     StartFailed(f'server "{self._settings.label}": {reason}')
                 )
                 return
-            if loop.time() - began > _GOOD_LIFE:
-                delay = _FIRST_DELAY
+            back_off.note_life(loop.time() - began)
+            delay = back_off.next_pause()
             self._log(f"{reason}; starting it again in {delay:.1f} s")
             await asyncio.sleep(delay)
-            delay = min(2 * delay, _LAST_DELAY)
 
     async def _live(self) -> None:
         """Open a session and make the calls that are asked, until it is over."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
+from calculators.child_process.back_off import BackOff
 from servers.batches.clock import unix_seconds
 from servers.batches.errors import StoreError
 from servers.batches.objects import (
@@ -63,7 +64,7 @@ class BatchDesk:
         self._lock: StoreLock | None = None
         self._has_work = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._failures = 0
+        self._back_off = BackOff(_FIRST_DELAY, _LAST_DELAY)
 
     @property
     def store(self) -> BatchStore:
@@ -184,11 +185,9 @@ class BatchDesk:
             await self._has_work.wait()
             began = asyncio.get_running_loop().time()
             code = await self._run_worker()
-            if asyncio.get_running_loop().time() - began > _LAST_DELAY:
-                self._failures = 0
+            self._back_off.note_life(asyncio.get_running_loop().time() - began)
             if code:
-                delay = min(_LAST_DELAY, _FIRST_DELAY * 2**self._failures)
-                self._failures += 1
+                delay = self._back_off.next_pause()
                 _log.error(
                     "the worker of batches ended with code %d; it starts again in %g s",
                     code, delay,

@@ -11,6 +11,7 @@ import pytest
 from calculators.audio import sound_reader
 from calculators.audio.reading import MOST_CHANNELS
 from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE
+from calculators.child_process import back_off
 from calculators.child_process.framing import MAX_FRAME
 from calculators.child_process.parent_connection import MOST_UNSENT
 from calculators.child_process.question_lane import WALL_SECONDS
@@ -312,7 +313,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{drafts.MOST_RUNS}; {tried.MOST_PACKETS:,}, {tried.VALUE_CHARS:,}, "
         f"{tried.ALL_CHARS >> 20} Mi",
         f"{drafts.CHECK_SECONDS:g} s; {drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
-        f"{member.FIRST_DELAY:g} s, {member.LAST_DELAY:g} s, {member.GOOD_LIFE:g} s, "
+        f"{back_off.FIRST_DELAY:g} s, {back_off.LAST_DELAY:g} s, {back_off.GOOD_LIFE:g} s, "
         f"{member.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
         f"{batches.batch_max_requests:,} (`--batch_max_requests`), "
         f"{batches.batch_file_size >> 30} GiB (`--batch_file_size`), {LONGEST_ID} characters; "

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from calculators.child_process.back_off import BackOff
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame
 from servers.server.workers.asked import Asked
@@ -30,10 +31,6 @@ _log: Final = logging.getLogger(__name__)
 
 #: The module of a worker, which is in the layer above.
 _MODULE: Final = "servers.cli.worker"
-FIRST_DELAY: Final = 0.2
-LAST_DELAY: Final = 30.0
-#: Seconds of work after which a life counts as good, and the back-off begins anew.
-GOOD_LIFE: Final = 60.0
 #: Lives in a row that were not good, after which a worker is not started again.
 MOST_FAILURES: Final = 10
 
@@ -86,7 +83,7 @@ class Member:
         self._child: ChildProcess | None = None
         self._asked = Asked()
         self._lives = 0
-        self._failures = 0
+        self._back_off = BackOff()
         self._serving_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
@@ -184,17 +181,17 @@ class Member:
             self.has_ended.set()
             return
         loop = asyncio.get_running_loop()
-        if since is not None and loop.time() - since > GOOD_LIFE:
-            self._failures = 0
-        self._failures += 1
+        if since is not None:
+            self._back_off.note_life(loop.time() - since)
+        delay = self._back_off.next_pause()
+        failures = self._back_off.failures
         is_first = self._lives == 1 and since is None
-        if is_first or self._failures >= MOST_FAILURES:
-            what = "could not start" if is_first else f"has ended {self._failures} times in a row"
+        if is_first or failures >= MOST_FAILURES:
+            what = "could not start" if is_first else f"has ended {failures} times in a row"
             _log.error("worker %d %s: %s; it is not started again", self.number, what, reason)
             self._set(MemberState.ENDED)
             self.has_ended.set()
             return
-        delay = min(FIRST_DELAY * 2 ** (self._failures - 1), LAST_DELAY)
         _log.error("worker %d (process %d) is gone: %s; starting it again in %.1f s",
                    self.number, pid, reason, delay)  # fmt: skip
         self._set(MemberState.BACKING_OFF)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 import pytest
 
 from calculators.child_process import supervisor
+from calculators.child_process.back_off import BackOff
 from tests.servers.cli.forked_children import start_children_by_python
+
+FIRST_DELAY: Final = 0.1
 
 
 @pytest.fixture(autouse=True)
@@ -18,4 +24,4 @@ def started_by_python() -> None:
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the waits for a child to stop and before it is restarted."""
     monkeypatch.setattr(supervisor, "_STOP_SECONDS", 0.3)
-    monkeypatch.setattr(supervisor, "FIRST_DELAY", 0.1)
+    monkeypatch.setattr(supervisor, "BackOff", partial(BackOff, FIRST_DELAY))

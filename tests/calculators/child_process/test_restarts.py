@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from calculators.child_process import supervisor
 from calculators.child_process.supervisor import ChildState
+from tests.calculators.child_process.conftest import FIRST_DELAY
 from tests.calculators.child_process.supervised import Supervised
 from tests.conditions import signal_process, soon, until
 from tests.processes import is_running
@@ -78,7 +78,7 @@ def test_the_delay_doubles_with_each_restart(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.ERROR, logger="graphrt.child"):
         asyncio.run(run())
     delays = [float(record.getMessage().split()[-2]) for record in caplog.records]
-    assert delays == [supervisor.FIRST_DELAY * each for each in (1, 2, 4)]
+    assert delays == [FIRST_DELAY * each for each in (1, 2, 4)]
 
 
 def test_a_child_that_can_no_longer_load_is_retried(tmp_path: Path) -> None:

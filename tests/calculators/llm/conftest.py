@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from calculators.child_process import supervisor
+from calculators.child_process.back_off import BackOff
 from calculators.llm.options.llm_settings import LlmSettings
 from graph_runtime import FamilySettings
 from tests.calculators.llm.demo_model import DEMO
@@ -35,4 +37,4 @@ def ask(in_process_engine: None, runner: asyncio.Runner) -> Iterator[Asking]:
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the waits for children to stop and before they are restarted."""
     monkeypatch.setattr(supervisor, "_STOP_SECONDS", 0.3)
-    monkeypatch.setattr(supervisor, "FIRST_DELAY", 0.1)
+    monkeypatch.setattr(supervisor, "BackOff", partial(BackOff, 0.1))

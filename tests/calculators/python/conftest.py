@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from calculators.child_process import supervisor
+from calculators.child_process.back_off import BackOff
 
 
 @pytest.fixture(params=["THREAD", "PROCESS"])
@@ -17,4 +20,4 @@ def isolation(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Restart processes sooner."""
-    monkeypatch.setattr(supervisor, "FIRST_DELAY", 0.05)
+    monkeypatch.setattr(supervisor, "BackOff", partial(BackOff, 0.05))
