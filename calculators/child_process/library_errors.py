@@ -1,25 +1,27 @@
-"""Texts of the engine library's exceptions, without its build machine's paths and lines."""
+"""Texts of libraries' exceptions, without paths of their build machines and of this machine."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-_NOISE: Final = re.compile(
-    r"^(Check '.*' failed at .*:\d+:?|Exception from .*:\d+:?|\[json\.exception.*?\]|\s*)$"
+_PREFIX: Final = re.compile(r"^(?:Caught exception:)? ?(?:Exception from .*?:\d+:?)?")
+_NOISE: Final = re.compile(r"^(Check '.*' failed at .*:\d+:?|\[json\.exception.*?\]|\s*)$")
+#: ``at file.cpp:123:`` with or without folders.
+_PLACE: Final = re.compile(
+    r"(?: at )?(?<![\w./\\+-])(?:[A-Za-z]:)?[\w./\\+-]*\.(?:cpp|cc|hpp|h)\b(?::\d+)*:?"
 )
-#: ``file.cpp:123:`` with or without folders, and folders of any file.
-_PLACE: Final = re.compile(r"(?:[A-Za-z]:)?[\w./\\+-]*\.(?:cpp|cc|hpp|h)(?::\d+)*:?\s*")
-_FOLDERS: Final = re.compile(r"(?<![\w.])(?:/[\w.+@-]+)+/(?=[\w.+@-])")
+#: Folders of any file. Their names may have spaces, but not at the end: two paths in a sentence
+#: remain two files.
+_FOLDERS: Final = re.compile(r"(?<![\w.])(?:/[\w.+@-]+(?: +[\w.+@-]+)*)+/(?=[\w.+@-])")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{6,}")
 _LIMIT: Final = 400
 
 
 def library_reason(error: BaseException | str) -> str:
-    """One line for a client or a log: the library's own text, cleaned; never empty."""
-    lines = [line for line in str(error).splitlines() if not _NOISE.match(line)]
-    text = " ".join(line.strip() for line in lines)
-    text = _FOLDERS.sub("", _PLACE.sub("", text))
-    text = _ADDRESS.sub("an address", text)
-    text = re.sub(r"\s+", " ", text).strip()
-    return text[:_LIMIT] or "the engine library gave no reason"
+    """Return one line for a client or a log: the library's own text, cleaned; never empty."""
+    lines = [_PREFIX.sub("", line) for line in str(error).splitlines()]
+    text = " ".join(line.strip() for line in lines if not _NOISE.match(line))
+    text = _FOLDERS.sub("", _PLACE.sub(" ", text))
+    text = " ".join(_ADDRESS.sub("an address", text).split())
+    return text[:_LIMIT] or "the library gave no reason"

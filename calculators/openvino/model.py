@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from calculators.child_process.library_errors import library_reason
 from calculators.openvino.infer_requests import Array, InferRequests
-from calculators.openvino.openvino_reason import openvino_reason
 from calculators.openvino.tensor_spec import TensorError, TensorSpec
 from graph_runtime import Code, GraphError
 from graph_runtime.errors import did_you_mean
@@ -151,7 +151,7 @@ class Model:
             return await self._requests.infer(arrays)
         except RuntimeError as error:
             raise GraphError(
-                f'the model "{self.name}" failed: {openvino_reason(error)}', code=Code.INTERNAL
+                f'the model "{self.name}" failed: {library_reason(error)}', code=Code.INTERNAL
             ) from error
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from calculators.child_process.library_errors import library_reason
 from calculators.openvino.dimension import Dimension
 from calculators.openvino.model_settings import ANY_INPUT, Conversion, ModelSettings
-from calculators.openvino.openvino_reason import openvino_reason
 from graph_runtime import Code, GraphError
 from graph_runtime.errors import did_you_mean
 
@@ -79,7 +79,7 @@ def _converted(network: Any, settings: ModelSettings) -> Any:
         return made.build()
     except RuntimeError as error:
         raise _error(
-            f"layout, precision, color_format, mean or scale: {openvino_reason(error)}"
+            f"layout, precision, color_format, mean or scale: {library_reason(error)}"
         ) from error
 
 
@@ -120,7 +120,7 @@ def _reshape(network: Any, settings: ModelSettings) -> None:
         )
     except RuntimeError as error:
         what = "shape" if settings.shapes else "batch_size"
-        raise _error(f"{what}: the model cannot have it: {openvino_reason(error)}") from error
+        raise _error(f"{what}: the model cannot have it: {library_reason(error)}") from error
 
 
 def _shape_of(port: Any, old: Any, settings: ModelSettings) -> list[Any] | None:

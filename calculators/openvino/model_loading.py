@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.child_process.library_errors import library_reason
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import PROPERTY, finish, hold_compiled
 from calculators.openvino.model import Model
 from calculators.openvino.model_changes import apply_settings
 from calculators.openvino.model_settings import ModelSettings
-from calculators.openvino.openvino_reason import openvino_reason
 from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
@@ -56,7 +56,7 @@ def load_model(
         raise
     except Exception as error:
         raise GraphError(
-            f"OpenVINO on {settings.target_device}: {openvino_reason(error)}",
+            f"OpenVINO on {settings.target_device}: {library_reason(error)}",
             code=Code.FAILED_PRECONDITION,
         ) from error
     finally:

@@ -13,9 +13,9 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
+from calculators.child_process.library_errors import library_reason
 from calculators.cpu_features import usable_processors
 from calculators.openvino.infer_requests import InferRequests
-from calculators.openvino.openvino_reason import openvino_reason
 from calculators.vision.inference.custom_operations import CONVERSIONS
 from calculators.vision.inference.denormals import denormals_are_zeros
 from calculators.vision.inference.fast_operations import use_fast_operations
@@ -226,7 +226,7 @@ def compiled_model(
             found.warm()
         except Exception as error:
             raise GraphError(
-                f"OpenVINO cannot load the TFLite model: {openvino_reason(error)}",
+                f"OpenVINO cannot load the TFLite model: {library_reason(error)}",
                 code=Code.FAILED_PRECONDITION,
             ) from error
         _compiled[key] = found

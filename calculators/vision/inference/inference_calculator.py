@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from calculators.child_process.library_errors import library_reason
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.image.packet_types import TENSORS
-from calculators.openvino.openvino_reason import openvino_reason
 from calculators.vision.inference.compiled_model import CompiledModel, TfLiteModel, compiled_model
 from calculators.vision.inference.model_calculators import OpResolver
 from calculators.vision.inference.model_files import read_graph_file, tflite_model
@@ -233,7 +233,7 @@ def _threads(options: Any) -> int:
 
 
 def _failure(error: RuntimeError) -> GraphError:
-    return GraphError(f"the inference failed: {openvino_reason(error)}", code=Code.INTERNAL)
+    return GraphError(f"the inference failed: {library_reason(error)}", code=Code.INTERNAL)
 
 
 CALCULATORS: tuple[type[Calculator], ...] = (

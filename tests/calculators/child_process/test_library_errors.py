@@ -1,4 +1,4 @@
-"""Error texts of the engine library, without the paths of its build machine."""
+"""Error texts of libraries, without the paths of their build machines and of this machine."""
 
 from __future__ import annotations
 
@@ -23,16 +23,30 @@ CASES = {
     ),
     "places within a line": (
         "error at /build/cpp/file.cpp:12:34: the value is wrong",
-        "error at the value is wrong",
+        "error the value is wrong",
     ),
+    "folders with spaces": (
+        "cannot read '/home/a user/my models/demo/openvino_model.bin'",
+        "cannot read 'openvino_model.bin'",
+    ),
+    "two files": (
+        "cannot read /data/in.txt or write /data/out.txt",
+        "cannot read in.txt or write out.txt",
+    ),
+    "caught exceptions": (
+        "Caught exception: Exception from src/core/src/model.cpp:12:\n"
+        "Caught exception: Exception from src/core/src/node.cpp:12: the shape is wrong",
+        "the shape is wrong",
+    ),
+    "no places": ("weights.h5 has no layers", "weights.h5 has no layers"),
     "windows places": (
         r"C:\build\src\core.cpp:12: the value is wrong",
         "the value is wrong",
     ),
     "addresses": ("no node at 0x7ffd12345678 here", "no node at an address here"),
     "several lines": ("first\n\n  second   third\n", "first second third"),
-    "only noise": ("Check 'a' failed at b.cpp:1:\n", "the engine library gave no reason"),
-    "nothing": ("", "the engine library gave no reason"),
+    "only noise": ("Check 'a' failed at b.cpp:1:\n", "the library gave no reason"),
+    "nothing": ("", "the library gave no reason"),
     "no folders at all": ("and/or 3/4 of a/b", "and/or 3/4 of a/b"),
 }
 
