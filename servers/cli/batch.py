@@ -30,12 +30,11 @@ from servers.batches.store_lock import StoreLock
 from servers.cli.batch_settings import inner_server, settings_in
 from servers.cli.messages import CommandFailed
 from servers.cli.on_cluster import on_cluster
+from servers.cli.progress_line import ProgressLine
 from servers.cli.serve_options import serve_options
 from servers.cli.telemetry import set_up_log
 from servers.server.lifecycle import ServerSettings, loop_factory
 
-#: Seconds between two lines of progress where standard error is no terminal.
-_LINE_PERIOD: Final = 10.0
 _SHOWN_ERRORS: Final = 3
 
 
@@ -203,13 +202,11 @@ def _reasons(source: Path, batch: Batch) -> str:
 
 
 class _Reports:
-    """Progress on standard error: one line on a terminal, a line now and then elsewhere."""
+    """Progress of a batch, and the time that it takes."""
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._is_shown = False
+        self._line = ProgressLine()
         self._began = time.monotonic()
-        self._next = self._began + _LINE_PERIOD
         self._first: int | None = None
 
     @property
@@ -218,15 +215,8 @@ class _Reports:
         return max(time.monotonic() - self._began, 1e-3)
 
     def show(self, batches: list[Batch]) -> None:
-        if not batches:
-            return
-        text = self._text(batches[0])
-        if self._is_terminal:
-            self._is_shown = True
-            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() >= self._next:
-            self._next = time.monotonic() + _LINE_PERIOD
-            print(text, file=sys.stderr, flush=True)
+        if batches:
+            self._line.show(self._text(batches[0]))
 
     def _text(self, batch: Batch) -> str:
         if batch.status is Status.VALIDATING:
@@ -246,6 +236,4 @@ class _Reports:
 
     def end(self) -> None:
         """Leave the line of the terminal."""
-        if self._is_shown:
-            print(file=sys.stderr)
-            self._is_shown = False
+        self._line.end()
