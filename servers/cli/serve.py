@@ -36,7 +36,7 @@ from servers.cli.supervise import check_workers, supervise
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
-from servers.operations.package_names import clashes
+from servers.operations.package_names import CLASH_HINT, clash_text, clashes
 from servers.options.other_flags import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.options.server_options import ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
@@ -66,11 +66,7 @@ def execute(args: argparse.Namespace) -> int:
         worker=0 if worker is None else worker.begin.number,
     )
     for package, distribution in clashes():
-        print_warning(
-            f"the package `{package}` of graphrt is also in the distribution {distribution}: one "
-            f"has overwritten the other's files",
-            "install graphrt in an environment of its own",
-        )
+        print_warning(clash_text(package, distribution), CLASH_HINT)
     _warn_of_arguments(args)
     warn_of_access(options, access)
     connections = options.http.max_connections

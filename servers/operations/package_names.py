@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 NAMES: Final = ("protos", "graph_runtime", "calculators", "servers")
+CLASH_HINT: Final = "install graphrt in an environment of its own"
 _OWN: Final = "graphrt"
 
 
@@ -26,6 +27,14 @@ def clashes() -> list[tuple[str, str]]:
         if packages and each.name.lower() != _OWN:
             found |= {(package, each.name) for package in packages}
     return sorted(found, key=lambda pair: (NAMES.index(pair[0]), pair[1]))
+
+
+def clash_text(package: str, distribution: str) -> str:
+    """Return a sentence for the operator about one of the `clashes`; `CLASH_HINT` is the remedy."""
+    return (
+        f"the package `{package}` of graphrt is also in the distribution {distribution}: one has "
+        "overwritten the other's files"
+    )
 
 
 def _ours(distribution: Distribution) -> list[str]:

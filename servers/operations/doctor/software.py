@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from servers.operations.doctor.section import Section
-from servers.operations.package_names import clashes
+from servers.operations.package_names import CLASH_HINT, clash_text, clashes
 
 #: Packages without which `graphrt serve` does not start, or serves less.
 NEEDED: Final = (
@@ -59,11 +59,7 @@ def software() -> Section:
         section.warn("uvloop is not installed: the server is slower", "pip install uvloop")
     _add_extras(section)
     for package, distribution in clashes():
-        section.error(
-            f"the package `{package}` of graphrt is also in the distribution {distribution}: one "
-            f"has overwritten the other's files",
-            "install graphrt in an environment of its own",
-        )
+        section.error(clash_text(package, distribution), CLASH_HINT)
     return section
 
 
