@@ -72,6 +72,8 @@ class GenerationRequest:
         tool_servers: servers whose tools the model may call and this server runs, as the client
             named them. A language model refuses a request if no node before it offers their tools.
         parallel_tool_calls: one answer may call several tools.
+        max_tool_calls: the most calls of this server's tools in the answer; None is no limit of the
+            client's.
         form: the form that the answer must have; None is any text.
         template: further variables of the chat template.
         sampling: further members of the body that a model reads (``temperature``, ``max_tokens``,
@@ -112,6 +114,7 @@ class GenerationRequest:
     tools: Tools = field(default=NO_TOOLS, repr=False)
     tool_servers: tuple[ToolServer, ...] = field(default=(), repr=False)
     parallel_tool_calls: bool = True
+    max_tool_calls: int | None = None
     form: StructuredOutput | None = field(default=None, repr=False)
     template: TemplateArguments = field(default=NO_ARGUMENTS, repr=False)
     sampling: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -13,7 +13,8 @@ class Tools:
     Attributes:
         items: for the template; empty if no tool may be called.
         choice: "none" if there are no items; "named" if the client chose one tool, which then is
-            the only item.
+            the only item. "required" and "named" may have no items yet: a node may have the tools.
+        named: the tool that the client chose and that is none of its own; "" otherwise.
         is_declined: the client wants no calls (``tool_choice: "none"``), so nobody adds tools.
         schema_paths: the path of the schema of each item's parameters in the request.
     """
@@ -22,6 +23,7 @@ class Tools:
     choice: Literal["none", "auto", "required", "named"] = "none"
     schema_paths: tuple[str, ...] = ()
     is_declined: bool = False
+    named: str = ""
 
     @property
     def schemas(self) -> dict[str, dict[str, Any]]:

@@ -40,6 +40,7 @@ from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import refuse_settings
 from calculators.llm.requests.tool_servers import refuse_servers
+from calculators.llm.requests.tools import refuse_unmet
 from calculators.llm.requests.truncation import TRUNCATES, Truncation
 from calculators.media.image import EncodedImage, Image, ImageReference
 from calculators.media.limits import MAX_REQUEST_PIXELS
@@ -340,6 +341,8 @@ class LlmServable:
         if isinstance(request, ChatRequest):
             if request.tool_servers:
                 refuse_servers(request.tool_servers)
+            if request.tools.choice != "none":
+                refuse_unmet(request.tools)
             try:
                 prompt = await self.chat_prompt(
                     request.messages,

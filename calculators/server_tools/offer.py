@@ -16,23 +16,33 @@ def offer_tools(request: GenerationRequest, toolbox: Toolbox) -> GenerationReque
     """Return the request with the tools that its model may call besides the client's.
 
     All tools are offered, and the client does not see their calls; unless it names servers by their
-    labels: then theirs are, and the answer shows the calls. Completions have no tools.
+    labels: then theirs are, and the answer shows the calls. Completions have no tools. A request
+    that may call none of this server's tools gets none, and the servers that it names have none.
 
     Raises:
         RequestError: a tool of the client has the name of one here, several answers are asked for,
             or a server is named that is not here.
     """
-    if request.refusal is not None or request.api is Api.COMPLETIONS or request.tools.is_declined:
+    if request.refusal is not None or request.api is Api.COMPLETIONS:
         return request
-    if request.tools.choice == "named":
-        return request  # one tool of the client's, and no other
+    client = request.tools
     servers = tuple(_resolved(asked, toolbox) for asked in request.tool_servers)
+    is_declined = (
+        client.is_declined
+        or (client.choice == "named" and bool(client.items))  # the client's tool, and no other
+        or request.max_tool_calls == 0
+        or not toolbox.may_call
+    )
+    if is_declined:
+        return _without_tools(request, servers)
     if servers:
         offered = [spec for server in servers for spec in _specs(server, toolbox)]
     else:
         offered = list(toolbox.tools.values())
+    if client.choice == "named":
+        offered = [spec for spec in offered if spec.name == client.named]
     if not offered:
-        return replace(request, tool_servers=servers)
+        return _without_tools(request, servers)
     if request.n > 1:
         raise RequestError(
             f'Invalid value for "n": {request.n} answers cannot share the tools of this server; '
@@ -47,13 +57,20 @@ def offer_tools(request: GenerationRequest, toolbox: Toolbox) -> GenerationReque
                 f'name "{name}"; leave it out, or rename it',
                 param=f"tools[{place}].function.name",
             )
-    client = request.tools
     tools = Tools(
         [*client.items, *map(_item, offered)],
         "auto" if client.choice == "none" else client.choice,
         (*client.schema_paths, *(f"tools.{spec.name}.parameters" for spec in offered)),
     )
     return replace(request, tools=tools, tool_servers=servers)
+
+
+def _without_tools(
+    request: GenerationRequest, servers: tuple[ToolServer, ...]
+) -> GenerationRequest:
+    if not servers:
+        return request
+    return replace(request, tool_servers=tuple(each._replace(tools=()) for each in servers))
 
 
 def names_of(tools: Tools) -> Iterable[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from calculators.language import (
     ToolCall,
     ToolCalled,
     ToolRan,
+    Tools,
     Usage,
     usage_sum,
 )
@@ -96,6 +98,7 @@ class ToolLoop:
         self._turn: _Turn | None = None
         self._turns = 0
         self._calls = 0
+        self._client_calls: float = math.inf
         self._began = 0.0
         self._usage = Usage(0, 0)
         self._is_active = False
@@ -154,6 +157,8 @@ class ToolLoop:
                 shown.append(begun)
                 return
             self._began = time.monotonic()
+            if request.max_tool_calls is not None:
+                self._client_calls = request.max_tool_calls
             self._token_limits = {
                 name: request.sampling[name]
                 for name in _TOKEN_LIMITS
@@ -252,6 +257,8 @@ class ToolLoop:
             return "max_turns"
         if self._calls + calls > bounds.max_calls:
             return "max_calls"
+        if self._calls + calls > self._client_calls:
+            return "max_tool_calls"
         return "total_seconds" if time.monotonic() - self._began > bounds.total_seconds else ""
 
     # Between two turns ----------------------------------------------------------------------------
@@ -370,12 +377,28 @@ class ToolLoop:
         # In the last turn the model has to answer. A call that was required has been made.
         is_last = self._turns + 1 >= self._bounds.max_turns
         tools = NO_TOOLS if is_last else replace(request.tools, choice="auto")
+        if self._calls >= self._client_calls:
+            tools = self._clients_only(tools)
         return replace(
             request,
             messages=(*request.messages, said, *gave),
             tools=tools,
             sampling=sampling,
             turn=request.turn + 1,
+        )
+
+    def _clients_only(self, tools: Tools) -> Tools:
+        """Return tools without this server's: the client allows no further calls of them."""
+        kept = [
+            place for place, name in enumerate(names_of(tools)) if name not in self._toolbox.tools
+        ]
+        if not kept:
+            return NO_TOOLS
+        paths = tools.schema_paths
+        return replace(
+            tools,
+            items=[tools.items[place] for place in kept],
+            schema_paths=tuple(paths[place] for place in kept if place < len(paths)),
         )
 
 

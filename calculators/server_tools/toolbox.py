@@ -41,6 +41,7 @@ class Toolbox:
     Attributes:
         tools: by name, in the order of the options.
         urls: of the servers that are reached by HTTP, by label.
+        may_call: the bounds of a request leave a turn with tools, and a call.
     """
 
     unavailable_reason: str = ""
@@ -51,6 +52,7 @@ class Toolbox:
         *,
         call_seconds: float,
         urls: Mapping[str, str] | None = None,
+        may_call: bool = True,
     ) -> None:
         """
         Raises:
@@ -60,6 +62,7 @@ class Toolbox:
         self._call_seconds = call_seconds
         self._lane_of = {spec.name: lane for lane, specs in lanes for spec in specs}
         self.urls = dict(urls or {})
+        self.may_call = may_call
         self.tools: dict[str, ToolSpec] = {}
         size = 0
         for _, specs in lanes:

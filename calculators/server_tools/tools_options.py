@@ -23,12 +23,27 @@ _MAX_PROCESSES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsBounds:
+    """The bounds of one request."""
+
+    max_turns: int
+    max_calls: int
+    total_seconds: float
+
+    @property
+    def leave_calls(self) -> bool:
+        """True if the model may call a tool at all: the last turn has no tools."""
+        return self.max_turns > 1 and self.max_calls > 0
+
+
+@dataclass(frozen=True, slots=True)
 class ToolsSettings:
     """The options of `ToolsCalculator`; see ``protos/graphrt/tools.proto``.
 
     Attributes:
         directory: of the graph, absolute.
         allow_paths: absolute paths for the Python functions.
+        bounds: of each request.
     """
 
     servers: tuple[ServerSettings, ...]
@@ -38,15 +53,7 @@ class ToolsSettings:
     python_processes: int
     call_seconds: float
     max_output_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsBounds:
-    """The bounds of one request."""
-
-    max_turns: int
-    max_calls: int
-    total_seconds: float
+    bounds: ToolsBounds
 
 
 def read_settings(node: NodePlan, settings: ResourceSettings) -> ToolsSettings:
@@ -83,7 +90,7 @@ def read_settings(node: NodePlan, settings: ResourceSettings) -> ToolsSettings:
         0 < options.max_output_bytes <= 1024 * 1024,
         f"max_output_bytes: {options.max_output_bytes} is not from 1 to 1048576",
     )
-    read_bounds(options)
+    bounds = read_bounds(options)
     return ToolsSettings(
         servers=servers,
         python=tuple(options.python),
@@ -92,6 +99,7 @@ def read_settings(node: NodePlan, settings: ResourceSettings) -> ToolsSettings:
         python_processes=options.python_processes,
         call_seconds=options.call_seconds,
         max_output_bytes=options.max_output_bytes,
+        bounds=bounds,
     )
 
 

@@ -81,7 +81,11 @@ _SAMPLED: Final[Mapping[Api, Members]] = {api: _sampled(api) for api in Api}
 
 #: The limits of requests that no model takes, and defaults that refuse nothing.
 OPEN_LIMITS: Final = RequestLimits(
-    best_of_limit=2**31, max_model_length=2**31, max_images=2**31, max_choices=2**31
+    best_of_limit=2**31,
+    max_model_length=2**31,
+    max_images=2**31,
+    max_choices=2**31,
+    may_get_tools=True,
 )
 OPEN_DEFAULTS: Final = ModelDefaults(temperature=0.0)
 
@@ -140,6 +144,7 @@ def neutral_request(
             "temperature": body.get("temperature", 1),
             "top_p": body.get("top_p", 1),
         }
+        written["max_tool_calls"] = body.get("max_tool_calls")
     if isinstance(checked, MessagesRequest):
         written["shows_thinking"] = checked.shows_thinking
     return GenerationRequest(

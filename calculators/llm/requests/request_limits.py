@@ -30,6 +30,7 @@ class RequestLimits:
         has_logprobs: the engine reports log-probabilities.
         has_prompt_logprobs: it reports those of prompts too, for completions with ``echo``.
         has_beams: the engine has beam search.
+        may_get_tools: a node may add tools, so a choice need not be among the client's.
     """
 
     max_tokens_limit: int | None = None
@@ -47,6 +48,7 @@ class RequestLimits:
     has_logprobs: bool = True
     has_prompt_logprobs: bool = True
     has_beams: bool = True
+    may_get_tools: bool = False
 
 
 #: The limits without a graph's options and a model's files.

@@ -67,17 +67,30 @@ def read_tools(
     if chosen is not None:
         places = [i for i, tool in enumerate(read) if tool.name == chosen]
         items, read = [items[i] for i in places], [read[i] for i in places]
-        if not items:
-            raise fields.invalid(
-                "tool_choice", f"{fields.describe(chosen)} names none of the tools"
-            )
     if items:
         return Tools(items, choice, tuple(f"{tool.path}.parameters" for tool in read))
-    if choice == "required" and has_servers:
-        return Tools([], choice)
-    if choice == "required":
+    if choice == "auto":
+        return NO_TOOLS
+    unmet = Tools([], choice, named=chosen or "")
+    if not (limits.may_get_tools or (choice == "required" and has_servers)):
+        refuse_unmet(unmet)
+    return unmet
+
+
+def refuse_unmet(tools: Tools) -> None:
+    """Refuse a choice of tools that are neither the client's nor a node's.
+
+    Raises:
+        RequestError: it is one.
+    """
+    if tools.items:
+        return
+    if tools.choice == "named":
+        raise fields.invalid(
+            "tool_choice", f"{fields.describe(tools.named)} names none of the tools"
+        )
+    if tools.choice == "required":
         raise fields.invalid("tool_choice", '"required" needs tools')
-    return NO_TOOLS
 
 
 _Choice = Literal["none", "auto", "required", "named"]

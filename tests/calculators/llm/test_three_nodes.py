@@ -115,3 +115,13 @@ def test_a_limit_of_tokens_ends_the_answer_as_with_one_node(form: str) -> None:
         options = {"script": "cut_call", "finish_reason": "length"}
         expected = outcome(ONE_NODE, form, body, **options)
         assert outcome(THREE_NODES, form, body, **options) == expected
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}])
+def test_a_choice_of_tools_that_nobody_has_is_refused_as_with_one_node(choice: object) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tool_choice": choice}
+    (packets, told) = outcome(ONE_NODE, "chat", body, script="text")
+    assert packets == []
+    assert told is not None
+    assert told[2] == "tool_choice"
+    assert outcome(THREE_NODES, "chat", body, script="text") == (packets, told)

@@ -132,6 +132,47 @@ def test_a_server_that_is_not_there_is_refused_before_the_model_is_asked() -> No
     assert agent.model.requests == []
 
 
+DECLINED = {CHAT: "none", RESPONSES: "none", MESSAGES: {"type": "none"}}
+
+
+@pytest.mark.parametrize("uri", [RESPONSES, MESSAGES])
+def test_a_client_that_wants_no_calls_may_name_servers(uri: str) -> None:
+    servers = {"tools": [ASKED]} if uri == RESPONSES else {"mcp_servers": [{"name": "weather"}]}
+    told, agent = ask(uri, tool_choice=DECLINED[uri], **servers)
+    assert told.error is None
+    (request,) = agent.model.requests
+    assert not request.tools.items
+    assert [(each.is_offered, each.tools) for each in request.tool_servers] == [(True, ())]
+
+
+def test_max_tool_calls_of_a_response_bounds_the_calls_of_this_server() -> None:
+    told, agent = ask(RESPONSES, max_tool_calls=0, tools=[ASKED])
+    (request,) = agent.model.requests
+    assert not request.tools.items
+    assert told.whole["max_tool_calls"] == 0
+    told, agent = ask(RESPONSES, max_tool_calls=1, tools=[ASKED])
+    assert [bool(request.tools.items) for request in agent.model.requests] == [True, False]
+    assert told.whole["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("uri", "required", "named"),
+    [
+        (CHAT, "required", {"type": "function", "function": {"name": "get"}}),
+        (RESPONSES, "required", {"type": "function", "name": "get"}),
+        (MESSAGES, {"type": "any"}, {"type": "tool", "name": "get"}),
+    ],
+)
+def test_a_call_of_a_tool_of_this_server_can_be_required(
+    uri: str, required: object, named: object
+) -> None:
+    for choice, expected in ((required, "required"), (named, "named")):
+        told, agent = ask(uri, tool_choice=choice)
+        assert told.error is None
+        assert [request.tools.choice for request in agent.model.requests] == [expected, "auto"]
+        assert len(agent.lane.called) == 1
+
+
 def test_when_a_client_leaves_its_calls_are_given_up() -> None:
     async def run() -> ScriptedLane:
         agent = Agent()

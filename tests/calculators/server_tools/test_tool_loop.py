@@ -209,10 +209,12 @@ def test_calls_of_the_clients_tools_go_to_the_client() -> None:
     assert len(model.requests) == 1
 
 
-def answer_with_client_tool(*turns: Sequence[Any]) -> tuple[list[Delta], Model, ScriptedLane]:
+def answer_with_client_tool(
+    *turns: Sequence[Any], **fields: Any
+) -> tuple[list[Delta], Model, ScriptedLane]:
     box, lane = toolbox(forecast=forecast)
     model = Model(*turns)
-    request = offer_tools(replace(request_for("x"), tools=client_tool("theirs")), box)
+    request = offer_tools(request_for("x", tools=client_tool("theirs"), **fields), box)
     shown = asyncio.run(converse(model, ToolLoop(box, BOUNDS, "tools"), request))
     return shown, model, lane
 
@@ -240,6 +242,28 @@ def test_beyond_max_calls_the_answer_ends() -> None:
     assert len(model.requests) == 2
     assert finish_of(shown) is FinishReason.LENGTH
     assert text_of(Deltas(shown)) == ""
+
+
+def test_after_the_clients_max_tool_calls_the_model_answers_without_this_servers_tools() -> None:
+    turns: list[list[Any]] = [[*call("forecast", {"city": "P"}, "a")], ["12"]]
+    shown, model, lane = answer(*turns, max_tool_calls=1)
+    assert len(lane.called) == 1
+    assert [list(names_of(request.tools)) for request in model.requests] == [
+        ["forecast", "fails"],
+        [],
+    ]
+    assert text_of(Deltas(shown)) == "12"
+    _, model, _ = answer_with_client_tool(*turns, max_tool_calls=1)
+    assert list(names_of(model.requests[1].tools)) == ["theirs"]
+
+
+def test_a_turn_of_more_calls_than_max_tool_calls_ends_the_answer() -> None:
+    turn = [*call("forecast", {"city": "P"}, "a"), *call("forecast", {"city": "Q"}, "b")]
+    record = RequestRecord("r1")
+    shown, _, lane = answer(turn, max_tool_calls=1, record=record)
+    assert lane.called == []
+    assert finish_of(shown) is FinishReason.LENGTH
+    assert record.tool_calls[0].exceeded == "max_tool_calls"
 
 
 def test_beyond_total_seconds_the_answer_ends() -> None:
@@ -395,6 +419,32 @@ def test_who_wants_no_calls_gets_no_tools() -> None:
     for tools in (Tools(is_declined=True), replace(client_tool("theirs"), choice="named")):
         request = replace(request_for("x"), tools=tools)
         assert offer_tools(request, box) is request
+        # A server that it names is known, and has no tools.
+        named = offer_tools(
+            replace(request, tool_servers=(ToolServer("weather", "tools[0]"),)), box
+        )
+        assert named.tools is tools
+        assert [(each.is_offered, each.tools) for each in named.tool_servers] == [(True, ())]
+        with pytest.raises(RequestError):
+            offer_tools(replace(request, tool_servers=(ToolServer("other", "tools[0]"),)), box)
+
+
+def test_where_the_bounds_leave_no_call_no_tools_are_offered() -> None:
+    box, _ = toolbox(forecast=forecast)
+    request = request_for("x", max_tool_calls=0)
+    assert offer_tools(request, box) is request
+    box.may_call = ToolsBounds(max_turns=1, max_calls=32, total_seconds=1).leave_calls
+    request = replace(request_for("x"), tools=client_tool("theirs"))
+    assert offer_tools(request, box) is request
+
+
+def test_a_choice_that_names_a_tool_here_leaves_only_that_tool() -> None:
+    box, _ = toolbox(forecast=forecast, fails=fails)
+    request = request_for("x", tools=Tools([], "named", named="fails"))
+    offered = offer_tools(request, box).tools
+    assert (list(names_of(offered)), offered.choice) == (["fails"], "named")
+    unknown = request_for("x", tools=Tools([], "named", named="other"))
+    assert offer_tools(unknown, box) is unknown
 
 
 def test_named_servers_offer_their_tools_only() -> None:

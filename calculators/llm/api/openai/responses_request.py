@@ -108,7 +108,11 @@ RESPONSES_MEMBERS: Final[Members] = table(
     ),
     honoured("tools", Value(array(one_of(ref("Tool"), ref("McpTool")), maxItems=LIMITS.max_tools))),
     honoured("tool_choice", Value(one_of(ref("ToolChoice"), ref("AllowedTools")))),
-    honoured("max_tool_calls", COUNT, "Changes nothing."),
+    honoured(
+        "max_tool_calls",
+        COUNT,
+        "The most calls of this server's own tools; calls of the client's are not counted.",
+    ),
     honoured("truncation", Choice(("auto", "disabled")), "Changes nothing."),
     honoured("store", BOOLEAN, "Changes nothing: nothing is stored."),
     honoured("metadata", Object(anything()), "The answer repeats it."),

@@ -31,7 +31,8 @@ def read_responses_tools(
         body = {**body, "tools": [body["tools"][i] for i in places]}
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         everything = read_tools({**body, "tool_choice": "auto"}, limits, places=places)
-        tools = read_tools(_only_allowed(body, choice, everything), limits)
+        own = replace(limits, may_get_tools=False)  # the list is of the client's functions
+        tools = read_tools(_only_allowed(body, choice, everything), own)
         left = {_function(tool)["name"] for tool in tools.items}
         pairs = zip(everything.items, everything.schema_paths, strict=True)
         paths = tuple(path for tool, path in pairs if _function(tool)["name"] in left)

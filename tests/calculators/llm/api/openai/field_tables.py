@@ -270,6 +270,6 @@ RESPONSES: Table = {
     "background": (Refusal(True), NoEffect(False)),
     # A prompt that is too long is refused either way.
     "truncation": (NoEffect("auto"), Refusal("left")),
-    # The client executes calls, not the server.
+    # A model calls no tools of the server; a tools node reads it from the neutral request.
     "max_tool_calls": (NoEffect(3),),
 }
