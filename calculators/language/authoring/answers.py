@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, get_args
+
+from msgspec import structs
 
 from calculators.language.authoring.functions import (
     check_generator,
@@ -32,7 +35,7 @@ from calculators.language.events import Content, Event, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import GenerationRequest
 from calculators.language.refusal import Refusal
-from calculators.language.usage import Usage
+from calculators.language.usage import Usage, usage_sum
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import set_current_record
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out
@@ -59,6 +62,8 @@ def answers(
     The calculator has the function's name, and the ports ``REQUEST`` in and ``DELTAS`` out. What is
     yielded is sent at once: texts and events (`ToolCall`, ...) for every choice of the answer, or
     items of `Deltas`. `Begun`, `Finished` and `Ended` are added where they are not yielded.
+    For a completion of several prompts the function is called for each prompt, one after the other,
+    with a request that has only this prompt.
     `Refusal` and `RequestError` may be raised; another exception ends the answer with an error that
     names the node.
 
@@ -97,7 +102,11 @@ class AnsweringFunction(Calculator):
                 self._send(cc, refusal_deltas(request, refusal.text, refusal.category))
                 continue
             set_current_record(request.record)
-            answer = _Answer(request, self._node)
+            answer = (
+                _Answers(request, self._node)
+                if len(request.prompts) > 1
+                else _Answer(request, self._node)
+            )
             self._send(cc, Deltas((Submitted(answer.stop, self._node),)))
             async with contextlib.aclosing(closable(answer.packets(self._function))) as packets:
                 async for packet in packets:
@@ -120,6 +129,7 @@ class _Answer:
         self._open: set[int] | None = None
         self._is_done = False
         self._is_stopped = False
+        self._is_running = False
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._error: Exception | None = None
@@ -132,7 +142,8 @@ class _Answer:
             self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        if self._task is not None:
+        # A task that is cancelled before its first step would not say that it has ended.
+        if self._task is not None and self._is_running:
             self._task.cancel()
 
     async def packets(
@@ -142,8 +153,6 @@ class _Answer:
         # A task of its own, which `stop` can cancel. One piece at a time: a slow client slows it.
         said: asyncio.Queue[Any] = asyncio.Queue(1)
         self._task = asyncio.create_task(self._run(function, said))
-        if self._is_stopped:
-            self._task.cancel()
         try:
             while (piece := await said.get()) is not _END:
                 items = self._items(piece)
@@ -162,10 +171,12 @@ class _Answer:
         function: Callable[[GenerationRequest], AsyncIterator[Any]],
         said: asyncio.Queue[Any],
     ) -> None:
+        self._is_running = True
         try:
-            async with contextlib.aclosing(closable(function(self._request))) as pieces:
-                async for piece in pieces:
-                    await said.put(piece)
+            if not self._is_stopped:
+                async with contextlib.aclosing(closable(function(self._request))) as pieces:
+                    async for piece in pieces:
+                        await said.put(piece)
         except asyncio.CancelledError:
             if not self._is_stopped:
                 raise
@@ -259,6 +270,58 @@ class _Answer:
     def _failed(self) -> Failed:
         error = RequestError(f'node "{self._node}" failed', code=Code.INTERNAL)
         return Failed(error, self._request)
+
+
+class _Answers:
+    """The answers of a function to each prompt of a completion, as one answer."""
+
+    def __init__(self, request: GenerationRequest, node: str) -> None:
+        self._request = request
+        self._parts = [
+            _Answer(replace(request, prompts=(prompt,)), node) for prompt in request.prompts
+        ]
+        self._has_begun = False
+        self._usage = _UNUSED
+
+    def stop(self) -> None:
+        """End the function, for all prompts."""
+        for part in self._parts:
+            part.stop()
+
+    async def packets(
+        self, function: Callable[[GenerationRequest], AsyncIterator[Any]]
+    ) -> AsyncIterator[Deltas]:
+        """Yield the packets of the answer."""
+        for place, part in enumerate(self._parts):
+            async with contextlib.aclosing(closable(part.packets(function))) as packets:
+                async for packet in packets:
+                    moved = [each for item in packet for each in self._moved(item, place)]
+                    if moved:
+                        yield Deltas(moved)
+                    if moved and isinstance(moved[-1], Failed):
+                        return
+        yield Deltas((Ended(self._usage),))
+
+    def _moved(self, item: Delta, place: int) -> Sequence[Delta]:
+        """Return an item of the answer to one prompt as one of all."""
+        match item:
+            case Begun():
+                if self._has_begun:
+                    return ()
+                self._has_begun = True
+                whole = structs.replace(
+                    item, choices=self._request.choices, request=self._request, stop=self.stop
+                )
+                return (whole,)
+            case Ended(usage):
+                self._usage = usage_sum(self._usage, usage)
+                return ()
+            case Failed():
+                return (structs.replace(item, request=self._request),)
+            case Submitted():
+                return (item,)
+            case _:
+                return (structs.replace(item, choice=item.choice + place * self._request.n),)
 
 
 _END = object()

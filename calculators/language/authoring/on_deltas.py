@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, Final, ParamSpec, get_args
 
 from calculators.language.authoring.functions import (
     check_generator,
@@ -26,6 +26,7 @@ from calculators.language.delta import (
 )
 from calculators.language.events import Refused
 from calculators.language.finish_reason import FinishReason
+from calculators.language.order import OrderError
 from calculators.language.refusal import Refusal
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out
@@ -33,6 +34,7 @@ from graph_runtime import Calculator, CalculatorContext, Code, In, Out
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
+_DELTAS: Final = get_args(Delta)
 
 
 def on_deltas(
@@ -50,7 +52,8 @@ def on_deltas(
     The calculator has the function's name, and the ports ``DELTAS`` in and out. The function is
     called for each answer, and gets its items from `Begun` to `Ended` or `Failed`. What it yields
     until it asks for the next item is sent in the same packet. Returning early ends the answer:
-    open choices get `Finished`, and the model is stopped. Exceptions are as in `on_text`.
+    open choices get `Finished`, and the model is stopped. Exceptions are as in `on_text`; what is
+    no item, and an answer without its `Begun` or its end, are errors of the node, too.
 
     Parameters beside the items are options, as in `on_text`.
 
@@ -116,8 +119,13 @@ class DeltaGenerators(Calculator):
         ends = isinstance(group[-1], Ended | Failed)
         run = self._run
         if run is not None:
-            self._take(await run.feed(group, ends=ends), out)
+            wrong = self._take(await run.feed(group, ends=ends), out)
             error = run.take_error()
+            if wrong is None and error is None and ends and not self._has_ended:
+                wrong = OrderError("it returned without the end of the answer")
+            if wrong is not None:
+                await run.close()
+                error = wrong
             match error:
                 case None:
                     if run.is_done and not ends:
@@ -137,14 +145,18 @@ class DeltaGenerators(Calculator):
             await self._end_run()
             self._begun = None
 
-    def _take(self, items: list[Delta], out: list[Delta]) -> None:
-        """Send what the function has yielded, up to the end of the answer."""
+    def _take(self, items: list[Delta], out: list[Delta]) -> Exception | None:
+        """Send what the function has yielded, up to the end of the answer; return what is wrong."""
         for item in items:
             if self._has_ended:
-                return
+                return None
             match item:
                 case Begun(choices):
                     self._open = set(range(choices))
+                case _ if not isinstance(item, _DELTAS):
+                    return TypeError(f"it yielded {type(item).__name__}, no item of Deltas")
+                case Gained() | Finished() | Ended() if self._open is None:
+                    return OrderError(f"it yielded {type(item).__name__} before Begun")
                 case Finished(choice):
                     if self._open is not None:
                         self._open.discard(choice)
@@ -153,6 +165,7 @@ class DeltaGenerators(Calculator):
                 case _:
                     pass
             out.append(item)
+        return None
 
     def _leave(
         self, out: list[Delta], reason: FinishReason, refusal: Refusal | None = None

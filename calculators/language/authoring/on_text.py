@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from functools import partial
+from itertools import takewhile
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeAlias, overload
 
 from calculators.language.authoring.functions import (
@@ -156,11 +157,11 @@ class TextFilters(Calculator):
         key = feed.choice, feed.channel
         try:
             if feed.ends:
-                return Fed(self._filters.pop(key).finish())
+                return Fed(_text(self._filters.pop(key).finish()))
             found = self._filters.get(key)
             if found is None:
                 found = self._filters[key] = self._make()
-            return Fed(found.feed(feed.text))
+            return Fed(_text(found.feed(feed.text)))
         except Exception as error:
             return Fed("", error=error)
 
@@ -222,4 +223,20 @@ class TextGenerators(Calculator):
             # It may go on after its input has ended.
             if not run.is_done:
                 await run.close()
-        return Fed("".join(pieces), run.is_done and not feed.ends, run.take_error())
+        error = run.take_error()
+        try:
+            text = "".join(pieces)
+        except TypeError:
+            texts = list(takewhile(lambda piece: isinstance(piece, str), pieces))
+            return Fed("".join(texts), error=_no_text(pieces[len(texts)], "yielded"))
+        return Fed(text, run.is_done and not feed.ends, error)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _no_text(value, "returned")
+    return value
+
+
+def _no_text(value: object, how: str) -> TypeError:
+    return TypeError(f"it {how} {type(value).__name__}, no text")

@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from calculators.language import (
+    Api,
     AuthorError,
     Begun,
     Content,
@@ -37,7 +38,7 @@ from calculators.language import (
     text_of,
 )
 from calculators.language.testing import items_of
-from graph_runtime import Code, RunError, options
+from graph_runtime import Calculator, CalculatorContext, Code, In, Out, RunError, options
 from graph_runtime.testing import CalculatorRunner
 from tests.calculators.language.graphs import CHAT, COMPLETIONS, MESSAGES, RESPONSES, run_graph
 from tests.calculators.language.nodes import run_node
@@ -123,6 +124,21 @@ def test_an_exception_on_deltas_ends_the_answer_with_the_name_of_the_node() -> N
     assert failed.error.code is Code.INTERNAL
     assert "secret" not in failed.error.message
     assert stops == [1]
+
+
+@pytest.mark.parametrize("kind", ["text", "no begin", "no end"])
+def test_what_is_no_answer_is_an_error_of_the_authors_node(kind: str) -> None:
+    @on_deltas
+    async def careless(deltas: AsyncIterator[Delta]) -> AsyncIterator[Any]:
+        async for item in deltas:
+            if kind == "text" and isinstance(item, Gained):
+                yield "text"
+            elif not isinstance(item, {"no begin": Begun, "no end": Ended}.get(kind, int)):
+                yield item
+
+    told = asyncio.run(run_graph(CHAT, fake_model("a", "b"), [careless]))
+    assert isinstance(told.error, RequestError)
+    assert (told.error.message, told.error.code) == ('node "careless" failed', Code.INTERNAL)
 
 
 def test_a_refusal_on_deltas_ends_the_answer() -> None:
@@ -240,6 +256,58 @@ def test_every_choice_gets_what_a_function_answers() -> None:
 
     told = asyncio.run(run_graph(CHAT, None, [twice], n=2))
     assert [each["message"]["content"] for each in told.whole["choices"]] == ["x", "x"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_each_prompt_of_a_completion_is_answered(stream: bool) -> None:
+    @answers
+    async def says(request: GenerationRequest) -> AsyncIterator[Any]:
+        yield f"{request.last_text()}!"
+        yield Ended(Usage(1, 2))
+
+    told = asyncio.run(run_graph(COMPLETIONS, None, [says], prompt=["a", "b"], n=2, stream=stream))
+    texts: dict[int, str] = {}
+    for body in told.events if stream else [told.whole]:
+        for choice in body["choices"]:
+            texts[choice["index"]] = texts.get(choice["index"], "") + choice["text"]
+    assert texts == {0: "a!", 1: "a!", 2: "b!", 3: "b!"}
+    if not stream:
+        assert told.whole["usage"]["completion_tokens"] == 4
+
+
+def test_a_failure_on_one_prompt_ends_the_answer_to_all() -> None:
+    @answers
+    async def fussy(request: GenerationRequest) -> AsyncIterator[str]:
+        yield "x"
+        if request.last_text() == "b":
+            raise ValueError("secret")
+
+    asked = request_for(api=Api.COMPLETIONS, messages=(), prompts=("a", "b", "c"))
+    items = items_of(run(fussy, asked, tag="REQUEST"))
+    assert isinstance(items[-1], Failed)
+    assert items[-1].request is asked
+    assert [item.choice for item in items if isinstance(item, Gained)] == [0, 1]
+
+
+def test_an_answer_that_is_stopped_before_its_function_runs_ends() -> None:
+    @answers
+    async def never(request: GenerationRequest) -> AsyncIterator[str]:
+        yield "never"
+
+    class StopsAtOnce(Calculator):
+        deltas = In[Deltas]("DELTAS")
+        passed = Out[Deltas]("DELTAS")
+
+        def process(self, cc: CalculatorContext) -> None:
+            for item in cc.get(self.deltas):
+                if isinstance(item, Submitted):
+                    item.stop()
+            cc.emit(self.passed, cc.get(self.deltas))
+
+    StopsAtOnce.__name__ = "stops"  # the names of its streams
+    for prompt in ("a", ["a", "b"]):
+        told = asyncio.run(run_graph(COMPLETIONS, None, [never, StopsAtOnce], prompt=prompt))
+        assert {choice["text"] for choice in told.whole["choices"]} == {""}
 
 
 def test_the_end_of_an_answer_can_be_a_failure_or_a_refusal() -> None:

@@ -35,7 +35,7 @@ from calculators.language import (
 from calculators.language.testing import events_of, items_of
 from graph_runtime import Code, options
 from graph_runtime.testing import CalculatorRunner
-from tests.calculators.language.graphs import CHAT, run_graph
+from tests.calculators.language.graphs import CHAT, RESPONSES, run_graph
 from tests.calculators.language.nodes import run_node
 
 
@@ -363,3 +363,38 @@ def test_time_limits_and_waits_work_inside_a_function() -> None:
     model = fake_model("a", "b", "c")
     assert asyncio.run(run_graph(CHAT, model, [slow])).text == "a.b.c."
     assert model.requests[0].last_text() == request_for().last_text()
+
+
+@pytest.mark.parametrize("is_filter", [False, True])
+def test_what_is_no_text_fails_the_node_in_its_place(is_filter: bool) -> None:
+    node: Any
+    if is_filter:
+
+        @on_text
+        class GivesNone:
+            def feed(self, text: str) -> Any:
+                return None if text == "b" else text
+
+            def finish(self) -> str:
+                return ""
+
+        node = GivesNone
+    else:
+
+        @on_text
+        async def gives_none(text: AsyncIterator[str]) -> AsyncIterator[Any]:
+            async for piece in text:
+                yield None if piece == "b" else piece
+
+        node = gives_none
+    items = items_of(changed(node, *delta_packets("a", "b", "c")))
+    assert text_of(Deltas(items)) == "a"
+    assert isinstance(items[-1], Failed)
+    name = node.__name__
+    assert (items[-1].error.message, items[-1].error.code) == (
+        f'node "{name}" failed',
+        Code.INTERNAL,
+    )
+    if not is_filter:  # the graphs of tests name a stream like the node
+        told = asyncio.run(run_graph(RESPONSES, fake_model("a", "b"), [node], stream=True))
+        assert told.events[-1]["type"] == "response.failed"
