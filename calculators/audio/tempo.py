@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from calculators.audio.sound import Samples
+
+#: Seconds of silence that the filters may keep, at the slower of both tempos.
+_SILENCE: Final = 0.5
 
 
 def can_change_tempo() -> bool:
@@ -28,6 +31,10 @@ def change_tempo(samples: Samples, sample_rate: int, tempo: float) -> Samples:
     import av
     from av.filter import Graph
 
+    # The filter keeps its last window to itself, so silence follows the sound and is cut off again.
+    length = round(len(samples) / tempo)
+    silence = np.zeros(int(sample_rate * _SILENCE * max(1.0, tempo)), np.float32)
+    samples = np.concatenate((samples, silence), dtype=np.float32)
     graph = Graph()
     steps: list[Any] = [
         graph.add_abuffer(sample_rate=sample_rate, format="flt", layout="mono"),
@@ -49,7 +56,7 @@ def change_tempo(samples: Samples, sample_rate: int, tempo: float) -> Samples:
         except (av.error.BlockingIOError, av.error.EOFError):
             break
         parts.append(made.to_ndarray().reshape(-1).astype(np.float32))
-    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+    return np.concatenate(parts)[:length] if parts else np.zeros(0, np.float32)
 
 
 def _steps(tempo: float) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -163,9 +164,11 @@ class EmbeddingsServable:
 
     @staticmethod
     def _check_dimensions(dimensions: int | None, size: int) -> None:
-        if dimensions is not None and 0 < size < dimensions:
+        if dimensions is not None and not 1 <= dimensions <= (size or math.inf):
             raise RequestError(
-                f"dimensions must be between 1 and {size}, not {dimensions}", param="dimensions"
+                f"dimensions must be between 1 and {size or 'those of the model'}, not "
+                f"{fields.describe(dimensions)}",
+                param="dimensions",
             )
 
 

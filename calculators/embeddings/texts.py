@@ -134,7 +134,19 @@ PROMPT_MEMBERS: Final[Members] = table(
 #: Integers of vectors, as `vectors.KINDS`.
 NUMBER_KINDS: Final = ("float", "int8", "uint8", "binary", "ubinary")
 KIND: Final = Choice(NUMBER_KINDS)
-DIMENSIONS: Final = Integer(minimum=1, maximum=65536)
+
+
+class _Dimensions(Integer):
+    """A number of dimensions. Only the model knows its bound, and its refusal names it."""
+
+    def read(self, value: Any, path: str) -> int:
+        if type(value) is not int:
+            raise fields.wrong_type(path, "an integer", value)
+        return value
+
+
+DIMENSIONS: Final = _Dimensions(minimum=1, maximum=65536)
+TOKENS: Final = Integer(minimum=1, maximum=65536)
 
 
 def read_truncation(body: Mapping[str, Any]) -> Truncation:

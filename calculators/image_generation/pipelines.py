@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -63,6 +64,7 @@ class Pipelines:
         self._pipelines = self._open()
         report(Loading("loading the tokenizer", 0.9, 1.0))
         self._tokenizer = _tokenizer(self._directory / "tokenizer")
+        self._most_tokens = _most_tokens(self._directory / "tokenizer" / "tokenizer_config.json")
         self.seconds = time.monotonic() - start
 
     def ready(self) -> Ready:
@@ -93,10 +95,14 @@ class Pipelines:
         )
 
     def count_tokens(self, prompt: str) -> int:
-        """Return the number of a prompt's tokens that the first text encoder sees; 0: unknown."""
+        """Return the number of a prompt's tokens that the first text encoder sees; 0: unknown.
+
+        What is beyond the encoder's length is cut off.
+        """
         if self._tokenizer is None:
             return 0
-        return int(self._tokenizer.encode(prompt).attention_mask.data.sum())
+        tokens = int(self._tokenizer.encode(prompt).attention_mask.data.sum())
+        return int(min(tokens, self._most_tokens))
 
     def generate(
         self,
@@ -197,6 +203,12 @@ def _tokenizer(directory: Path) -> Any:
         return genai.Tokenizer(directory) if directory.is_dir() else None
     except RuntimeError:
         return None  # it only counts
+
+
+def _most_tokens(file: Path) -> float:
+    """Return the length of the first text encoder, from the config of its tokenizer."""
+    most = read_model_json(file).get("model_max_length")
+    return most if isinstance(most, int | float) and most > 0 else math.inf
 
 
 def _own_size(denoiser: Mapping[str, Any], coder: Mapping[str, Any]) -> tuple[int, int]:

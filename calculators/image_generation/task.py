@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.image_generation.model_directory import is_exported, is_source
-from calculators.image_generation.task_options import ImageGenerationOptions
+from calculators.image_generation.task_options import ImageGenerationOptions, parse_source_loras
 from calculators.tasks.endpoint import PREFIXES, TaskEndpoint
-from calculators.tasks.task import ModelToServe, Task
+from calculators.tasks.task import ModelToServe, Task, TaskError
 
 if TYPE_CHECKING:
     from calculators.tasks.operation import TaskDescription
@@ -41,7 +41,17 @@ def _describe(model: str) -> TaskDescription:
 def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
     from calculators.image_generation.task_graph import image_generation_graph
 
-    return image_generation_graph(ImageGenerationOptions(**options), model.models_path)
+    chosen = ImageGenerationOptions(**options)
+    if model.path.is_dir():
+        # Paths in a graph are relative to its directory, which may be above the model's.
+        directory = model.path
+        for _ in PurePosixPath(model.models_path).parts:
+            directory = directory.parent
+        try:
+            parse_source_loras(chosen.source_loras).check_files(directory)
+        except ValueError as error:
+            raise TaskError(str(error)) from None
+    return image_generation_graph(chosen, model.models_path)
 
 
 def _export_arguments(path: Path) -> tuple[str, ...]:

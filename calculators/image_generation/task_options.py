@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from calculators.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
 from calculators.image_generation.sizes import SIDE_STEP, Size, parse_size
@@ -76,10 +77,25 @@ class SourceLoras:
     Attributes:
         adapters: file and alpha by alias.
         composites: alphas by alias of the adapter, by alias of the composite.
+        entries: the words of each adapter, by alias.
     """
 
     adapters: dict[str, tuple[str, float]]
     composites: dict[str, dict[str, float]]
+    entries: dict[str, str]
+
+    def check_files(self, directory: Path) -> None:
+        """Check that the files exist; ``directory``: the graph's, to which paths are relative.
+
+        Raises:
+            ValueError: one does not; the text is OpenVINO Model Server's.
+        """
+        for alias, (path, _) in self.adapters.items():
+            if not (directory / path).is_file():
+                raise ValueError(
+                    f"Local LoRA file does not exist: '{path}' in --source_loras entry: "
+                    f"'{self.entries[alias]}'"
+                )
 
 
 def parse_source_loras(text: str) -> SourceLoras:
@@ -88,7 +104,7 @@ def parse_source_loras(text: str) -> SourceLoras:
     Raises:
         ValueError: the texts are OpenVINO Model Server's.
     """
-    found = SourceLoras({}, {})
+    found = SourceLoras({}, {}, {})
     for entry in filter(None, (word.strip() for word in text.split(","))):
         alias, equals, source = entry.partition("=")
         if not equals or not source:
@@ -105,6 +121,7 @@ def parse_source_loras(text: str) -> SourceLoras:
             found.composites[alias] = dict(_component(part, entry) for part in source.split("+"))
         else:
             found.adapters[alias] = _source(source, entry)
+            found.entries[alias] = entry
     for alias, parts in found.composites.items():
         for part in parts:
             if part not in found.adapters:

@@ -74,6 +74,9 @@ def test_the_same_seed_draws_the_same_image(drawing: Drawing) -> None:
         assert (first["output_format"], first["size"]) == ("png", f"{SIDE}x{SIDE}")
         # a, cat and two signs around them, one for each letter.
         assert first["usage"]["input_tokens"] == 6
+        # The model reads 77 tokens.
+        long = await drawn.generate(prompt="cat " * 200, seed=3)
+        assert long["usage"]["input_tokens"] == 77
         assert first["created"] > 1.7e9
         other = await drawn.generate(prompt="a cat", seed=4)
         assert not same(pictures(first)[0], pictures(other)[0])

@@ -69,6 +69,21 @@ def test_adapters_are_further_names() -> None:
     assert list(TASK.further_names(plan.config)) == ["ink", "mix"]
 
 
+def test_an_adapter_that_does_not_exist_is_an_error_of_the_flag(tmp_path: Path) -> None:
+    directory = tmp_path / "models" / "tiny"
+    directory.mkdir(parents=True)
+    model = ModelToServe(path=directory, models_path="models/tiny", memory=1)
+    loras = {"source_loras": "a=models/tiny/a.safetensors:0.5"}
+    with pytest.raises(TaskError) as caught:
+        TASK.graph(loras, model)
+    assert str(caught.value) == (
+        "Local LoRA file does not exist: 'models/tiny/a.safetensors' in --source_loras entry: "
+        "'a=models/tiny/a.safetensors:0.5'"
+    )
+    (directory / "a.safetensors").touch()
+    assert "a.safetensors" in TASK.graph(loras, model)
+
+
 def test_a_wrong_plugin_config_is_an_error_of_the_flag() -> None:
     with pytest.raises(TaskError, match="--plugin_config: not JSON"):
         options_of(plugin_config="{")
