@@ -28,6 +28,7 @@ class GraphWarning:
         origin: the place of the node in the graph's text; None for the graph.
         hint: what would be right; "" where the message says it.
         is_certain: the node never runs, or never sends all that it should.
+        is_mistake: no graph is meant so; it runs, and ``graphrt validate`` reports an error.
     """
 
     message: str
@@ -35,6 +36,7 @@ class GraphWarning:
     origin: int | None = None
     hint: str = ""
     is_certain: bool = False
+    is_mistake: bool = False
 
     def __str__(self) -> str:
         text = f'node "{self.node}": {self.message}' if self.node else self.message

@@ -47,4 +47,5 @@ def _warning(plan: ValidatedGraph, node: NodePlan, name: str, kind: PacketType) 
         node.name,
         node.origin,
         "connect it, or leave out the node",
+        is_mistake=True,
     )

@@ -186,7 +186,7 @@ class GraphCheck:
         line, column = place
         return Finding(
             self.path,
-            "warning",
+            "error" if warning.is_mistake else "warning",
             warning.message,
             line,
             column,

@@ -504,11 +504,11 @@ def test_the_writer_joins_branches_by_itself_and_a_stream_that_nobody_reads_is_n
         "half": ROUTED.replace("JOIN", "").replace("WRITES", one),
     }
     config_with(tmp_path, graphs)
-    (warning,) = findings_in(tmp_path, "config.json")
-    assert (warning["file"], warning["severity"], warning["node"]) == (
-        "half/graph.pbtxt", "warning", "large",
+    (error,) = findings_in(tmp_path, "config.json")
+    assert (error["file"], error["severity"], error["node"]) == (
+        "half/graph.pbtxt", "error", "large",
     )  # fmt: skip
-    assert warning["message"] == 'sends "b", and nobody reads it'
+    assert error["message"] == 'sends "b", and nobody reads it'
 
 
 def test_an_answer_to_which_no_node_leads_is_an_error(tmp_path: Path) -> None:
