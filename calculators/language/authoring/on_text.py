@@ -66,10 +66,11 @@ def on_text(target: Any = None, /, *, kinds: Iterable[Kind] = _CONTENT) -> Any:
 
     The calculator has the function's name, and the ports ``DELTAS`` in and out. The function is
     called for each choice of an answer, and for each kind of text: ``content`` is one text per
-    choice, also around calls of tools; ``reasoning`` is one until content begins; ``arguments`` are
-    one per call. The text that it yields for a piece takes the piece's place. Returning early ends
-    the answer there. `Refusal` and `RequestError` may be raised; any other exception ends the
-    answer with an error that names the node. All of these stop the model.
+    choice, also around calls of tools, and empty if the model writes none; ``reasoning`` is one
+    until content begins; ``arguments`` are one per call. The text that it yields for a piece
+    takes the piece's place. Returning early ends the answer there. `Refusal` and `RequestError` may
+    be raised; any other exception, and a value that is no text, ends the answer with an error that
+    names the node. All of these stop the model.
 
     Parameters beside the text are options: annotate them with a class that
     ``graph_runtime.options`` decorates.
@@ -156,11 +157,12 @@ class TextFilters(Calculator):
     def _fed(self, feed: Feed) -> Fed:
         key = feed.choice, feed.channel
         try:
-            if feed.ends:
-                return Fed(_text(self._filters.pop(key).finish()))
             found = self._filters.get(key)
             if found is None:
                 found = self._filters[key] = self._make()
+            if feed.ends:
+                del self._filters[key]
+                return Fed(_text(found.finish()))
             return Fed(_text(found.feed(feed.text)))
         except Exception as error:
             return Fed("", error=error)

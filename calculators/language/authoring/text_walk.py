@@ -89,6 +89,8 @@ class TextWalk:
         self._texts: dict[int, set[Channel]] = {}
         #: The changed arguments of the open call, by choice.
         self._arguments: dict[int, list[str]] = {}
+        #: The choices that ended with a refusal, and their texts with it.
+        self._refused: set[int] = set()
         self._has_changed = False
         #: The answer has failed here; the rest of it is dropped.
         self._has_failed = False
@@ -99,6 +101,7 @@ class TextWalk:
         self._open = set(range(begun.choices))
         self._texts = {choice: set() for choice in self._open}
         self._arguments.clear()
+        self._refused.clear()
         self._has_changed = self._has_failed = self.is_over = False
 
     def plain_feed(self, packet: Deltas) -> Feed | None:
@@ -159,6 +162,9 @@ class TextWalk:
                 yield from self._walk_group(item, out)
             case Finished(choice) if choice in self._open:
                 rest: list[Event] = []
+                if Channel.CONTENT in self._channels and choice not in self._refused:
+                    # A choice without content has an empty text, to which something may be added.
+                    self._texts[choice].add(Channel.CONTENT)
                 yield from self._end_texts(choice, rest, tuple(Channel))
                 if rest:
                     out.append(Gained(choice, tuple(rest)))
@@ -211,6 +217,7 @@ class TextWalk:
         if isinstance(event, Refused):
             # It is the last event of its choice.
             yield from self._end_texts(choice, events, tuple(Channel))
+            self._refused.add(choice)
         if isinstance(event, CallDone) and Channel.ARGUMENTS in self._channels:
             yield from self._end_texts(choice, events, (Channel.ARGUMENTS,))
             text = "".join(self._arguments.pop(choice, ()))

@@ -398,3 +398,26 @@ def test_what_is_no_text_fails_the_node_in_its_place(is_filter: bool) -> None:
     if not is_filter:  # the graphs of tests name a stream like the node
         told = asyncio.run(run_graph(RESPONSES, fake_model("a", "b"), [node], stream=True))
         assert told.events[-1]["type"] == "response.failed"
+
+
+def test_a_choice_without_text_has_an_empty_text() -> None:
+    @on_text
+    async def signs(text: AsyncIterator[str]) -> AsyncIterator[str]:
+        async for piece in text:
+            yield piece
+        yield "-- me"
+
+    @on_text
+    class Signs:
+        def feed(self, text: str) -> str:
+            return text
+
+        def finish(self) -> str:
+            return "-- me"
+
+    for node in (signs, Signs):
+        assert text_of(changed(node, *delta_packets())) == "-- me"
+        assert text_of(changed(node, *delta_packets("a"))) == "a-- me"
+        refused = (Gained(0, (Refused("No."),)), Finished(0, FinishReason.CONTENT_FILTER))
+        made = changed(node, deltas(finish=None), Deltas((*refused, deltas()[-1])))
+        assert text_of(made) == ""
