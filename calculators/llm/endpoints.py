@@ -372,16 +372,21 @@ ENDPOINTS: Final = (CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, MESSAGES, COUNT_TO
 _BY_PATH: Final = {
     prefix + endpoint.path: endpoint for prefix in PREFIXES for endpoint in ENDPOINTS
 }
+_BEGINNINGS: Final = tuple(f"{prefix}/" for prefix in PREFIXES)
 
 
 def endpoint_of(uri: str) -> LlmEndpoint:
-    """Return the endpoint of a path, with or without a query. The match is exact.
+    """Return the endpoint of a path, with or without a query.
+
+    The match is exact, but for paths that end in ``tokenize``: OpenVINO Model Server answers all.
 
     Raises:
         RequestError: NOT_FOUND, with the paths that language models answer.
     """
     path = uri.partition("?")[0]
     endpoint = _BY_PATH.get(path)
+    if endpoint is None and path.endswith("/tokenize") and path.startswith(_BEGINNINGS):
+        return TOKENIZE
     if endpoint is None:
         from calculators.requests.http_payload import RequestError
         from graph_runtime import Code

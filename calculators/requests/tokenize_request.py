@@ -9,9 +9,10 @@ from typing import Any, Final, Literal
 from calculators.requests import fields
 from calculators.requests.common_members import EVERYWHERE, read_model
 from calculators.requests.fields import INT32_MAX
+from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, read_members, table
-from calculators.requests.readers import BOOLEAN, Choice, Integer, Value
-from calculators.requests.schema import Schema, array, integer, one_of, record, string
+from calculators.requests.readers import BOOLEAN, Integer, Value
+from calculators.requests.schema import Schema, array, integer, one_of, record, string, word
 
 #: Texts of one request.
 MAX_TEXTS: Final = 1024
@@ -21,6 +22,15 @@ MAX_CHARACTERS: Final = 2**20
 MAX_PADDED: Final = 2**20
 
 _TEXT: Final = string(maxLength=MAX_CHARACTERS)
+_SIDES: Final = ("left", "right")
+
+
+def _read_side(value: Any, path: str) -> str:
+    if isinstance(value, str) and value in _SIDES:
+        return value
+    # The text of OpenVINO Model Server.
+    raise RequestError(f"{path} should be string, either left or right", param=path)
+
 
 TOKENIZE_MEMBERS: Final[Members] = table(
     EVERYWHERE,
@@ -37,7 +47,7 @@ TOKENIZE_MEMBERS: Final[Members] = table(
         "Tokens of each text at most; the rest is cut off.",
     ),
     honoured("pad_to_max_length", BOOLEAN),
-    honoured("padding_side", Choice(("left", "right"))),
+    honoured("padding_side", Value(word(_SIDES), _read_side)),
 )
 
 TOKENIZE_SCHEMAS: Final[dict[str, Schema]] = {
@@ -116,14 +126,14 @@ def tokenize_response(tokens: Sequence[bytes]) -> str:
 def _read_texts(body: Mapping[str, Any]) -> tuple[str, ...]:
     value = body.get("text")
     if value is None:
-        raise fields.missing("text", "a string or an array of strings")
+        raise RequestError("text field is required: a string or an array of strings", param="text")
     if isinstance(value, str):
         _check_length(len(value))
         return (value,)
     if not isinstance(value, list):
         raise fields.wrong_type("text", "a string or an array of strings", value)
     if not value:
-        raise fields.invalid("text", "expected at least one string")
+        raise RequestError("text array should not be empty", param="text")
     if len(value) > MAX_TEXTS:
         raise fields.invalid("text", f"{len(value)} texts are more than the maximum {MAX_TEXTS}")
     for i, text in enumerate(value):

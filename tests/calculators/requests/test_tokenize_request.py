@@ -53,9 +53,11 @@ def test_padding_needs_a_length() -> None:
 @pytest.mark.parametrize(
     ("members", "param", "text"),
     [
-        ({"text": None}, "text", "Missing"),
+        ({"text": None}, "text", "text field is required"),
+        ({"padding_side": "up"}, "padding_side", "should be string, either left or right"),
+        ({"padding_side": 1}, "padding_side", "should be string, either left or right"),
         ({"text": 3}, "text", "a string or an array of strings"),
-        ({"text": []}, "text", "at least one"),
+        ({"text": []}, "text", "text array should not be empty"),
         ({"text": [1, 2]}, "text[0]", "a string, got 1"),
         ({"text": ["a", []]}, "text[1]", "a string"),
         ({"max_length": 0}, "max_length", "minimum 1"),
@@ -63,8 +65,6 @@ def test_padding_needs_a_length() -> None:
         ({"max_length": "x"}, "max_length", "an integer"),
         ({"pad_to_max_length": "x"}, "pad_to_max_length", "true or false"),
         ({"add_special_tokens": 1}, "add_special_tokens", "true or false"),
-        ({"padding_side": "top"}, "padding_side", '"left", "right"'),
-        ({"padding_side": 1}, "padding_side", "a string"),
         ({"model": None}, "model", "Missing"),
         (
             {"text": ["a", "b"], "max_length": MAX_PADDED, "pad_to_max_length": True},

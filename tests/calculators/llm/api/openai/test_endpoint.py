@@ -25,6 +25,7 @@ def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
     assert endpoint_of(f"{prefix}/messages?beta=true") is MESSAGES
     assert endpoint_of(f"{prefix}/messages/count_tokens") is COUNT_TOKENS
     assert endpoint_of(f"{prefix}/tokenize") is TOKENIZE
+    assert endpoint_of(f"{prefix}/chat/tokenize?x=1") is TOKENIZE
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,8 @@ def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
         "/completions",
         "/v1/v3/completions",
         "/v3/x/chat/completions",
+        "/v3/detokenize",
+        "/x/tokenize",
         "",
     ],
 )
