@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from calculators.embeddings.answers import Answered, cohere_answer, openai_answer, tei_answer
-from calculators.embeddings.endpoints import EMBED, EMBEDDINGS
+from calculators.embeddings.endpoints import COHERE_PATH, EMBED, EMBEDDINGS
 from calculators.embeddings.request import (
     EmbeddingsRequest,
     parse_cohere_request,
@@ -84,7 +84,10 @@ class EmbeddingsCalculatorOV(PayloadCalculator):
         if path.endswith(EMBEDDINGS.path):
             form = _OPENAI
         elif path.endswith(EMBED.path):
-            form = _COHERE if isinstance(value, dict) and "texts" in value else _TEI
+            has_texts = isinstance(value, dict) and "texts" in value
+            has_inputs = isinstance(value, dict) and "inputs" in value
+            is_cohere = has_texts or (path.endswith(COHERE_PATH) and not has_inputs)
+            form = _COHERE if is_cohere else _TEI
         else:
             raise RequestError(
                 "an embedding model answers /v3/embeddings, and the same under /v1",

@@ -8,7 +8,8 @@ from calculators.tasks.endpoint import TaskEndpoint
 
 EMBEDDINGS: Final = TaskEndpoint("/embeddings")
 #: The forms of text-embeddings-inference, whose clients name no model, and of Cohere.
-EMBED: Final = TaskEndpoint("/embed", aliases=("/embed", "/v2/embed"), needs_model=False)
+COHERE_PATH: Final = "/v2/embed"
+EMBED: Final = TaskEndpoint("/embed", aliases=("/embed", COHERE_PATH), needs_model=False)
 TOKENIZE: Final = TaskEndpoint(
     "/tokenize", aliases=("/v3/embeddings/tokenize", "/v1/embeddings/tokenize")
 )

@@ -10,12 +10,9 @@ from calculators.image_generation.kind import Kind
 from calculators.image_generation.messages import Ready
 from calculators.image_generation.node_options import ImageGenOptions
 from calculators.image_generation.request_members import refusal
-from calculators.image_generation.sizes import SIDE_STEP, Size, listed
+from calculators.image_generation.sizes import MAX_PIXELS, SIDE_STEP, Size, listed
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-
-#: Pixels of one image. A message with a larger one would be too long.
-MAX_PIXELS: Final = 40_000_000
 
 _PROMPTS: Final = frozenset({"prompt_2", "prompt_3"})
 _NEGATIVES: Final = frozenset({"negative_prompt", "negative_prompt_2", "negative_prompt_3"})

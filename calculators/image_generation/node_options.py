@@ -14,7 +14,7 @@ from calculators.cpu_features import has_slow_bfloat16
 from calculators.device_name import device_problem
 from calculators.image_generation.loras import LoraAdapters, read_loras
 from calculators.image_generation.model_directory import MODEL_INDEX
-from calculators.image_generation.sizes import SIDE_STEP, Size, listed, parse_size
+from calculators.image_generation.sizes import MAX_PIXELS, SIDE_STEP, Size, listed, parse_size
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.options import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
@@ -170,6 +170,11 @@ def _sizes(text: str) -> tuple[Size, ...]:
     sizes = tuple(_drawable(word, "resolution") for word in text.split())
     if not sizes:
         raise ResourceError("resolution: No valid resolutions found")
+    for size in sizes:
+        if size.width * size.height > MAX_PIXELS:
+            raise ResourceError(
+                f"resolution: {size} has more than {MAX_PIXELS} pixels, the most of one image"
+            )
     if len(set(sizes)) < len(sizes):
         raise ResourceError("resolution: Duplicate resolutions found")
     return sizes

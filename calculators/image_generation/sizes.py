@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 #: Models compute on an image that is smaller by this factor, so sides are its multiples.
 SIDE_STEP: Final = 8
+#: Pixels of one image. A message with a larger one would be too long.
+MAX_PIXELS: Final = 40_000_000
 
 _SIZE: Final = re.compile(r"(-?\d{1,18})x(-?\d{1,18})", re.ASCII)
 

@@ -69,6 +69,17 @@ def _kinds(schema: Schema) -> set[str]:
     return found - {"null"} or {"string"}
 
 
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name is there twice")
+    return made
+
+
 def _value(text: str, kinds: set[str]) -> Any:
     if "string" in kinds:
         return text
@@ -81,7 +92,10 @@ def _value(text: str, kinds: set[str]) -> Any:
         return int(bare) if bare.lstrip("-").isdigit() else float(bare)
     if "object" in kinds:
         try:
-            return json.loads(text)
+            # As strict as a body: no NaN, no half of a surrogate pair, no name twice.
+            return json.loads(
+                text, parse_constant=_refuse_constant, object_pairs_hook=_without_doubles
+            )
         except (ValueError, RecursionError):
             return text
     return text

@@ -58,8 +58,10 @@ def _boolean(value: Any, path: str) -> bool:
 
 
 def _truncate(value: Any, path: str) -> bool | str:
-    if isinstance(value, bool) or (isinstance(value, str) and value in _TRUNCATIONS):
+    if isinstance(value, bool):
         return value
+    if isinstance(value, str) and value.upper() in _TRUNCATIONS:
+        return value.upper()
     words = ", ".join(f'"{each}"' for each in _TRUNCATIONS)
     raise fields.wrong_type(path, f"true, false, or one of {words}", value)
 

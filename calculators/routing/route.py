@@ -78,6 +78,21 @@ class Route:
         return self.max_waiting is None or model.unfinished < self.max_waiting
 
     def _add_tests(self, options: Any) -> None:
+        for name in ("word", "expression"):
+            if "" in getattr(options, name):
+                raise GraphConfigError(
+                    f'route "{self.name}": {name}: an empty text is in every request; leave it out'
+                )
+        if (
+            options.HasField("min_prompt_characters")
+            and options.HasField("max_prompt_characters")
+            and options.min_prompt_characters > options.max_prompt_characters
+        ):
+            raise GraphConfigError(
+                f'route "{self.name}": min_prompt_characters {options.min_prompt_characters} is '
+                f"above max_prompt_characters {options.max_prompt_characters}, so it takes no "
+                f"request"
+            )
         if options.HasField("min_prompt_characters"):
             least = options.min_prompt_characters
             self._tests["min_prompt_characters"] = lambda request, _: length_of(request) >= least

@@ -128,7 +128,7 @@ def _parsed(payload: HttpPayload) -> SpeechRequest:
     path = payload.uri.partition("?")[0]
     if not path.endswith(_PATHS):
         raise RequestError(
-            "Unsupported URI: a speech model answers /v3/audio/transcriptions and "
+            f"Unsupported URI: {path[:100]}; a speech model answers /v3/audio/transcriptions and "
             "/v3/audio/translations, and the same under /v1",
             code=Code.NOT_FOUND,
         )

@@ -49,6 +49,8 @@ _TOKEN: Final = re.compile(
     r"|(?P<lookaround>\(\?<?[=!])|\(\?|(?P<repeat>[*+]|\{\d*,\})[?+]?|.",
     re.DOTALL,
 )
+#: A class of POSIX, which would be read as a set of its letters.
+_POSIX_CLASS: Final = re.compile(r"(?<!\\)\[:\^?[a-z]+:\]")
 
 
 class PatternError(ValueError):
@@ -103,6 +105,12 @@ def read_expression(pattern: str, *, ignore_case: bool, place: str) -> Expressio
     """
     import regex  # not needed by graphs without expressions
 
+    posix = _POSIX_CLASS.search(pattern)
+    if posix is not None:
+        raise PatternError(
+            f"{place}: {pattern!r} has the class {posix[0]}, which these expressions do not have; "
+            r"write \w, \d, \s, or the characters: [a-z]"
+        )
     try:
         tree = _parser.parse(pattern, re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:

@@ -205,6 +205,9 @@ def test_the_form_of_cohere(model: EmbeddedModel) -> None:
     assert cut["meta"]["billed_units"]["input_tokens"] == MAX_TOKENS
     with pytest.raises(RequestError, match="longer than allowed"):
         model.ask("/v2/embed", texts=["word " * 100], truncate="NONE")
+    with pytest.raises(RequestError) as caught:
+        model.ask("/v2/embed")
+    assert caught.value.param == "texts"
     wrong: Any
     for wrong in ("text", [[1]], [1]):
         with pytest.raises(RequestError) as caught:

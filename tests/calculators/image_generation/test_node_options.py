@@ -116,6 +116,7 @@ def test_the_default_of_steps_is_at_most_the_maximum(directory: Path) -> None:
             "Default resolution (64x128) is not among the static resolutions: 64x64, 128x128",
         ),
         ('resolution: "64x64 128x128 64x64"', "Duplicate resolutions found"),
+        ('resolution: "64x64 8000x8000"', "resolution: 8000x8000 has more than 40000000 pixels"),
         ('resolution: " "', "No valid resolutions found"),
         ('resolution: "64"', "size field is not in correct format - WxH"),
         ('resolution: "60x64"', "the sides of images are multiples of 8 pixels"),

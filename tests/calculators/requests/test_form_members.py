@@ -66,6 +66,8 @@ def test_texts_are_read_as_their_members_say(
         ({"stream": ["1"]}, "stream"),
         ({"n": ["1.0"], "model": ["a", "b"]}, "model"),
         ({"alphas": ["{"]}, "alphas"),
+        ({"alphas": ['{"a": 1, "a": 2}']}, "alphas"),
+        ({"alphas": ['{"a": NaN}']}, "alphas"),
         ({"format": ["srt"]}, "format"),
         ({"logprobs": ["5"]}, "logprobs"),
         ({"temprature": ["5"]}, "temprature"),

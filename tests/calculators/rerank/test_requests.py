@@ -143,6 +143,7 @@ def test_the_text_of_an_object_is_its_text_or_the_ranked_fields() -> None:
         ({"truncate": "NONE"}, Cutting()),
         ({"truncate": True}, Cutting(chunks=1)),
         ({"truncate": "END"}, Cutting(chunks=1)),
+        ({"truncate": "end"}, Cutting(chunks=1)),
         ({"truncate": "START"}, Cutting(chunks=1, keeps_end=True)),
         ({"truncate": True, "truncation_direction": "Left"}, Cutting(chunks=1, keeps_end=True)),
         ({"truncation": True}, Cutting(chunks=1)),

@@ -148,6 +148,12 @@ def test_a_route_by_label_takes_what_a_classifier_says() -> None:
         ('route { name: "a" } route { word: "b" }', "a route has no name"),
         ('route { name: "a" } route { name: "b" word: "b" }', "leave out word"),
         ('route { name: "a" expression: "(" } route { name: "b" }', 'the expression "(" is wrong'),
+        ('route { name: "a" word: "" } route { name: "b" }', "an empty text is in every request"),
+        (
+            'route { name: "a" min_prompt_characters: 9 max_prompt_characters: 8 } '
+            'route { name: "b" }',
+            "min_prompt_characters 9 is above max_prompt_characters 8",
+        ),
         ('route { name: "a" label: "x" } route { name: "b" }', 'connect input_stream: "LABEL:'),
         ('route { name: "a" max_waiting: 1 } route { name: "b" }', "LLM_NODE_RESOURCES:llm"),
     ],

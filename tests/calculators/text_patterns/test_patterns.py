@@ -27,6 +27,7 @@ from calculators.text_patterns.patterns import Patterns
         ("(?a:x)", "has the flag a"),
         ("(ab", "is no regular expression: missing )"),
         ("[ab", "is no regular expression"),
+        ("[[:alpha:]]{3}", "has the class [:alpha:]"),
         ("a{9000}", "a match of 'a{9000}' may have 9000 characters; the maximum is 4096"),
         ("(?:a?){30}a{30}", "takes too long on text that almost matches it"),
         (r"(?:xy|a|ab|b){1,30}!", "takes too long on text that almost matches it"),
