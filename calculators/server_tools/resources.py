@@ -97,7 +97,7 @@ async def load_toolbox(settings: ToolsSettings, name: str, progress: LoadProgres
             started,
             call_seconds=settings.call_seconds,
             urls={server.label: server.url for server in settings.servers if server.url},
-            may_call=settings.bounds.leave_calls,
+            may_call=settings.may_call,
         )
     except BaseException:
         await asyncio.gather(*(lane.close() for lane in lanes))

@@ -43,7 +43,8 @@ class ToolsSettings:
     Attributes:
         directory: of the graph, absolute.
         allow_paths: absolute paths for the Python functions.
-        bounds: of each request.
+        may_call: the bounds of a request leave a call. The other bounds are the node's alone, so
+            that the tools outlive an edit of them.
     """
 
     servers: tuple[ServerSettings, ...]
@@ -53,7 +54,7 @@ class ToolsSettings:
     python_processes: int
     call_seconds: float
     max_output_bytes: int
-    bounds: ToolsBounds
+    may_call: bool
 
 
 def read_settings(node: NodePlan, settings: ResourceSettings) -> ToolsSettings:
@@ -99,7 +100,7 @@ def read_settings(node: NodePlan, settings: ResourceSettings) -> ToolsSettings:
         python_processes=options.python_processes,
         call_seconds=options.call_seconds,
         max_output_bytes=options.max_output_bytes,
-        bounds=bounds,
+        may_call=bounds.leave_calls,
     )
 
 

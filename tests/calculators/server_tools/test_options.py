@@ -92,6 +92,8 @@ def test_the_same_tools_outlive_an_edit_of_the_bounds_only(tmp_path: Path) -> No
 
     first = identity('python: "my_tools"')
     assert identity('python: "my_tools" max_turns: 3 max_calls: 1 total_seconds: 1') == first
+    # Tools that may not be called are not offered.
+    assert identity('python: "my_tools" max_turns: 1') != first
     assert identity('python: "my_tools" max_output_bytes: 3') != first
     (tmp_path / "my_tools.py").write_text("def g() -> None: ...")
     assert identity('python: "my_tools"') != first
