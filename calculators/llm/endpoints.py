@@ -54,7 +54,7 @@ class Handling(Generic[_R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counting(Handling[_R]):
-    """An endpoint that answers from the prompt process alone.
+    """An endpoint that answers without generating text.
 
     Attributes:
         answer: returns the body of the answer; raises `RequestError`.
@@ -290,10 +290,10 @@ def _count_tokens() -> Counting[Any]:
     )
 
     async def answer(servable: LlmServable, request: CountTokensRequest) -> str:
-        prompt = await servable.chat_prompt(
+        tokens = await servable.chat_tokens(
             request.messages, request.images, request.tools, request.template
         )
-        return count_tokens_response(prompt.token_count)
+        return count_tokens_response(tokens)
 
     return Counting(
         members=COUNT_TOKENS_MEMBERS,

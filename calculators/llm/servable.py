@@ -22,7 +22,7 @@ from calculators.llm.answers.choice_output import ChoiceOutput
 from calculators.llm.answers.output_factory import OutputFactory
 from calculators.llm.answers.response import Verbose
 from calculators.llm.api.neutral_request import resolved_request
-from calculators.llm.engine.engine import Engine, Part
+from calculators.llm.engine.engine import TOO_LONG, Engine, Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Ready as EngineReady
 from calculators.llm.grammar_process.client import Grammars
@@ -35,7 +35,7 @@ from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.completion_request import CompletionRequest
 from calculators.llm.requests.generation_request import GenerationRequest as CheckedRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.model_length import TOO_LONG, fit_to_model
+from calculators.llm.requests.model_length import fit_to_model
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import refuse_settings
@@ -285,7 +285,7 @@ class LlmServable:
                 settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
-            parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images))
+            parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images, prompt.param))
             for _ in range(settings.num_return_sequences):
                 if keeps_texts and logs_raw_text:
                     verbose = verbose or Verbose(prompt.text)
@@ -421,6 +421,46 @@ class LlmServable:
             call_form=self._call_form,
         )
         return self._with_images(chat, messages, images) if images else chat(messages)
+
+    async def chat_tokens(
+        self,
+        messages: list[dict[str, Any]],
+        images: Sequence[ImageReference],
+        tools: Tools,
+        template: TemplateArguments,
+    ) -> int:
+        """Count the tokens of a chat's prompt.
+
+        Images are counted by the engine, which generates a token for that: how many tokens an image
+        becomes is known only there.
+
+        Raises:
+            RequestError: as in `chat_prompt`; with images also if the engine refuses the prompt.
+        """
+        prompt = await self.chat_prompt(messages, images, tools, template)
+        if not prompt.images:
+            return prompt.token_count
+        if self.engine.unfinished >= self.limits.queue:
+            raise self._full()
+        param = _PROMPT_FIELDS[Api.MESSAGES]
+        settings = fit_to_model(
+            GenerationSettings(max_new_tokens=1),
+            self.check_prompt(prompt.input_ids, param=param),
+            self.limits.request.max_model_length,
+            param=param,
+            has_images=True,
+        )
+        part = Part(prompt.input_ids, settings, prompt.text, prompt.images, param)
+        _check_pixels([part])
+        generation = self.engine.submit([part])
+        counted = 0
+        try:
+            while not generation.is_finished:
+                gained = await generation.read()
+                counted = max(counted, *(tokens.prompt_tokens for _, tokens in gained))
+        finally:
+            generation.cancel()
+        return counted
 
     async def _with_images(
         self,

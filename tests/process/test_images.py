@@ -86,8 +86,39 @@ def test_images_count_towards_the_length_of_the_model(client: HttpClient) -> Non
     assert client.post(CHAT, messages=user(text=text), **SHORT).status == 200
     reply = client.post(CHAT, messages=user(*[RED] * 8, text=text), **SHORT)
     assert reply.status == 400
-    assert "with its images the prompt is longer than" in reply.error["message"]
+    error = reply.error
+    assert f"The model holds {MODEL_LENGTH} tokens; with its images" in error["message"]
+    assert (error["param"], error["code"]) == ("messages", "context_length_exceeded")
     assert client.post(CHAT, messages=user(RED), **SHORT).status == 200
+
+
+def test_an_answer_of_the_clients_length_must_fit_beside_the_images(client: HttpClient) -> None:
+    prompt = answer(client, user(RED))["usage"]["prompt_tokens"]
+    room = MODEL_LENGTH - prompt
+    longest = answer(client, user(RED), max_tokens=room, ignore_eos=True)
+    assert longest["usage"]["completion_tokens"] == room
+    body = {"model": SEEING.name, "temperature": 0}
+    reply = client.post(CHAT, messages=user(RED), max_tokens=room + 1, **body)
+    assert reply.status == 400
+    assert f"no room for {room + 1} tokens of answer" in reply.error["message"]
+    assert (reply.error["param"], reply.error["code"]) == ("messages", "context_length_exceeded")
+    content = [{"type": "input_image", "image_url": RED}, {"type": "input_text", "text": "?"}]
+    asked = [{"role": "user", "content": content}]
+    reply = client.post("/v3/responses", input=asked, max_output_tokens=MODEL_LENGTH - 9, **body)
+    assert (reply.status, reply.error["param"]) == (400, "input")
+
+
+def test_a_limit_that_the_client_did_not_choose_shrinks_to_the_room_beside_images(
+    client: HttpClient,
+) -> None:
+    both = answer(client, user(RED), max_tokens=None, n=2, ignore_eos=True, temperature=1)
+    usage = both["usage"]
+    assert usage["completion_tokens"] == 2 * (MODEL_LENGTH - usage["prompt_tokens"])
+    body = {"model": SEEING.name, "messages": _in_anthropics_form(), "max_tokens": MODEL_LENGTH}
+    reply = client.post("/v3/messages", ignore_eos=True, **body)
+    assert reply.status == 200, reply.body
+    assert reply.json["stop_reason"] == "max_tokens"
+    assert sum(reply.json["usage"].values()) == MODEL_LENGTH
 
 
 def test_a_stream_has_the_text_and_usage_of_the_whole_answer(client: HttpClient) -> None:
@@ -123,15 +154,26 @@ def test_responses_and_messages_accept_images(client: HttpClient) -> None:
     short = {"model": SEEING.name, "max_output_tokens": 4, "temperature": 0}
     reply = client.post("/v3/responses", input=[{"role": "user", "content": content}], **short)
     assert reply.status == 200, reply.body
-    source = {"type": "base64", "media_type": "image/png",
-              "data": base64.b64encode(picture(40, 40)).decode()}  # fmt: skip
-    blocks = [{"type": "image", "source": source}, {"type": "text", "text": "?"}]
-    asked = [{"role": "user", "content": blocks}]
-    reply = client.post("/v1/messages", messages=asked, **SHORT)
+    reply = client.post("/v1/messages", messages=_in_anthropics_form(), **SHORT)
     assert reply.status == 200, reply.body
     assert reply.json["usage"]["input_tokens"] > len("?")
-    asked_count = {"model": SEEING.name, "messages": asked}
-    assert client.post("/v1/messages/count_tokens", **asked_count).json["input_tokens"] > 0
+
+
+def test_images_are_counted_before_an_answer_as_with_it(client: HttpClient) -> None:
+    asked = {"model": SEEING.name, "messages": _in_anthropics_form()}
+    used = client.post("/v3/messages", max_tokens=3, **asked).json["usage"]["input_tokens"]
+    assert client.post("/v3/messages/count_tokens", **asked).json == {"input_tokens": used}
+    many = {"model": SEEING.name, "messages": _in_anthropics_form(8, "a " * 900)}
+    reply = client.post("/v3/messages/count_tokens", **many)
+    assert reply.status == 400
+    assert f"The model holds {MODEL_LENGTH} tokens" in reply.json["error"]["message"]
+
+
+def _in_anthropics_form(images: int = 1, text: str = "?") -> list[dict[str, Any]]:
+    source = {"type": "base64", "media_type": "image/png",
+              "data": base64.b64encode(picture(40, 40)).decode()}  # fmt: skip
+    blocks = [{"type": "image", "source": source}] * images
+    return [{"role": "user", "content": [*blocks, {"type": "text", "text": text}]}]
 
 
 @pytest.mark.parametrize(

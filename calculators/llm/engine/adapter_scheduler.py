@@ -91,7 +91,7 @@ class AdapterScheduler(OuterPipeline):
                 try:
                     self._pipeline.add(request)
                 except Refused as error:
-                    failed.append(Failed(request.request_id, str(error)))
+                    failed.append(error.failed(request.request_id))
         return failed
 
     def _forget(self, adapter: str) -> None:

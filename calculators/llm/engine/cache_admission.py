@@ -78,7 +78,8 @@ class CacheAdmission(OuterPipeline):
         if room < 1:
             raise Refused(
                 f"the prompt has {prompt} tokens; the model's key-value cache holds "
-                f"{self._room.tokens} (cache_size)"
+                f"{self._room.tokens} (cache_size)",
+                is_too_long=True,
             )
         if settings.max_new_tokens is not None and settings.max_new_tokens <= room:
             return request
@@ -121,7 +122,7 @@ class CacheAdmission(OuterPipeline):
             try:
                 self._begin(request, need)
             except Refused as error:
-                failed.append(Failed(request.request_id, str(error)))
+                failed.append(error.failed(request.request_id))
         return failed
 
     def _finish(self, tokens: Tokens | Failed) -> Tokens | Failed:

@@ -24,6 +24,15 @@ _COMPILING_SECONDS: Final = 0.02
 class Refused(Exception):
     """The pipeline refuses a request; the text is for the client."""
 
+    def __init__(self, text: str, *, is_too_long: bool = False) -> None:
+        """``is_too_long``: as in `Failed`."""
+        super().__init__(text)
+        self.is_too_long = is_too_long
+
+    def failed(self, request_id: int) -> Failed:
+        """Return the message about the request."""
+        return Failed(request_id, str(self), self.is_too_long)
+
 
 class Pipeline(Protocol):
     """Generates tokens for requests. The caller chooses their ids."""
@@ -115,7 +124,7 @@ class EngineCore:
             self._pipeline.add(message)
         except Refused as error:
             self._guided.forget(message.request_id)
-            self._refused.append(Failed(message.request_id, str(error)))
+            self._refused.append(error.failed(message.request_id))
 
     def step(self) -> Iterable[Step | Metrics]:
         """Do one step; yield its news, if any, and metrics when they are due."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -13,6 +13,9 @@ from calculators.llm.engine.messages import Metrics, Tokens
 from calculators.media.image import Image
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, Code, GraphError
+
+#: OpenAI's code for a prompt that does not fit. Programs that shorten prompts look for it.
+TOO_LONG: Final = "context_length_exceeded"
 
 
 class EngineDown(RequestError):
@@ -24,13 +27,15 @@ class EngineDown(RequestError):
 class Part(Struct, frozen=True):
     """One prompt and its settings; the members have the meaning that they have in `Add`.
 
-    A part makes ``settings.num_return_sequences`` choices.
+    A part makes ``settings.num_return_sequences`` choices. ``param``: the member of the request
+    with the prompt, for errors.
     """
 
     input_ids: bytes
     settings: GenerationSettings
     text: str = ""
     images: tuple[Image, ...] = ()
+    param: str | None = None
 
 
 class Generation:

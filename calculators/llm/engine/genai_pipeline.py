@@ -30,7 +30,8 @@ from calculators.llm.engine.library_config import (
 from calculators.llm.engine.messages import VERSION, Add, FinishReason, Metrics, Ready, Tokens
 from calculators.llm.grammars.grammar import Grammar
 
-_TOO_LONG: Final = "with its images the prompt is longer than what the model can hold"
+#: In the library's error about a prompt that leaves no room for a token.
+_NO_ROOM: Final = "'max_length' must be greater"
 
 
 class GenaiPipeline:
@@ -148,8 +149,6 @@ class GenaiPipeline:
                 prompt = np.frombuffer(request.input_ids, dtype=np.int64).tolist()
                 self._echoed[request.request_id] = prompt
         except (RuntimeError, IndexError, ValueError, MemoryError) as error:
-            if "'max_length' must be greater" in str(error):
-                raise Refused(_TOO_LONG) from None
             raise Refused(library_reason(error)) from None
 
     def _handle_of(self, request: Add) -> Any:
@@ -161,16 +160,46 @@ class GenaiPipeline:
             settings = msgspec.structs.replace(
                 settings, echo=False, max_new_tokens=1 if most == 0 else most
             )
-        config = generation_config(settings)
         if self._sees_images:
-            images = [image_tensor(image) for image in request.images]
-            return self._pipeline.add_request(
-                request.request_id, request.text, images=images, generation_config=config
-            )
+            return self._seeing_handle(request, settings)
+        config = generation_config(settings)
         ids = np.frombuffer(request.input_ids, dtype=np.int64).reshape(1, -1)
         if self._is_eagle3 and ids.size < 2:
             raise Refused("a prompt of a single token is too short for an EAGLE-3 draft model")
         return self._pipeline.add_request(request.request_id, openvino.Tensor(ids), config)
+
+    def _seeing_handle(self, request: Add, settings: GenerationSettings) -> Any:
+        images = [image_tensor(image) for image in request.images]
+
+        def add(settings: GenerationSettings) -> Any:
+            config = generation_config(settings)
+            return self._pipeline.add_request(
+                request.request_id, request.text, images=images, generation_config=config
+            )
+
+        length, most = settings.max_length, settings.max_new_tokens
+        if length is None:
+            return add(settings)
+        if most is None:
+            most = 1
+        else:
+            # The library (2026.4) compares its max_length only with the prompt.
+            settings = msgspec.structs.replace(settings, max_length=max(1, length - most + 1))
+        try:
+            return add(settings)
+        except RuntimeError as error:
+            if _NO_ROOM not in str(error):
+                raise
+        if settings.is_shortened and most > 1:
+            rest = msgspec.structs.replace(
+                request.settings, max_new_tokens=None, max_length=length, is_shortened=False
+            )
+            return self._seeing_handle(request, rest)
+        raise Refused(
+            f"The model holds {length} tokens; with its images the prompt leaves no room for "
+            f"{most} {'token' if most == 1 else 'tokens'} of answer",
+            is_too_long=True,
+        )
 
     def is_compiled(self, grammar: Grammar) -> bool:
         return self._grammars is not None and self._grammars.has(grammar)

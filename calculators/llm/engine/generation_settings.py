@@ -23,6 +23,8 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
         max_new_tokens: None: until the model ends, or its length is used up.
         max_length: tokens of prompt and answer together, for prompts with images, which only the
             engine can count. Then ``max_new_tokens`` may be None for the rest.
+        is_shortened: where ``max_length`` leaves less than ``max_new_tokens``, the answer gets the
+            rest; else the request is refused.
         top_k: None is no limit.
         rng_seed: 32 bits; always given when ``do_sample``.
         logprobs: return the log-probability of each chosen token.
@@ -39,6 +41,7 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
     max_new_tokens: int | None = None
     max_length: int | None = None
+    is_shortened: bool = False
     min_new_tokens: int = 0
     ignore_eos: bool = False
     stop_strings: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ _SET_APART = frozenset(
         "logprobs",
         "grammar",
         "adapter",
+        "is_shortened",
         "num_assistant_tokens",
         "assistant_confidence_threshold",
         "max_ngram_size",

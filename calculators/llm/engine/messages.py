@@ -20,7 +20,7 @@ from calculators.media.image import Image
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
-VERSION: Final = 4
+VERSION: Final = 5
 
 #: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
 #: tokens, "cache" because the cache had no room left, "cancelled" on request.
@@ -107,10 +107,16 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True):
-    """A request that failed alone. ``reason`` may go to a client."""
+    """A request that failed alone.
+
+    Attributes:
+        reason: may go to a client.
+        is_too_long: the prompt and the tokens that were asked for do not fit the model.
+    """
 
     request_id: int
     reason: str
+    is_too_long: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):

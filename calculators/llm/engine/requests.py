@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from calculators.llm.engine.engine import EngineDown, Generation, Part
-from calculators.llm.engine.messages import Add, Cancel, Metrics, Step, Tokens
+from calculators.llm.engine.engine import TOO_LONG, EngineDown, Generation, Part
+from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
 from calculators.llm.engine.shared_prefixes import SharedPrefixes
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
@@ -26,6 +26,8 @@ class _Entry(Struct):
     generation: Generation
     first_choice: int
     unfinished: int
+    #: The member of the request with the prompt.
+    param: str | None
     has_begun: bool = False
     #: The tokens of prompt and answer, if they are counted.
     tokens: array[int] | None = None
@@ -74,7 +76,7 @@ class Requests:
             count = part.settings.num_return_sequences
             request_id = next(self._ids)
             ids[request_id] = first_choice
-            entry = self.open[request_id] = _Entry(generation, first_choice, count)
+            entry = self.open[request_id] = _Entry(generation, first_choice, count, part.param)
             if self.prefixes is not None and part.input_ids:
                 generation.shared_tokens += self.prefixes.shared(part.input_ids)
                 entry.tokens = array("q", part.input_ids)
@@ -116,7 +118,7 @@ class Requests:
         for failed in step.failed:
             entry = self.open.pop(failed.request_id, None)
             if entry is not None:
-                entry.generation.fail(RequestError(failed.reason))
+                entry.generation.fail(_refusal(failed, entry.param))
 
     def _note_tokens(self, entry: _Entry, tokens: Tokens) -> None:
         """Note the prompt once it is computed, and at the end with the answer, if there is one."""
@@ -141,3 +143,9 @@ class Requests:
         self.open.clear()
         for generation in generations.values():
             generation.fail(EngineDown(reason, retry_after=retry_after))
+
+
+def _refusal(failed: Failed, param: str | None) -> RequestError:
+    if not failed.is_too_long:
+        return RequestError(failed.reason)
+    return RequestError(failed.reason, param=param, code=Code.OUT_OF_RANGE, reason=TOO_LONG)

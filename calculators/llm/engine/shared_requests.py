@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from calculators.llm.engine.messages import Add, Cancel, Failed, Step, Tokens
+from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
 
 #: Bits of a worker's own number: it counts for decades.
 _BITS: Final = 40
@@ -45,7 +45,7 @@ class SharedRequests:
         for failed in step.failed:
             link = failed.request_id >> _BITS
             self._open.get(link, {}).pop(failed.request_id, None)
-            own = Failed(failed.request_id & _OWN, failed.reason)
+            own = replace(failed, request_id=failed.request_id & _OWN)
             parts.setdefault(link, Step([], [])).failed.append(own)
         yield from parts.items()
 

@@ -10,6 +10,7 @@ import msgspec
 
 from calculators.child_process.question_lane import WALL_SECONDS, QuestionLane
 from calculators.child_process.supervisor import RETRY_AFTER, START_SECONDS, LoadError
+from calculators.llm.engine.engine import TOO_LONG
 from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import (
     Chat,
@@ -25,7 +26,6 @@ from calculators.llm.prompt.messages import (
     Tokens,
     from_prompt_decoder,
 )
-from calculators.llm.requests.model_length import TOO_LONG
 from calculators.media.image import EncodedImage
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec.structs import replace
 
+from calculators.llm.engine.engine import TOO_LONG
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.choices import most_unasked
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
-
-#: OpenAI's code for a prompt that does not fit. Programs that shorten prompts look for it.
-TOO_LONG: Final = "context_length_exceeded"
 
 
 def fit_to_model(
@@ -57,8 +53,10 @@ def fit_to_model(
             reason=TOO_LONG,
         )
     if has_images:
-        settings = settings if share is None else _limited(settings, share)
-        return replace(settings, max_length=length)
+        if share is not None:
+            settings = _limited(settings, min(room, share))
+        is_shortened = may_be_less or share is not None
+        return replace(settings, max_length=length, is_shortened=is_shortened)
     if asked is not None:
         return settings
     return _limited(settings, room if share is None else min(room, share))

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from calculators.llm.requests.model_length import TOO_LONG
+from calculators.llm.engine.engine import TOO_LONG
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, Code
 from tests.calculators.llm.demo_model import DEMO

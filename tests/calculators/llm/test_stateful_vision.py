@@ -64,6 +64,17 @@ def test_a_stream_ends_with_the_usage_of_text_and_picture(vision: Asking) -> Non
     assert whole["usage"]["prompt_tokens"] > alone
 
 
+def test_pictures_are_counted_before_an_answer_as_with_it(vision: Asking) -> None:
+    (message,) = seen(WHAT, "red_circle")
+    picture = message["content"][0]["image_url"]["url"].partition(",")[2]
+    source = {"type": "base64", "media_type": "image/png", "data": picture}
+    blocks = [{"type": "image", "source": source}, {"type": "text", "text": WHAT}]
+    asked = {"messages": [{"role": "user", "content": blocks}]}
+    used = vision("/v3/messages", max_tokens=3, **asked).body["usage"]["input_tokens"]
+    count = vision.answer("/v3/messages/count_tokens", {"model": "demo", **asked})
+    assert vision.runner.run(count).body == {"input_tokens": used}
+
+
 def test_a_picture_leaves_nothing_for_the_next_request(vision: Asking) -> None:
     before = text_of(vision(CHAT, messages=seen(WHAT)))
     vision(CHAT, messages=seen("What differs?", "red_circle", "blue_square"))

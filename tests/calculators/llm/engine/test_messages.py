@@ -59,7 +59,10 @@ FROM_ENGINE = [
     Ready(VERSION, "CPU", "openvino-genai 2026.4", 0.25),
     LoadFailed("no such file"),
     Step([]),
-    Step([Tokens(1, 0, [5, 6], [-0.5, -1e-9]), Tokens(2, 1, [], [], "cache")], [Failed(3, "no")]),
+    Step(
+        [Tokens(1, 0, [5, 6], [-0.5, -1e-9]), Tokens(2, 1, [], [], "cache")],
+        [Failed(3, "no", True)],
+    ),
     Metrics(1, 2, 0.5, 2**40, 9),
 ]
 
