@@ -411,7 +411,7 @@ def _with_hint(error: RequestError, endpoint: LlmEndpoint) -> RequestError:
     for other in ENDPOINTS:
         member = other.handling().members.get(error.param)
         if member is not None and member.standing is not Standing.REFUSED:
-            hint = f"{other.path} has it, {endpoint.path} does not"
+            hint = f"{PREFIXES[0]}{other.path} has it, {PREFIXES[0]}{endpoint.path} does not"
             return unknown(error.param, endpoint.handling().members, hint)
     return error
 

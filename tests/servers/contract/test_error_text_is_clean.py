@@ -19,6 +19,7 @@ from servers.contract.error_text import MAX_CHARS, clean
         ("Exception from src/core/infer.cpp:109: Check failed", "Check failed"),
         ("see https://example.com/a/b/c", "see https://example.com/a/b/c"),
         ("it answers /v3/chat/completions", "it answers /v3/chat/completions"),
+        ("; /v3/chat/completions has it, /v3/completions does not",) * 2,
         ("model org/name is loading", "model org/name is loading"),
         ("schema at #/properties/a", "schema at #/properties/a"),
         ("lone \ud800 surrogate", "lone ? surrogate"),

@@ -20,6 +20,7 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Standing
+from servers.contract.error_text import clean
 from tests.calculators.llm.api.openai.field_outcomes import (
     Effect,
     NoEffect,
@@ -228,11 +229,11 @@ def test_every_member_of_the_official_clients_is_known(endpoint: LlmEndpoint, me
         ("chat", "max_new_tokens", 'use "max_tokens"'),
         ("chat", "extra_body", "an argument of OpenAI's client"),
         ("chat", "thinking", 'use "enable_thinking"'),
-        ("chat", "max_output_tokens", "/responses has it, /chat/completions does not"),
+        ("chat", "max_output_tokens", "/v3/responses has it, /v3/chat/completions does not"),
         ("chat", "x" * 100_000, "Unknown member"),
-        ("completions", "messages", "/chat/completions has it"),
-        ("completions", "tools", "/chat/completions has it"),
-        ("responses", "messages", "/chat/completions has it"),
+        ("completions", "messages", "/v3/chat/completions has it"),
+        ("completions", "tools", "/v3/chat/completions has it"),
+        ("responses", "messages", "/v3/chat/completions has it"),
         ("responses", "max_output_token", '"max_output_tokens"'),
     ],
 )
@@ -242,6 +243,8 @@ def test_an_unknown_member_is_refused(endpoint: str, member: str, words: str) ->
     assert raised.value.param == member[:64]
     assert raised.value.reason == "unknown_parameter"
     assert words in str(raised.value)
+    # The front sends the text without the paths of files.
+    assert clean(str(raised.value)) == str(raised.value)
     assert len(str(raised.value)) < 400
 
 
