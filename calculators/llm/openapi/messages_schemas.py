@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 from calculators.requests.schema import (
     Members,
     Schema,
@@ -96,7 +97,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
     "MessageTool": record(
         {
             "type": {"type": ["string", "null"], "enum": ["custom", None]},
-            "name": string(),
+            "name": string(pattern=f"^{name_pattern(LONGEST_NAME)}$"),
             "description": {"type": ["string", "null"]},
             "input_schema": anything("The JSON schema of what it is given."),
             "strict": {"type": ["boolean", "null"]},

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.requests.tools import TOOL_NAME
+from calculators.llm.requests.tools import CHAT_NAME, LONGEST_NAME, name_pattern
 from calculators.requests.schema import Schema, const, record, string, union, word
 
-_NAME: Final = string(pattern=f"^{TOOL_NAME.pattern}$")
+
+def _name(longest: int) -> Schema:
+    return string(pattern=f"^{name_pattern(longest)}$")
+
+
 _FUNCTION: Final[dict[str, Schema]] = {
-    "name": _NAME,
+    "name": _name(CHAT_NAME),
     "description": {"type": ["string", "null"]},
     "parameters": {
         "type": ["object", "null"],
@@ -30,7 +34,7 @@ TOOL_SCHEMAS: Final[dict[str, Schema]] = {
             required=("function",),
         ),
         FlatFunctionTool=record(
-            {"type": const("function"), **_FUNCTION},
+            {"type": const("function"), **_FUNCTION, "name": _name(LONGEST_NAME)},
             "A tool as responses have it.",
             required=("type", "name"),
         ),

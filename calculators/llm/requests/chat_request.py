@@ -27,6 +27,7 @@ from calculators.llm.requests.template_arguments import (
     read_template_arguments,
 )
 from calculators.llm.requests.tools import (
+    CHAT_NAME,
     TOOL_MEMBERS,
     read_tools,
 )
@@ -94,7 +95,9 @@ def parse_chat_request(
     """
     body = read_body(value, CHAT_MEMBERS)
     generation = read_generation(body, defaults, limits)
-    tools = NO_TOOLS if TOOL_MEMBERS.keys().isdisjoint(body) else read_tools(body, limits)
+    tools = NO_TOOLS
+    if not TOOL_MEMBERS.keys().isdisjoint(body):
+        tools = read_tools(body, limits, longest_name=CHAT_NAME)
     messages = _read_messages(body.get("messages"), limits)
     images = _images_of(messages, limits)
     return ChatRequest(

@@ -15,7 +15,11 @@ from calculators.requests.readers import BOOLEAN, Value
 from calculators.requests.schema import array, ref
 
 _MEMBERS: Final = ("name", "description", "parameters", "strict")
-TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_LETTERS: Final = r"[A-Za-z0-9_.-]"
+#: The most characters of a name: in chat requests, as in OpenAI's API; and elsewhere, as in
+#: Anthropic's. All tool parsers read the longest names.
+CHAT_NAME: Final = 64
+LONGEST_NAME: Final = 128
 #: The most bytes of JSON: of the parameters of one tool, and of all tools. Real parameters have one
 #: or two thousand.
 MAX_SCHEMA: Final = 64 * 1024
@@ -36,6 +40,7 @@ def read_tools(
     *,
     places: Sequence[int] | None = None,
     has_servers: bool = False,
+    longest_name: int = LONGEST_NAME,
 ) -> Tools:
     """Read ``tools`` and ``tool_choice``.
 
@@ -46,6 +51,7 @@ def read_tools(
     Args:
         places: the places of the tools in the client's array, if they are not all of it.
         has_servers: the request names servers that have further tools, so "required" needs none.
+        longest_name: the most characters of a name.
 
     Raises:
         RequestError: a tool or the choice is wrong, or there are too many tools.
@@ -62,7 +68,10 @@ def read_tools(
         )
     check_size(items, MAX_TOGETHER, "tools")
     numbers = range(len(items)) if places is None else places
-    read = [_check_tool(f"tools[{i}]", tool) for i, tool in zip(numbers, items, strict=True)]
+    read = [
+        _check_tool(f"tools[{i}]", tool, longest_name)
+        for i, tool in zip(numbers, items, strict=True)
+    ]
     _check_names(read)
     if chosen is not None:
         places = [i for i, tool in enumerate(read) if tool.name == chosen]
@@ -91,6 +100,11 @@ def refuse_unmet(tools: Tools) -> None:
         )
     if tools.choice == "required":
         raise fields.invalid("tool_choice", '"required" needs tools')
+
+
+def name_pattern(longest: int) -> str:
+    """Return the regular expression of names of at most so many characters."""
+    return f"{_LETTERS}{{1,{longest}}}"
 
 
 _Choice = Literal["none", "auto", "required", "named"]
@@ -140,7 +154,7 @@ def _check_names(tools: Sequence[_Tool]) -> None:
         known[name] = path
 
 
-def _check_tool(path: str, tool: object) -> _Tool:
+def _check_tool(path: str, tool: object, longest_name: int) -> _Tool:
     """Check a tool and return its name and place."""
     if not isinstance(tool, dict):
         raise fields.wrong_type(path, "an object", tool)
@@ -157,10 +171,11 @@ def _check_tool(path: str, tool: object) -> _Tool:
     name = fields.string(function, "name", f"{path}.name")
     if name is None:
         raise fields.missing(f"{path}.name")
-    if not TOOL_NAME.fullmatch(name):
+    if not re.fullmatch(name_pattern(longest_name), name):
         raise fields.invalid(
             f"{path}.name",
-            f"{fields.describe(name)} is not 1 to 64 letters, digits, underscores, dots and dashes",
+            f"{fields.describe(name)} is not 1 to {longest_name} letters, digits, underscores, "
+            "dots and dashes",
         )
     # Templates show a tool as it is, so it may have any members except misspelt ones.
     check_spelling(function, path, _MEMBERS)

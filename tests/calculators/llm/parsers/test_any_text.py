@@ -144,6 +144,16 @@ def test_reasoning_may_be_begun_by_the_prompt(name: str) -> None:
     assert result.content in ("Hello", "")
 
 
+@pytest.mark.parametrize("name", tool_parser_names())
+def test_a_call_may_have_the_longest_name_of_a_tool(name: str) -> None:
+    tool = ("mcp__server__" + "a_long-name.1" * 12)[:128]
+    text = (OPENINGS[name] + ENDINGS[name]).replace('name": "f', f'name": "{tool}')
+    for place in ("]f[", "=f>", ".f ", "[f(", ":f{", '"f">'):
+        text = text.replace(place, place.replace("f", tool, 1))
+    result = said(events_of(parsers(name).start(tools={tool: {}}), text))
+    assert [called for called, _ in result.calls] == [tool]
+
+
 OPENINGS = {
     "hermes3": '<tool_call>{"name": "f", "arguments": ',
     "llama3": '<|python_tag|>{"name": "f", "parameters": ',
@@ -156,6 +166,19 @@ OPENINGS = {
     "gemma4": "<|tool_call>call:f{b:",
     "onyx": '<atem:function_calls><atem:invoke name="f"><atem:parameter name="b">',
     "minicpm5": '<function name="f"><param name="b">',
+}
+ENDINGS = {
+    "hermes3": "{}}</tool_call>",
+    "llama3": "{}}",
+    "phi4": "{}}]",
+    "mistral": "{}}]",
+    "devstral": "{}</s>",
+    "qwen3coder": "1</parameter></function></tool_call>",
+    "gptoss": "{}<|call|>",
+    "lfm2": "1)]<|tool_call_end|>",
+    "gemma4": "1}<tool_call|>",
+    "onyx": "1</atem:parameter></atem:invoke></atem:function_calls>",
+    "minicpm5": "1</param></function>",
 }
 REPEATED = {
     "plain text": "a word or two ",

@@ -315,6 +315,7 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
         ({"tools": [{"input_schema": SCHEMA}]}, "tools[0].name", "Missing"),
         ({"tools": [{"name": "f"}]}, "tools[0].input_schema", "Missing"),
         ({"tools": [{**TOOL, "name": "a b"}]}, "tools[0].name", "letters"),
+        ({"tools": [{**TOOL, "name": "n" * 129}]}, "tools[0].name", "1 to 128 letters"),
         ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice", "an object"),
         ({"tools": [TOOL], "tool_choice": {"type": "all"}}, "tool_choice.type", '"any"'),
         ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name", "Missing"),

@@ -30,6 +30,13 @@ def names(request: ResponsesRequest) -> list[str]:
     return [tool["function"]["name"] for tool in request.tools.items]
 
 
+def test_the_name_of_a_tool_may_have_128_characters() -> None:
+    long = "mcp__server__" + "n" * 115
+    assert names(parsed(tools=[{**TOOL, "name": long}])) == [long]
+    error = refused(tools=[{**TOOL, "name": long + "n"}])
+    assert (error.param, "1 to 128 letters" in str(error)) == ("tools[0].name", True)
+
+
 def test_instructions_come_first() -> None:
     assert parsed(instructions="Be short.").messages == [
         {"role": "system", "content": "Be short."},

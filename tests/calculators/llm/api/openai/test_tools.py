@@ -50,6 +50,11 @@ def test_the_choice_none_removes_tools_unread() -> None:
     assert tools.choice == "none"
 
 
+def test_a_name_may_have_64_characters() -> None:
+    assert chat(tools=[tool("n" * 64)]).tools.items
+    assert "1 to 64 letters" in str(refusal(tools=[tool("n" * 65)]))
+
+
 @pytest.mark.parametrize("items", [None, []])
 def test_without_tools_there_is_nothing_to_choose(items: Any) -> None:
     assert chat(tools=items, tool_choice="auto").tools.choice == "none"
