@@ -27,6 +27,10 @@ _HEADER_SO_FAR: Final = re.compile(
     rf"|(?:{_ROLE})?{_BLANK}(?:{beginnings('to=')}|to=[^\s<]{{1,128}}"
     rf"|(?:to=[^\s<]{{1,128}})?{_BLANK}{beginnings(_MESSAGE)}))"
 )
+#: A header within text, up to its tag, and what may become one.
+_HEADER_IN_TEXT: Final = re.compile(r"\sto=([^\s<]{1,128})\s{0,20}\Z")
+_IN_TEXT_SO_FAR: Final = re.compile(r"\s(?:t|to|to=[^\s<]{0,128}\s{0,20})?\Z")
+_LONGEST_IN_TEXT: Final = 1 + len("to=") + 128 + 20
 _NO_HEADER: Final = re.compile(rf"{re.escape(_START)}(?:assistant\s?)?")
 
 
@@ -47,14 +51,18 @@ class OnyxReader:
     """Splits text into parts of messages.
 
     A message is ``[<|start|>assistant] [to=NAME]<|message|>text``, up to ``<|eom|>``, ``<|eot|>``
-    or the next ``<|start|>``. Text without a header is a message, too, without the tags of an
-    incomplete header. ``recipient``: of the message that has begun before the text, or None.
+    or the next header: ``<|start|>``, or ``to=NAME<|message|>`` after a blank. Text without a
+    header is a message, too, without the tags of an incomplete header.
+
+    ``recipient``: of the message that has begun before the text, or None.
     """
 
     def __init__(self, recipient: str | None = None) -> None:
         self._scanner = TagScanner()
         self._parts: list[OnyxPart] = []
         self._recipient = recipient or ""
+        #: The end of a message's text, while it may become a header.
+        self._held = ""
         self._state: Callable[[], bool] = self._header if recipient is None else self._message
 
     def feed(self, text: str) -> list[OnyxPart]:
@@ -93,9 +101,19 @@ class OnyxReader:
     def _message(self) -> bool:
         scanner = self._scanner
         text, tag = scanner.take(_TAGS)
+        text, self._held = self._held + text, ""
+        header = _at_end(_HEADER_IN_TEXT, text) if tag == _MESSAGE else None
+        if header is not None:
+            text = text[: len(text) - len(header[0])]
+        elif tag is None and scanner.more and (held := _at_end(_IN_TEXT_SO_FAR, text)):
+            self._held = held[0]
+            text = text[: len(text) - len(self._held)]
         if text:
             self._parts.append(OnyxPart(self._recipient, text))
-        if tag is not None and tag in _ENDS:
+        if header is not None:
+            self._recipient = header[1]
+            self._parts.append(OnyxPart(self._recipient, header[0] + _MESSAGE, "header"))
+        elif tag is not None and tag in _ENDS:
             self._parts.append(OnyxPart(self._recipient, tag, "end"))
             self._recipient = ""
             self._state = self._header
@@ -103,3 +121,8 @@ class OnyxReader:
             scanner.place -= len(tag)
             self._state = self._header
         return tag is not None
+
+
+def _at_end(header: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Match the end of a text; the time does not depend on the length of the text."""
+    return header.search(text, max(0, len(text) - _LONGEST_IN_TEXT))

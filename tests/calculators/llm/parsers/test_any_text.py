@@ -34,7 +34,8 @@ PIECES = (
     *("<function=f>", "</function>", "<parameter=a>", "</parameter>", '<function name="f">'),
     *('<param name="a">', "</param>", "<atem:function_calls>", "</atem:function_calls>"),
     *('<atem:invoke name="f">', "</atem:invoke>", '<atem:parameter name="a">', "</atem:parameter>"),
-    *("to=f", "to=self", "<|message|>", "<|eom|>", "<|eot|>", "<|start|>assistant", "<|channel|>"),
+    *("to=f", "to=self", " to=self", "<|message|>", "<|eom|>", "<|eot|>"),
+    *("<|start|>assistant", "<|channel|>"),
     *("analysis", "final", "commentary", " to=functions.f ", "<|constrain|>json", "<|end|>"),
     *("<|call|>", "<|return|>", "<|tool_call>", "<tool_call|>", "call:f{", 'a:<|"|>', '<|"|>'),
     *("<|channel>thought\n", "<channel|>", "<turn|>", "<|tool_response>", "<|im_end|>", "<s>"),
@@ -64,6 +65,8 @@ def cut(text: str, cuts: list[int]) -> Iterator[str]:
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 150), max_size=8))
 @example(text='<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>', cuts=[])
 @example(text='functools[{"name": "f", "arguments": {"a": b}}]', cuts=[40, 46, 47])
+@example(text=f"a to=self<|message|>b to={'n' * 128}{' ' * 20}<|message|>c", cuts=[1, 2, 5])
+@example(text=f"a to={'n' * 129}<|message|>b to=f{' ' * 21}<|message|>c", cuts=[3, 100])
 def test_the_result_does_not_depend_on_where_the_text_is_cut(
     tool: str | None, reasoning: str | None, text: str, cuts: list[int]
 ) -> None:
@@ -190,6 +193,7 @@ REPEATED = {
     "backslashes": "\\",
     "quotes": "'",
     "half tags": "</tool_",
+    "half headers": " to=",
 }
 
 

@@ -17,6 +17,14 @@ def test_several_reasoning_messages_are_joined_by_line_ends() -> None:
     assert parse(text, reasoning="onyx") == Said("C", "A\nB", [])
 
 
+def test_a_message_may_begin_within_text_and_without_the_end_of_the_one_before() -> None:
+    text = "to=self<|message|>r<|eom|>answer to=self<|message|>r2<|eom|>end"
+    assert parse(text, reasoning="onyx") == Said("answerend", "r\nr2", [])
+    assert parse(text, "onyx", "onyx", tools={"f": {}}) == Said("answerend", "r\nr2", [])
+    text = "to=self<|message|>Hm. to=user<|message|>Go to=you or"
+    assert parse(text, reasoning="onyx") == Said("Go to=you or", "Hm.", [])
+
+
 @pytest.mark.parametrize("prompt", ["<|start|>assistant to=self<|message|>", "assistant to=self\n"])
 @pytest.mark.parametrize("begin", ["", "<|message|>"])
 def test_the_prompt_may_have_begun_the_reasoning(prompt: str, begin: str) -> None:
