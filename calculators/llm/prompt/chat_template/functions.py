@@ -37,13 +37,19 @@ def from_json(text: str) -> Any:
 def to_json(
     budget: Budget,
     value: Any,
-    ensure_ascii: bool = False,
+    ensure_ascii: int | str | None = False,
     indent: int | str | None = None,
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Write JSON as `json.dumps` does: no HTML escapes, text outside ASCII as it is."""
+    """Write JSON as `json.dumps` does: no HTML escapes, text outside ASCII as it is.
+
+    A number in the second place is the indentation, as in OpenVINO Model Server. A truth value
+    is ``ensure_ascii``, as in `transformers`.
+    """
     budget.weigh(value)
+    if not isinstance(ensure_ascii, bool):
+        ensure_ascii, indent = False, ensure_ascii if indent is None else indent
     if ensure_ascii is False and indent is None and separators is None and not sort_keys:
         return _encode(value)
     width = indent if isinstance(indent, int) else len(indent or "")

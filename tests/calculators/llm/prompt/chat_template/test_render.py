@@ -105,6 +105,8 @@ def test_strftime_now_formats_the_time() -> None:
         ("[1, 2] | tojson(indent='-')", "[\n-1,\n-2\n]"),
         ("[1, {'a': 2}] | tojson(separators=(',', ':'))", '[1,{"a":2}]'),
         ("[1] | tojson(false, 1)", "[\n 1\n]"),
+        ("['ü'] | tojson(1)", '[\n "ü"\n]'),
+        ("['ü'] | tojson(true)", '["\\u00fc"]'),
         ("('{\"a\": [1, 1.5, null]}' | from_json).a[1]", "1.5"),
         ("[1, 2, 3] | join(', ')", "1, 2, 3"),
         ("messages | join('-', attribute='role')", "user"),
