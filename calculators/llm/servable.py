@@ -557,7 +557,8 @@ class LlmServable:
         if form is None:
             return settings
         param = "tools" if request.structured is None else request.structured.param
-        refuse_settings(settings, param)
+        must_call = tools.choice in ("required", "named")
+        refuse_settings(settings, "a tool_choice that forces a call" if must_call else param)
         return msgspec.structs.replace(
             settings, grammar=await self.model.processes.grammars.check(form, param)
         )

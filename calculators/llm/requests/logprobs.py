@@ -8,10 +8,22 @@ from typing import Any, Final
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests import fields
 from calculators.requests.members import Members, honoured, table
-from calculators.requests.readers import BOOLEAN, STRING, Integer
+from calculators.requests.readers import BOOLEAN, Choice, Integer
 
 #: The item of ``include`` in a responses request that asks for log-probabilities.
 _INCLUDED_LOGPROBS: Final = "message.output_text.logprobs"
+#: All items of OpenAI's ``include``. The others are about items that no answer has here.
+INCLUDES: Final = (
+    _INCLUDED_LOGPROBS,
+    "reasoning.encrypted_content",
+    "message.input_image.image_url",
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+)
+_INCLUDE: Final = Choice(INCLUDES)
 
 CHAT_LOGPROBS_MEMBERS: Final[Members] = table(
     honoured("logprobs", BOOLEAN, "Each token comes with its log-probability."),
@@ -37,7 +49,7 @@ def read_logprobs(body: Mapping[str, Any], limits: RequestLimits) -> bool:
     asked = body.get("logprobs", False)
     wanted = asked is not False
     for i, name in enumerate(body.get("include", ())):
-        wanted |= STRING.read(name, f"include[{i}]") == _INCLUDED_LOGPROBS
+        wanted |= _INCLUDE.read(name, f"include[{i}]") == _INCLUDED_LOGPROBS
     top = body.get("top_logprobs")
     if top and not wanted:
         raise fields.invalid("top_logprobs", f"{top} needs logprobs to be true")

@@ -49,7 +49,7 @@ def read_text_format(value: object, path: str) -> StructuredOutput | None:
 def refuse_settings(settings: GenerationSettings, output_param: str) -> None:
     """Refuse settings with which the engine would not follow a grammar.
 
-    ``output_param``: the member that asks for the grammar.
+    ``output_param``: the member that asks for the grammar, for the error.
 
     Raises:
         RequestError: with the name of the setting.

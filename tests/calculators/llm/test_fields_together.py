@@ -183,6 +183,15 @@ def test_an_echo_before_a_guided_answer_has_probabilities(ask: Asking) -> None:
     assert "".join(logprobs["tokens"]).startswith(choice["text"])
 
 
+@pytest.mark.parametrize("member", [{"ignore_eos": True}, {"min_tokens": 3}])
+def test_an_error_beside_a_forced_call_names_the_choice(
+    ask: Asking, member: dict[str, Any]
+) -> None:
+    with pytest.raises(RequestError, match="a tool_choice that forces a call") as caught:
+        ask(CHAT, **{**CALLING, "tool_choice": "required", **member})
+    assert caught.value.param == next(iter(member))
+
+
 @STREAM_OR_NOT
 def test_special_tokens_that_are_shown_do_not_hide_calls(ask: Asking, stream: bool) -> None:
     message = message_of(ask(CHAT, skip_special_tokens=False, stream=stream, **CALLING))

@@ -19,7 +19,7 @@ from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.choices import N
 from calculators.llm.requests.generation_request import GENERATING, read_body, read_generation
-from calculators.llm.requests.logprobs import CHAT_LOGPROBS_MEMBERS
+from calculators.llm.requests.logprobs import CHAT_LOGPROBS_MEMBERS, INCLUDES
 from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
@@ -48,7 +48,7 @@ from calculators.requests.members import (
     table,
 )
 from calculators.requests.readers import BOOLEAN, COUNT, STRING, Array, Choice, Object, Value
-from calculators.requests.schema import anything, array, flag, one_of, ref, request, string
+from calculators.requests.schema import anything, array, flag, one_of, ref, request, string, word
 
 #: Only the effort has an effect; a summary is not made.
 REASONING: Final = ("effort", "summary", "generate_summary", "context", "mode")
@@ -82,7 +82,9 @@ RESPONSES_MEMBERS: Final[Members] = table(
     ),
     max_tokens_member("max_output_tokens"),
     stop_member("stop"),
-    honoured("include", Array(string()), "`message.output_text.logprobs` has an effect."),
+    honoured(
+        "include", Array(word(INCLUDES)), "Only `message.output_text.logprobs` has an effect."
+    ),
     honoured(
         "text",
         Object(
@@ -113,7 +115,7 @@ RESPONSES_MEMBERS: Final[Members] = table(
         COUNT,
         "The most calls of this server's own tools; calls of the client's are not counted.",
     ),
-    honoured("truncation", Choice(("auto", "disabled")), "Changes nothing."),
+    honoured("truncation", Choice(("auto", "disabled")), "Changes nothing: no item is dropped."),
     honoured("store", BOOLEAN, "Changes nothing: nothing is stored."),
     honoured("metadata", Object(anything()), "The answer repeats it."),
     honoured("prompt_cache_key", STRING, "The answer repeats it."),

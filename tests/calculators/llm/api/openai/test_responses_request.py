@@ -233,6 +233,7 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
         ({"top_logprobs": 2}, "top_logprobs", "logprobs"),
         ({"top_logprobs": 2, "logprobs": True}, "top_logprobs", "chosen"),
         ({"include": [1]}, "include[0]", "a string"),
+        ({"include": ["bogus"]}, "include[0]", "reasoning.encrypted_content"),
         ({"truncation": "maybe"}, "truncation", '"disabled"'),
         ({"metadata": []}, "metadata", "an object"),
         (
