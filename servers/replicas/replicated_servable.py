@@ -33,7 +33,12 @@ from servers.serving.http_role import HttpRole
 from servers.serving.loading import Loading
 from servers.serving.models.model_definition import ModelDefinition
 from servers.serving.servable import Servable
-from servers.serving.servable_status import index_entry, unavailable_error, version_status
+from servers.serving.servable_status import (
+    failure_of,
+    index_entry,
+    unavailable_error,
+    version_status,
+)
 from servers.serving.use_count import UseCount
 
 _log: Final = logging.getLogger(__name__)
@@ -92,6 +97,17 @@ class ReplicatedServable:
     @property
     def adapters(self) -> Sequence[str]:
         return self.local.adapters
+
+    @property
+    def failure(self) -> str:
+        """Why loading failed, or some versions; "" otherwise."""
+        if self.reason or self._described is None:
+            return self.reason
+        return failure_of(
+            (each.version, each.reason)
+            for each in self._described.index
+            if each.state == "UNAVAILABLE"
+        )
 
     @property
     def http_role(self) -> HttpRole | None:

@@ -119,6 +119,11 @@ class GraphDefinition:
         return self.entry.name
 
     @property
+    def failure(self) -> str:
+        """The same as `reason`: a graph is loaded as a whole."""
+        return self.reason
+
+    @property
     def unavailable_reason(self) -> str:
         """The reason why the loaded graph cannot answer now; "" if it can."""
         return self.graph.unavailable_reason if self.graph is not None else ""

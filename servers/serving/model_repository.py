@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
+from calculators.file_threads import in_file_thread
 from graph_runtime import Code, GraphError, NotFoundError, Registry, UnavailableError
 from graph_runtime.errors import did_you_mean
 from servers.config import GraphEntry, ModelEntry
@@ -143,13 +144,20 @@ class ModelRepository:
         await asyncio.gather(*begun, return_exceptions=True)
         self._was_loaded = True
 
-    async def update(self, entries: Sequence[Entry], changed: Collection[str]) -> Changes:
+    async def update(
+        self,
+        entries: Sequence[Entry],
+        changed: Collection[str],
+        overwritten: Collection[str] = (),
+    ) -> Changes:
         """Serve these entries, in this order: load new ones, replace changed ones, retire others.
 
         Requests in flight finish on the servable they began with. Failures are logged and kept.
 
         Args:
             changed: names of entries whose files have changed, or that are to be retried.
+            overwritten: those of plain models with changed files of loaded versions, which are
+                loaded again.
 
         Raises:
             UnavailableError: the server is shutting down.
@@ -173,7 +181,7 @@ class ModelRepository:
                 work.append(slot.begin())
             elif slot.entry != entry or name in changed:
                 touched.append(name)
-                work.append(slot.begin_refreshing(entry))
+                work.append(slot.begin_refreshing(entry, is_overwritten=name in overwritten))
             else:
                 work.append(slot.update_residence(entry))
         async for name in in_turns(old):
@@ -283,14 +291,15 @@ class ModelRepository:
     async def load(self, model: str) -> None:
         """Load a graph or model from its files unless it is loaded.
 
-        For a plain model, load the versions that exist now and that its policy chooses. Concurrent
-        calls wait for the same loading.
+        For a plain model, load the versions that exist now and that its policy chooses, and load
+        again those whose files have changed. Concurrent calls wait for the same loading.
 
         Raises:
             NotFoundError: the configuration does not name it.
             UnavailableError: it is still being unloaded after `UNLOAD_SECONDS`, or the server is
                 shutting down.
-            GraphError: it cannot be loaded (FAILED_PRECONDITION); the text says why.
+            GraphError: it, or a version of it, cannot be loaded (FAILED_PRECONDITION); the text
+                says why.
         """
         slot = self._named(model)
         retiring = [task for task, name in self._retiring.items() if name == model]
@@ -303,13 +312,25 @@ class ModelRepository:
                 f'The model "{model}" is still being unloaded: requests in flight have not ended; '
                 f"load it when it is unloaded"
             )
-        # Shielded: a caller that is cancelled must not cancel the loading for others.
-        await asyncio.shield(slot.begin_loading())
+        is_model = isinstance(slot.servable, ModelDefinition)
+        what = f'the files of the model "{model}"'
+        is_loaded = slot.servable.state is ServableState.AVAILABLE
+        if is_model and is_loaded and await in_file_thread(what, slot.is_overwritten):
+            # Shielded: a caller that is cancelled must not cancel the loading for others.
+            await asyncio.shield(slot.begin_refreshing(slot.entry, is_overwritten=True))
+        else:
+            await asyncio.shield(slot.begin_loading())
         if slot.servable.state is ServableState.ON_DEMAND:  # it was being unloaded as idle
             await asyncio.shield(slot.begin_loading())
         if slot.servable.state is not ServableState.AVAILABLE:
             raise GraphError(
                 f'The model "{model}" could not be loaded: {slot.servable.reason}',
+                code=Code.FAILED_PRECONDITION,
+            )
+        if is_model and slot.failure():
+            raise GraphError(
+                f'The model "{model}" could not be loaded as its files are now, and what was '
+                f"loaded before answers: {slot.failure()}",
                 code=Code.FAILED_PRECONDITION,
             )
 

@@ -15,7 +15,6 @@ from servers.config.entry import GRAPH_FILE
 from servers.contract.data_plane import ReloadError
 from servers.contract.error_text import clean
 from servers.contract.finding import Finding
-from servers.contract.servable_states import ServableState
 from servers.serving.graph_definition import without_directories
 from servers.serving.model_repository import ModelRepository
 from servers.serving.served_entry import Entry
@@ -125,9 +124,7 @@ class Reloader:
         if self._repository.problem:
             raise ReloadError(f"Reloading config file failed: {self._repository.problem}")
         failed = {
-            slot.name: failure.reason
-            for slot in self._repository.slots()
-            if (failure := slot.rejected or slot.servable).state is ServableState.FAILED
+            slot.name: failure for slot in self._repository.slots() if (failure := slot.failure())
         }
         if failed:
             reloaded = [name for name in touched if name not in failed]
@@ -138,7 +135,8 @@ class Reloader:
         """Check once, begin to load changes, and return the names of everything that is touched.
 
         Args:
-            retries: retry what could not be loaded, even if it has not changed.
+            retries: retry what could not be loaded, even if it has not changed, and load versions
+                of plain models again whose files have changed.
         """
         async with self._lock:
             self._take(await in_file_thread(_CONFIG_FILES, self._read, self._config, self._digest))
@@ -149,14 +147,13 @@ class Reloader:
                 self._repository.registry = self._shared.registry
                 self._repository.shared = self._shared.paths
                 changed.update(entry.name for entry in self._config.graphs)
+            overwritten: Collection[str] = ()
             if retries:
-                changed.update(
-                    slot.name
-                    for slot in self._repository.slots()
-                    if slot.rejected is not None or slot.servable.state is ServableState.FAILED
-                )
+                changed.update(slot.name for slot in self._repository.slots() if slot.failure())
+                overwritten = await in_file_thread("the files of models", self._overwritten)
+                changed.update(overwritten)
             entries: list[Entry] = [*self._config.graphs, *self._config.models]
-            names, work = await self._repository.update(entries, changed)
+            names, work = await self._repository.update(entries, changed, overwritten)
             finishing = asyncio.create_task(_finish(names, work), name="finish reload")
             self._finishing.add(finishing)
             finishing.add_done_callback(self._finishing.discard)
@@ -182,6 +179,9 @@ class Reloader:
 
     def _outdated(self) -> list[str]:
         return [slot.name for slot in self._repository.slots() if slot.is_outdated()]
+
+    def _overwritten(self) -> list[str]:
+        return [slot.name for slot in self._repository.slots() if slot.is_overwritten()]
 
     # Readings -------------------------------------------------------------------------------------
 

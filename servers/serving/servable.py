@@ -42,6 +42,11 @@ class Servable(Protocol):
         """The reason for the state FAILED, for clients: no paths of this machine; "" otherwise."""
 
     @property
+    def failure(self) -> str:
+        """Why the files cannot be served, in whole or in part, though an earlier state of them may
+        answer; for clients; "" if all that was to be loaded is loaded."""
+
+    @property
     def http_role(self) -> HttpRole | None:
         """The part that it plays below ``/v3/``; None if it takes no HTTP requests."""
 

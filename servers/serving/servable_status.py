@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from graph_runtime import UnavailableError
@@ -75,6 +76,11 @@ def index_entry(
     if unavailable:
         return IndexEntry(name, version, "UNAVAILABLE", unavailable)
     return IndexEntry(name, version, _INDEX_STATES[state], reason or _REASONS.get(state, ""))
+
+
+def failure_of(versions: Iterable[tuple[str, str]]) -> str:
+    """Return one text about the versions that failed, of their numbers and reasons; "" if none."""
+    return "; ".join(f"version {number}: {reason}" for number, reason in versions)
 
 
 def unavailable_error(what: str, state: ServableState, reason: str = "") -> UnavailableError:

@@ -96,6 +96,10 @@ class ServedEntry:
             )
         return ""
 
+    def failure(self) -> str:
+        """Return why the entry and its files as they are now are not served in full; else ""."""
+        return (self.rejected or self.servable).failure
+
     # Loading --------------------------------------------------------------------------------------
 
     def begin(self) -> asyncio.Task[None]:
@@ -164,30 +168,46 @@ class ServedEntry:
             return False
         return (self.rejected or self.servable).is_outdated()
 
-    def begin_refreshing(self, entry: Entry) -> asyncio.Task[None]:
+    def is_overwritten(self) -> bool:
+        """True if files of a plain model's loaded version have changed. For a thread."""
+        old = self.servable
+        if self.is_busy or self._refreshing or not isinstance(old, ModelDefinition):
+            return False
+        return old.is_overwritten()
+
+    def begin_refreshing(self, entry: Entry, *, is_overwritten: bool = False) -> asyncio.Task[None]:
         """Replace the servable by one made from ``entry`` and its files as they are now.
 
         The old one answers until the new one does. If the new one cannot be loaded, that is logged,
         it is kept as `rejected`, and the old one stays if it answers. A running job ends first.
+
+        Args:
+            is_overwritten: load versions of a plain model again whose files have changed.
         """
         self.entry = entry
-        task = asyncio.create_task(self._refresh_next(), name=f"refresh {self.name}")
+        task = asyncio.create_task(self._refresh_next(is_overwritten), name=f"refresh {self.name}")
         self._refreshing.add(task)
         task.add_done_callback(self._refreshing.discard)
         return task
 
-    async def _refresh_next(self) -> None:
+    async def _refresh_next(self, is_overwritten: bool) -> None:
         while self._job is not None:
             await asyncio.wait({self._job})
-        await asyncio.wait({self._begin(self._refresh(self.entry), "reload")})
+        await asyncio.wait({self._begin(self._refresh(self.entry, is_overwritten), "reload")})
 
-    async def _refresh(self, entry: Entry) -> None:
+    async def _refresh(self, entry: Entry, is_overwritten: bool) -> None:
         old = self.servable
         is_same = old.entry == entry
         if is_same and isinstance(old, ModelDefinition):
-            await self._load()  # loaded versions stay
-            return
-        if is_same and self.rejected is not None and not await self._is_outdated(old):
+            # A rejected model of an equal entry was made of files that had been overwritten.
+            if self.rejected is not None:
+                is_overwritten = await self._reads(old.is_overwritten)
+            if not is_overwritten:
+                await self._drop_rejected()
+                await self._load()  # loaded versions stay
+                return
+            is_same = False
+        if is_same and self.rejected is not None and not await self._reads(old.is_outdated):
             await self._drop_rejected()  # the change was reverted
             return
         new = self._make(entry)
@@ -222,8 +242,8 @@ class ServedEntry:
             self.rejected = new
             _log.warning("%s: the previous version of it goes on answering", self.name)
 
-    async def _is_outdated(self, servable: Servable) -> bool:
-        return await in_file_thread(f'the files of "{self.name}"', servable.is_outdated)
+    async def _reads(self, question: Callable[[], bool]) -> bool:
+        return await in_file_thread(f'the files of "{self.name}"', question)
 
     async def _take_over(self, old: Servable, new: Servable, *, is_same: bool) -> None:
         """Replace a servable that does not answer; its state decides if the new one is loaded."""

@@ -24,7 +24,12 @@ from servers.serving.models.model_version import ModelVersion, source_of
 from servers.serving.models.request_tensors import metadata_of
 from servers.serving.models.version_folders import VersionFolders, find_versions
 from servers.serving.servable import Servable
-from servers.serving.servable_status import index_entry, unavailable_error, version_status
+from servers.serving.servable_status import (
+    failure_of,
+    index_entry,
+    unavailable_error,
+    version_status,
+)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -54,6 +59,7 @@ class ModelDefinition:
         self._settings = settings or GraphSettings()
         #: The state of the model while it has no versions.
         self._state = ServableState.START
+        #: Why the last load found no version; "" if it found one.
         self._reason = ""
         self._was_loaded = asyncio.Event()
         self._created = 0
@@ -81,6 +87,18 @@ class ModelDefinition:
             return ""
         reasons = [each.reason for each in self.versions.values() if each.reason]
         return reasons[-1] if reasons else self._reason
+
+    @property
+    def failure(self) -> str:
+        """Why a version that was to be loaded is not, though others may answer; "" otherwise."""
+        if self.state is ServableState.FAILED:
+            return self.reason
+        versions = [*self.versions.values()]
+        return self._reason or failure_of(
+            (str(each.number), each.reason)
+            for each in versions
+            if each.state is ServableState.FAILED
+        )
 
     @property
     def http_role(self) -> None:
@@ -115,19 +133,20 @@ class ModelDefinition:
         Failures are logged and kept. If there is no version at all, loaded ones stay.
         """
         self._was_loaded.clear()
-        self._state, self._reason = ServableState.LOADING, "its loading was interrupted"
+        self._state, reason = ServableState.LOADING, "its loading was interrupted"
         try:
             self._found = await in_file_thread(
                 f'the files of the model "{self.name}"', find_versions, self.entry
             )
             await self._load_versions(self._found.paths())
+            reason = ""
         except GraphError as error:
-            self._reason = str(error)
+            reason = str(error)
             _log.error("%s: could not be loaded: %s", self.name, error)
             if not self._available():
                 self.versions = {}
         finally:
-            self._state = ServableState.FAILED
+            self._state, self._reason = ServableState.FAILED, reason
             self._was_loaded.set()
 
     async def _load_versions(self, paths: Mapping[int, Path]) -> None:
@@ -136,6 +155,7 @@ class ModelDefinition:
         for number in chosen:
             if number not in kept:
                 kept[number] = ModelVersion(self.entry, number, self._settings)
+                kept[number].files = self._found.listings[number]
         self.versions = dict(sorted(kept.items()))
         await asyncio.gather(
             *(
@@ -177,6 +197,12 @@ class ModelDefinition:
         loaded = {each.number for each in [*self.versions.values()] if _answers(each)}
         return not find_versions(self.entry).is_as(self._found, loaded)
 
+    def is_overwritten(self) -> bool:
+        """True if the files of a loaded version have changed. For a thread."""
+        loaded = [each for each in [*self.versions.values()] if _answers(each)]
+        present = find_versions(self.entry).listings if loaded else {}
+        return any(present.get(each.number, ()) not in ((), each.files) for each in loaded)
+
     def fingerprint(self) -> str:
         """Return a word for the files that loading would read. For a thread."""
         found = find_versions(self.entry)
@@ -206,6 +232,9 @@ class ModelDefinition:
 
     def status(self, note: str = "") -> dict[str, object]:
         """Return the model's part of ``GET /v1/config``."""
+        if self._reason and self.state is ServableState.AVAILABLE:
+            kept = f"the loaded versions answer, but loading them again would fail: {self._reason}"
+            note = "; ".join(each for each in (kept, note) if each)
         return {
             "model_version_status": [
                 version_status(

@@ -26,6 +26,7 @@ from servers.serving.loaded_graph import GraphSettings
 from servers.serving.loading import Loading
 from servers.serving.models.model_stream import ModelStream
 from servers.serving.models.request_tensors import arrays_of, response_of, wanted_outputs
+from servers.serving.models.version_folders import Listing
 from servers.serving.servable_status import unavailable_error
 from servers.serving.use_count import UseCount
 
@@ -41,6 +42,7 @@ class ModelVersion:
         model: the loaded model; None unless the state is AVAILABLE. Running graphs keep it longer.
         reason: why loading failed, for clients; "" otherwise.
         created: when the version was loaded, Unix time in seconds.
+        files: its files when it was loaded.
         users: inferences and open streams.
         loading: how far loading is; None unless the state is LOADING.
     """
@@ -50,6 +52,7 @@ class ModelVersion:
         self.model: Model | None = None
         self.reason = ""
         self.created = 0
+        self.files: Listing = ()
         self._entry = entry
         self._settings = settings
         self._state = ServableState.START

@@ -44,6 +44,7 @@ class VersionFolders:
         """True if there is nothing to load and nothing to retire since ``earlier``.
 
         The files of ``loaded`` versions are not compared: copying new ones over them takes time.
+        A reload that is asked for compares them, by `ModelDefinition.is_overwritten`.
         """
         if self.problem is not None:
             return earlier.problem is not None and str(self.problem) == str(earlier.problem)
@@ -97,9 +98,15 @@ def _listing(path: Path | None) -> Listing:
     if path is None:
         return ()
     try:
-        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        files = sorted(path.iterdir()) if path.is_dir() else _parts_of(path)
         found = [(file.name, file.stat()) for file in files]
     except OSError as error:  # it is being copied or removed; the next listing differs
         raise_if_exhausted(error)
         return (("", 0, 0),)
     return tuple((name, status.st_size, status.st_mtime_ns) for name, status in found)
+
+
+def _parts_of(file: Path) -> list[Path]:
+    """Return a model's file and, if it has any, the file of its weights."""
+    weights = file.with_suffix(".bin")
+    return [file, weights] if file.suffix == ".xml" and weights.exists() else [file]

@@ -46,6 +46,12 @@ def write_versions(folder: Path, name: str, *versions: int) -> Path:
     return folder / name
 
 
+def write_broken(folder: Path, version: int) -> None:
+    """Write a version that OpenVINO cannot read."""
+    (folder / str(version)).mkdir()
+    (folder / str(version) / "model.xml").write_text("<nonsense/>")
+
+
 def entry(folder: Path, name: str, **config: Any) -> ModelEntry:
     return model_of(folder, {"name": name, **config})
 

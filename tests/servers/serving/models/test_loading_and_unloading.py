@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
 import threading
 import weakref
 from pathlib import Path
@@ -16,14 +17,16 @@ from graph_runtime import Code, GraphError, NotFoundError, UnavailableError
 from servers.contract.data_plane import IndexEntry
 from servers.serving.model_repository import ModelRepository
 from servers.serving.models.model_definition import ModelDefinition
-from tests.calculators.openvino.tiny_models import calling_model, compiled
+from tests.calculators.openvino.tiny_models import calling_model, compiled, save
 from tests.patience import PATIENCE
 from tests.servers.serving.models.model_folders import (
+    add_number_model,
     entry,
     numbers,
     request,
     serving,
     status,
+    write_broken,
     write_versions,
 )
 from tests.servers.serving.served_graphs import write_graph
@@ -106,11 +109,27 @@ def test_a_loaded_model_survives_the_removal_of_its_files(tmp_path: Path) -> Non
 
     async def scenario(repository: ModelRepository) -> None:
         folder.rename(tmp_path / "elsewhere")
-        await repository.load("m")
+        with pytest.raises(GraphError, match='before answers: there is no directory "m", its base'):
+            await repository.load("m")
         assert await numbers(repository, request("m", X=[0, 0])) == [1, 1]
         await repository.unload("m")
         with pytest.raises(GraphError, match='there is no directory "m", its base_path'):
             await repository.load("m")
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_loading_says_which_version_failed_and_takes_overwritten_files(tmp_path: Path) -> None:
+    folder = write_versions(tmp_path, "m", 1)
+
+    async def scenario(repository: ModelRepository) -> None:
+        write_broken(folder, 2)
+        with pytest.raises(GraphError, match="before answers: version 2: OpenVINO on CPU: Unable"):
+            await repository.load("m")
+        shutil.rmtree(folder / "2")
+        save(add_number_model(7), folder / "1" / "model.xml")
+        await repository.load("m")
+        assert await numbers(repository, request("m", X=[0, 0])) == [7, 7]
 
     serving([entry(tmp_path, "m")], scenario)
 

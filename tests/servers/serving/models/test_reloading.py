@@ -16,7 +16,7 @@ from openvino import opset13 as op
 
 from calculators.inference import InferResponse
 from servers.config import find_graph
-from servers.contract.data_plane import InferAnswer
+from servers.contract.data_plane import InferAnswer, ReloadError
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.openvino.tiny_models import named, parameter, save
@@ -28,6 +28,7 @@ from tests.servers.serving.models.model_folders import (
     registry,
     request,
     status,
+    write_broken,
     write_versions,
 )
 from tests.servers.serving.models.test_models_of_graphs import graph_text
@@ -97,6 +98,73 @@ def test_a_version_that_is_still_being_copied_stops_nothing(tmp_path: Path) -> N
         assert await site.step()
         assert status(repository, "m") == [("2", *OK)]
         assert await numbers(repository, request("m", X=[0, 0])) == [2, 2]
+
+    serving(tmp_path, scenario)
+
+
+def test_a_reload_reports_a_version_that_cannot_be_loaded(tmp_path: Path) -> None:
+    folder = write_versions(tmp_path, "m", 1)
+    write_models(tmp_path, {"name": "m"})
+
+    async def scenario(site: Site, repository: ModelRepository) -> None:
+        write_broken(folder, 2)
+        for _ in range(2):
+            with pytest.raises(ReloadError, match="failed: m: version 2: OpenVINO") as caught:
+                await site.reloader.reload()
+            assert (caught.value.reloaded, list(caught.value.failed)) == ((), ["m"])
+        assert await numbers(repository, request("m", X=[0, 0])) == [1, 1]
+        shutil.rmtree(folder / "2")
+        write_versions(tmp_path, "m", 3)
+        assert await site.reloader.reload()
+        assert await numbers(repository, request("m", X=[0, 0])) == [3, 3]
+
+    serving(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+def test_models_whose_files_vanish_answer_and_the_reload_says_so(
+    tmp_path: Path, is_all: bool
+) -> None:
+    folder = write_versions(tmp_path, "m", 1)
+    write_models(tmp_path, {"name": "m"})
+
+    async def scenario(site: Site, repository: ModelRepository) -> None:
+        shutil.rmtree(folder if is_all else folder / "1")
+        with pytest.raises(ReloadError, match=r"failed: m: (there is no dir|its base_path)"):
+            await site.reloader.reload()
+        assert await numbers(repository, request("m", X=[0, 0])) == [1, 1]
+        ((_, state, code, message),) = status(repository, "m")
+        assert (state, code) == ("AVAILABLE", "OK")
+        assert message.startswith("the loaded versions answer, but loading them again would fail: ")
+        write_versions(tmp_path, "m", 1)
+        assert await site.reloader.reload()
+        assert status(repository, "m") == [("1", *OK)]
+
+    serving(tmp_path, scenario)
+
+
+def test_overwritten_files_are_loaded_when_a_reload_is_asked_for(tmp_path: Path) -> None:
+    folder = write_versions(tmp_path, "m", 1)
+    write_models(tmp_path, {"name": "m"})
+    file = folder / "1" / "model.xml"
+
+    async def scenario(site: Site, repository: ModelRepository) -> None:
+        save(add_number_model(7), file)
+        assert not await site.step()  # they may be half written
+        assert await numbers(repository, request("m", X=[0, 0])) == [1, 1]
+        assert await site.reloader.reload()
+        assert await numbers(repository, request("m", X=[0, 0])) == [7, 7]
+        assert not await site.reloader.reload()
+        file.write_text("<nonsense/>")
+        with pytest.raises(ReloadError, match="failed: m: OpenVINO on CPU: Unable to read"):
+            await site.reloader.reload()
+        assert await numbers(repository, request("m", X=[0, 0])) == [7, 7]
+        assert "could not be loaded, so the previous one" in status(repository, "m")[0][3]
+        assert not await site.step()
+        save(add_number_model(8), file)  # a broken file is watched
+        assert await site.step()
+        assert await numbers(repository, request("m", X=[0, 0])) == [8, 8]
+        assert status(repository, "m") == [("1", *OK)]
 
     serving(tmp_path, scenario)
 
