@@ -81,10 +81,11 @@ class Model:
         Raises:
             GraphError: no NumPy array can hold a tensor's element type.
         """
+        is_on_cpu = _is_on_cpu(compiled)
         facts = ModelFacts(
             name,
             version,
-            tuple(map(TensorSpec.of, compiled.inputs)),
+            tuple(TensorSpec.of(port, is_on_cpu=is_on_cpu) for port in compiled.inputs),
             tuple(map(TensorSpec.of, compiled.outputs)),
             nireq or compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"),
             _streams(compiled),
@@ -153,6 +154,14 @@ class Model:
             raise GraphError(
                 f'the model "{self.name}" failed: {library_reason(error)}', code=Code.INTERNAL
             ) from error
+
+
+def _is_on_cpu(compiled: Any) -> bool:
+    try:
+        devices = compiled.get_property("EXECUTION_DEVICES")
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return False
+    return any(str(device).split(".")[0] == "CPU" for device in devices)
 
 
 def _streams(compiled: Any) -> int:

@@ -36,6 +36,7 @@ from calculators.media import limits as images
 from calculators.media.download import MAX_REDIRECTIONS
 from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.moderation import moderation_calculator
+from calculators.openvino.tensor_spec import NUMBERS_ON_CPU
 from calculators.requests import tokenize_request
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
@@ -239,6 +240,10 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "
         "(`--max_body_size`)",
         f"{grpc.write_buffer_bytes >> 10} KiB; {grpc.max_unsent_bytes >> 20} MiB; {STREAM_LIMIT}",
+        "; ".join(
+            [f"{low} to {high}" for low, high in (NUMBERS_ON_CPU["i64"], NUMBERS_ON_CPU["u64"])]
+            + [f"±{NUMBERS_ON_CPU['f64'][1]:g}"]
+        ),
         f"{image.encoded_bytes // 10**6} MB, {image.pixels // 10**6} million pixels",
         f"{http.header_seconds:g} s, {http.body_idle_seconds:g} s, {http.keep_alive_seconds:g} s; "
         f"{http.min_body_rate} bytes/s",

@@ -36,8 +36,8 @@ def arrays_of(request: InferRequest, model: Model) -> list[Array]:
     Decodes the images of BYTES tensors, which is slow.
 
     Raises:
-        RequestError: an input is missing, unknown, given under two of its names, or has another
-            datatype or shape.
+        RequestError: an input is missing, unknown, given under two of its names, has another
+            datatype or shape, or numbers with which the device cannot compute.
         GraphError: the request has images, and OpenCV is not installed.
     """
     specs = {name: spec for spec in model.inputs for name in spec.names}
@@ -114,7 +114,11 @@ def _array_of(tensor: Tensor | CustomTensor, spec: TensorSpec, place: str) -> Ar
             f"{place}: the shape is {shown_shape(tensor.shape)}, not "
             f"{shown_shape([_shown(each) for each in shape])}"
         )
-    return tensor.data.astype(spec.dtype, copy=False)
+    array = tensor.data.astype(spec.dtype, copy=False)
+    refusal = spec.refusal_of_numbers(array)
+    if refusal:
+        raise RequestError(f"{place}: {refusal}")
+    return array
 
 
 def _tensor(name: str, spec: TensorSpec, array: Array) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,37 @@ def test_a_request_is_answered_with_its_id_and_the_version(tmp_path: Path) -> No
         assert isinstance(output, Tensor)
         assert (output.datatype, output.shape) == (Datatype.FP32, (2,))
         assert output.data.tolist() == [4, 5]
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+@pytest.mark.parametrize(
+    ("numpy_type", "good", "bad", "span"),
+    [
+        (np.int64, [-(2**31), 2**31 - 1], 5_000_000_000, "-2147483648 to 2147483647"),
+        (np.uint64, [0, 2**31 - 1], 2**64 - 1, "0 to 2147483647"),
+        (np.float64, [0.5, np.nan], 1e300, r"-3\.40\d*e\+38 to 3\.40\d*e\+38"),
+        (np.float64, [3e38, -3e38], -np.inf, r"-3\.40\d*e\+38 to 3\.40\d*e\+38"),
+    ],
+)
+def test_numbers_that_the_cpu_would_change_are_refused(
+    tmp_path: Path, numpy_type: Any, good: list[Any], bad: Any, span: str
+) -> None:
+    x = parameter("X", [2], numpy_type)
+    y = named(op.multiply(x, np.ones(1, numpy_type)), "Y")
+    save(openvino.Model([op.result(y)], [x], "wide"), tmp_path / "m" / "1" / "m.xml")
+
+    async def scenario(repository: ModelRepository) -> None:
+        (output,) = (await infer(repository, request("m", X=np.array(good, numpy_type)))).outputs
+        assert isinstance(output, Tensor)
+        np.testing.assert_allclose(output.data, good, rtol=1e-6)
+        asked = request("m", X=np.array([good[0], bad], numpy_type))
+        with pytest.raises(RequestError) as caught:
+            await infer(repository, asked)
+        place = f'inputs\\[0\\] "X": element 1 is {re.escape(str(numpy_type(bad)))}'
+        assert re.match(
+            f"{place}, but the CPU computes .* with numbers from {span}$", str(caught.value)
+        )
 
     serving([entry(tmp_path, "m")], scenario)
 
