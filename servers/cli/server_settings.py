@@ -33,6 +33,7 @@ def server_settings(
         models=found.models,
         http=None,
         registry=make_registry(args, has_files=False),
+        monitoring=found.metrics,
         python_path=found.python_path,
         calculators=tuple(map(author_file, filter(is_author_file, args.calculators))),
         calculator_modules=tuple(each for each in args.calculators if not is_author_file(each)),

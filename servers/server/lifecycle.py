@@ -80,6 +80,7 @@ class ServerSettings(LifecycleOptions):
         reread: reads the entries to serve again; None: nothing is reloaded.
         journal: records every request.
         metrics: the metrics to publish.
+        monitoring: the choice of metrics in the configuration; None: it has none.
         batches: files and batches; None: they are not served.
         elsewhere: makes servables that run elsewhere; None: all run in this process.
     """
@@ -96,6 +97,7 @@ class ServerSettings(LifecycleOptions):
     reread: Callable[[], ServerConfig] | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    monitoring: MetricsConfig | None = None
     batches: BatchSettings | None = None
     elsewhere: Elsewhere | None = None
 
@@ -144,7 +146,11 @@ class Server:
         self._reloader: Reloader | None = None
         if settings.reread is not None:
             config = ServerConfig(
-                Path(), settings.graphs, settings.models, python_path=settings.python_path
+                Path(),
+                settings.graphs,
+                settings.models,
+                settings.monitoring,
+                python_path=settings.python_path,
             )
             self._reloader = Reloader(self.repository, shared, config, settings.reread)
         self._reloading: asyncio.Task[None] | None = None

@@ -26,6 +26,9 @@ _log: Final = logging.getLogger(__name__)
 #: The time between two checks is at least this many times the duration of a check.
 _REST: Final = 10.0
 _CONFIG_FILES: Final = "the files of the configuration"
+#: The key of the configuration that only a start reads, and what a reload says of its change.
+_MONITORING: Final = "monitoring"
+_NEEDS_RESTART: Final = "a change of it takes effect when the server is started again"
 #: The most errors or names in one text.
 _MOST_TEXTS: Final = 10
 
@@ -62,6 +65,8 @@ class Reloader:
         self._repository = repository
         self._shared = shared
         self._config = config
+        #: The ``monitoring`` that the server was started with.
+        self._monitoring = config.metrics
         self._reread = reread
         self._digest = ""
         #: Findings of the last reading; the start of the server has reported those of the first.
@@ -126,6 +131,8 @@ class Reloader:
         failed = {
             slot.name: failure for slot in self._repository.slots() if (failure := slot.failure())
         }
+        if self._config.metrics != self._monitoring:
+            failed[_MONITORING] = _NEEDS_RESTART
         if failed:
             reloaded = [name for name in touched if name not in failed]
             raise ReloadError(_summary(reloaded, failed), reloaded, failed)
@@ -205,6 +212,8 @@ class Reloader:
         if self._repository.problem:
             _log.info("the configuration can be used again")
             self._repository.problem = ""
+        if config.metrics not in (self._monitoring, self._config.metrics):
+            _log.warning("%s: %s: %s", config.path, _MONITORING, _NEEDS_RESTART)
         if _deciding(config) != _deciding(self._config):
             self._digest = ""  # the set of files has changed; read them once more
         self._config = config

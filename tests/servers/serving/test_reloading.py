@@ -43,6 +43,25 @@ async def begin_waiting(site: Site) -> asyncio.Task[str]:
     return request
 
 
+def test_changed_monitoring_needs_a_restart_and_the_reload_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_graph(tmp_path, "echo", http_graph("Echo"))
+    write_config(tmp_path, "echo", monitoring={"metrics": {"enable": True}})
+
+    async def scenario(site: Site) -> None:
+        write_config(tmp_path, "echo", monitoring={"metrics": {"enable": False}})
+        for _ in range(2):
+            with pytest.raises(ReloadError, match=r"failed: monitoring: .* started again") as caught:
+                await site.reloader.reload()
+            assert (caught.value.reloaded, list(caught.value.failed)) == ((), ["monitoring"])
+        assert caplog.text.count("monitoring: a change of it takes effect when") == 1
+        write_config(tmp_path, "echo", monitoring={"metrics": {"enable": True}})
+        assert not await site.reloader.reload()
+
+    reloading(tmp_path, scenario)
+
+
 def test_an_unchanged_graph_stays_the_same_object(tmp_path: Path) -> None:
     write_graph(tmp_path, "echo", http_graph("Echo"))
     write_config(tmp_path, "echo")
