@@ -233,12 +233,25 @@ class _Reading:
         root = self.path.absolute().parent
         graphs: dict[str, GraphEntry] = {}
         models: dict[str, ModelEntry] = {}
+        listed_models = [
+            (item, where, entry_of(item, root)) for item, where in _models_in(document)
+        ]
+        plain = {entry.name for item, _, entry in listed_models if not _is_graph(item, entry)}
         for index, item in enumerate(value.get("mediapipe_config_list", ())):
             where = f"mediapipe_config_list[{index}]"
-            if self.is_free(item["name"], where, document, graphs):
+            if item["name"] in plain:  # requests look for models first
+                self.add(
+                    "warning",
+                    document,
+                    f"{where}.name",
+                    f"the name {shown(item['name'])} is taken: the model of that name in "
+                    f"model_config_list is served, not this graph",
+                    "give each its own name",
+                )
+            elif self.is_free(item["name"], where, document, graphs):
                 self._check_residence(item, where, document)
                 graphs[item["name"]] = entry_of(item, root)
-        self._take_models(document, graphs, models)
+        self._take_models(document, listed_models, graphs, models)
         self._report_unserved(document)
         taken = set()
         for entry in graphs.values():
@@ -270,15 +283,17 @@ class _Reading:
         return name not in taken
 
     def _take_models(
-        self, document: JsonText, graphs: dict[str, GraphEntry], models: dict[str, ModelEntry]
+        self,
+        document: JsonText,
+        listed: Sequence[tuple[Mapping[str, Any], str, GraphEntry]],
+        graphs: dict[str, GraphEntry],
+        models: dict[str, ModelEntry],
     ) -> None:
         """Add the entries of ``model_config_list``, some of which may be graphs."""
-        root = self.path.absolute().parent
         taken = ChainMap[str, Any](graphs, models)
-        for item, where in _models_in(document):
+        for item, where, entry in listed:
             if not self.is_free(item["name"], where, document, taken):
                 continue
-            entry = entry_of(item, root)
             if _is_graph(item, entry):
                 self._check_residence(item, where, document)
                 graphs[entry.name] = entry

@@ -152,6 +152,23 @@ def test_the_first_of_several_entries_with_one_name_is_served(tmp_path: Path) ->
     assert third.startswith('model_config_list[0].config.name: the name "a" is taken')
 
 
+def test_a_plain_model_comes_before_a_graph_of_its_name(tmp_path: Path) -> None:
+    make_graph(tmp_path / "graph")
+    config = read(
+        tmp_path,
+        {
+            "model_config_list": [{"config": {"name": "a", "base_path": "model"}}],
+            "mediapipe_config_list": [{"name": "a", "base_path": "graph"}],
+        },
+    )
+    assert (config.graphs, [model.name for model in config.models]) == ((), ["a"])
+    (warning,) = warnings_of(config)
+    assert warning.startswith(
+        'mediapipe_config_list[0].name: the name "a" is taken: the model of that name in '
+        "model_config_list is served, not this graph"
+    )
+
+
 def test_unsupported_entries_are_accepted_with_a_warning(tmp_path: Path) -> None:
     config = read(
         tmp_path,
