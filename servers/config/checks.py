@@ -271,6 +271,27 @@ class ObjectOf:
 
 
 @dataclass(frozen=True, slots=True)
+class SomeOf:
+    """Objects with these keys and any others."""
+
+    fields: Mapping[str, Check]
+    required: tuple[str, ...] = ()
+
+    def check(self, value: Any, path: str, report: Report) -> None:
+        if not isinstance(value, dict):
+            report(path, f"an object is needed, not {shown(value)}", None)
+            return
+        for key, each in value.items():
+            if key in self.fields:
+                self.fields[key].check(each, member(path, key), report)
+        _check_required(value, self.required, path, report)
+
+    def json_schema(self) -> Schema:
+        properties = {name: check.json_schema() for name, check in self.fields.items()}
+        return {"type": "object", "properties": properties, "required": list(self.required)}
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """Objects with exactly one of these keys."""
 

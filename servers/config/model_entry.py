@@ -77,11 +77,16 @@ class ModelEntry:
     scale: Scale = field(default_factory=Scale, compare=False)
 
 
+def is_remote(path: str) -> bool:
+    """True if a path is that of a store elsewhere."""
+    return path.startswith(_REMOTE)
+
+
 def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
     """Return the entry for a checked config object; ``root`` is the directory of config.json."""
     base_path = str(config.get("base_path") or config["name"])
     refusal = ""
-    if base_path.startswith(_REMOTE):
+    if is_remote(base_path):
         refusal = "its base_path is in a store elsewhere; copy it to this machine"
     elif config.get("custom_loader_options"):
         refusal = "custom loaders are not served"

@@ -92,6 +92,14 @@ def numbers_of(value: Any) -> tuple[float, ...] | float:
         raise ValueError("a number is needed, or one per channel: [123.7,116.3,103.5]") from None
 
 
+def divisors_of(value: Any) -> tuple[float, ...] | float:
+    """Parse numbers as `numbers_of`, none of which is 0."""
+    numbers = numbers_of(value)
+    if 0 in (numbers if isinstance(numbers, tuple) else (numbers,)):
+        raise ValueError("inputs are divided by it, so it must not be 0")
+    return numbers
+
+
 def _dimension(text: str) -> Dimension:
     if not _DIMENSION.fullmatch(text):
         raise ValueError(f"{text[:20]!r} is no length: write a number, -1 for any, or a range 2:8")

@@ -23,6 +23,7 @@ from servers.config.checks import (
     OfType,
     OneOf,
     Reads,
+    SomeOf,
     Word,
     anything,
     boolean,
@@ -35,6 +36,7 @@ from servers.config.model_values import (
     MAX_NIREQ,
     batch_size_of,
     color_format_of,
+    divisors_of,
     layout_of,
     numbers_of,
     precision_of,
@@ -102,6 +104,7 @@ _VERSION_POLICY: Final = OneOf(
 _SHAPE: Final = Reads(shape_of, "a string or a list of lengths", (str, list))
 _LAYOUT: Final = Reads(layout_of, "a string", (str,))
 _NUMBERS: Final = Reads(numbers_of, "a number, a string or a list", (int, float, str, list))
+_DIVISORS: Final = Reads(divisors_of, "a number, a string or a list", (int, float, str, list))
 
 #: The further keys of an entry of ``model_config_list``.
 MODEL_KEYS: Final[dict[str, Key]] = {
@@ -120,7 +123,7 @@ MODEL_KEYS: Final[dict[str, Key]] = {
     ),
     "mean": Key(_NUMBERS),
     "scale": Key(
-        Either(MODEL_SCALE, dict, _NUMBERS),
+        Either(MODEL_SCALE, dict, _DIVISORS),
         "divides inputs after the mean is subtracted; an object: replicas, as of a graph",
     ),
     "color_format": Key(Reads(color_format_of, "a string", (str,))),
@@ -136,7 +139,32 @@ def _object_of(*tables: Mapping[str, Key], required: tuple[str, ...] = ()) -> Ob
 MODEL_CONFIG: Final = _object_of(GRAPH_KEYS, MODEL_KEYS, required=("name",))
 _MODELS: Final = ListOf(ObjectOf({"config": MODEL_CONFIG}, required=("config",)))
 _GRAPHS: Final = ListOf(_object_of(GRAPH_KEYS, GRAPH_ONLY_KEYS, required=("name",)))
-_NAMED: Final = ListOf(MapOf(anything, required=("name",)))
+
+_UNSERVED: Final = "not served yet; the members that are required are checked"
+
+
+def _unserved(fields: Mapping[str, Check], *required: str) -> SomeOf:
+    return SomeOf({**dict.fromkeys(required, anything), **fields}, required)
+
+
+#: Entries of kinds that are not served, with the members that OpenVINO Model Server requires.
+_PIPELINES: Final = ListOf(
+    _unserved(
+        {
+            "nodes": ListOf(_unserved({}, "name", "type", "inputs", "outputs")),
+            "inputs": ListOf(anything),
+            "outputs": ListOf(anything),
+        },
+        "name",
+        "nodes",
+        "inputs",
+        "outputs",
+    )
+)
+_LIBRARIES: Final = ListOf(_unserved({}, "name", "base_path"))
+_LOADERS: Final = ListOf(
+    _unserved({"config": _unserved({}, "loader_name", "library_path")}, "config")
+)
 
 _METRICS: Final = ObjectOf(
     {
@@ -155,11 +183,9 @@ CONFIG_KEYS: Final[dict[str, Key]] = {
         _MODELS, "plain models, each as `config` in an object; one with a graph is served as one"
     ),
     "mediapipe_config_list": Key(_GRAPHS, "graphs"),
-    "pipeline_config_list": Key(_NAMED, "checked, and not served yet"),
-    "custom_node_library_config_list": Key(_NAMED, "checked, and not served yet"),
-    "custom_loader_config_list": Key(
-        ListOf(MapOf(anything, required=("config",))), "checked, and not served yet"
-    ),
+    "pipeline_config_list": Key(_PIPELINES, _UNSERVED),
+    "custom_node_library_config_list": Key(_LIBRARIES, _UNSERVED),
+    "custom_loader_config_list": Key(_LOADERS, _UNSERVED),
     "python_path": Key(_PATHS, "files and directories of calculators for all graphs"),
     "monitoring": Key(
         ObjectOf({"metrics": _METRICS}, required=("metrics",)),

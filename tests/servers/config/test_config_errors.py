@@ -96,6 +96,22 @@ def test_every_error_is_reported_with_its_line(tmp_path: Path) -> None:
         (model(scale=[True]), "config.scale: [true] is not understood: a number is needed"),
         (model(custom_loader_options={}), 'the key "loader_name" is missing'),
         ({"model_config_list": [], "monitoring": {}}, 'monitoring: the key "metrics" is missing'),
+        (
+            {"pipeline_config_list": [{"name": "p", "nodes": [{}], "inputs": []}]},
+            'pipeline_config_list[0].nodes[0]: the key "type" is missing',
+        ),
+        (
+            {"custom_node_library_config_list": [{"name": "n"}]},
+            'custom_node_library_config_list[0]: the key "base_path" is missing',
+        ),
+        (
+            {"custom_loader_config_list": [{"config": {"loader_name": "l"}}]},
+            'custom_loader_config_list[0].config: the key "library_path" is missing',
+        ),
+        (
+            {"model_config_list": [{"config": {"name": "m", "scale": "[1,0,1]"}}]},
+            'model_config_list[0].config.scale: "[1,0,1]" is not understood: inputs are divided',
+        ),
         ({"pipeline_config_list": [{}]}, 'pipeline_config_list[0]: the key "name" is missing'),
         ([], "an object is needed, not []"),
         ({}, "nothing is listed to be served"),
