@@ -88,6 +88,10 @@ async def receive(
     length = request.content_length
     if length is not None and length > limit:
         raise _too_large(limit)
+    if length is None:
+        coding = request.headers.get("Transfer-Encoding", "chunked")
+        if coding.strip().lower() != "chunked":
+            raise HttpError(400, "the only Transfer-Encoding of a body here is chunked")
     if request.headers.get("Expect") and request.transport is not None:
         request.transport.write(_CONTINUE)
     size = 0

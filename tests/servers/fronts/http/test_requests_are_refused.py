@@ -233,6 +233,23 @@ def test_a_chunked_body_over_the_limit_is_refused_while_it_arrives(run: Run) -> 
     run(scenario())
 
 
+def test_a_transfer_coding_besides_chunked_is_refused(run: Run) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane()
+        async with serving(plane) as front, connected(front) as client:
+            client.send(
+                b"POST /v3/completions HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Type: application/json\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"
+                b'10\r\n{"model":"echo"}\r\n0\r\n\r\n'
+            )
+            reply = await client.reply()
+            assert reply.status == 400
+            assert "the only Transfer-Encoding of a body here is chunked" in reply.error["message"]
+        assert plane.payloads == []
+
+    run(scenario())
+
+
 def test_a_body_of_exactly_the_limit_is_accepted(run: Run) -> None:
     async def scenario() -> None:
         body = b'{"model":"echo"}'
