@@ -353,9 +353,10 @@ def _check_name(node: NodePlan, side_packets: list[str], taken: set[tuple[str, s
     """Refuse a node without a name, or with one in ``taken``: (side packet, node name) pairs."""
     name = node.config.name
     if not name:
+        example = node.calculator_type.removeprefix("Http").removesuffix("Calculator")
         raise ResourceError(
             f"the {node.calculator_type} node has no name; its resource is found by the node's "
-            f'name, so give it one: name: "LLMExecutor"'
+            f'name, so give it one: name: "{example}"'
         )
     wanted = {(side_packet, name) for side_packet in side_packets}
     if wanted & taken:

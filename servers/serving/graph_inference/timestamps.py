@@ -31,14 +31,16 @@ def timestamp_in(parameters: Parameters) -> Timestamp | None:
         return None
     if type(value) is not int:
         raise RequestError(
-            f"Invalid timestamp format in request parameter {TIMESTAMP}. Should be int64",
+            f"Malformed packet timestamp - Invalid timestamp format in request parameter "
+            f"{TIMESTAMP}. Should be int64",
             param=TIMESTAMP,
         )
     timestamp = Timestamp.of(value)
     if not timestamp.is_range_value():
         raise RequestError(
-            f"Invalid timestamp in request parameter {TIMESTAMP}: {value} is out of range. Should "
-            f"be int64, from {int(Timestamp.MIN)} to {int(Timestamp.MAX)}",
+            f"Malformed packet timestamp - Invalid timestamp in request parameter {TIMESTAMP}: "
+            f"{value} is out of range. Should be int64, from {int(Timestamp.MIN)} to "
+            f"{int(Timestamp.MAX)}",
             param=TIMESTAMP,
         )
     return timestamp

@@ -84,7 +84,7 @@ def refusal(text: str, directory: Path = DEMO) -> str:
 def test_a_node_needs_a_name() -> None:
     text = refusal(PULLED.replace('name: "LLMExecutor"', ""))
     assert "has no name" in text
-    assert 'name: "LLMExecutor"' in text
+    assert 'name: "LLM"' in text
 
 
 def test_two_nodes_of_one_name_are_refused_and_nothing_stays_open() -> None:
