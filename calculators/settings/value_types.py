@@ -123,6 +123,18 @@ def count(text: str) -> int:
     return _number(text, 1)
 
 
+def count_up_to(most: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers from 1 to ``most``."""
+
+    def read(text: str) -> int:
+        number = _number(text, 1)
+        if number > most:
+            raise argparse.ArgumentTypeError(f"a number from 1 to {most} is needed: {text!r}")
+        return number
+
+    return read
+
+
 def count_or_zero(text: str) -> int:
     """Read a whole number of at least 0."""
     return _number(text, 0)

@@ -12,6 +12,7 @@ from servers.cli.messages import CommandFailed
 from servers.cli.model_repository import repository_of
 from servers.cli.plain_model import value_of_key
 from servers.config.edit import add_entry
+from servers.config.model_entry import is_remote
 from servers.options.model_options import entry_options
 
 
@@ -25,6 +26,11 @@ def execute(args: argparse.Namespace) -> int:
         directory = Path(args.model_path)
     else:
         directory = repository_of(args.model_repository_path) / args.model_name
+    if args.model_path is not None and is_remote(args.model_path):
+        raise CommandFailed(
+            f"{args.model_path}: a model in a store elsewhere is not served",
+            hint="copy it to this machine",
+        )
     if not directory.exists():
         raise CommandFailed(f"{directory}: no such directory")
     entry: dict[str, Any] = {"name": args.model_name, "base_path": os.path.abspath(directory)}

@@ -29,6 +29,13 @@ def config_path(args: argparse.Namespace) -> Path:
     return Path(repository) / "config.json"
 
 
+def config_of_repository() -> Path | None:
+    """Return the config.json in ``$OVMS_MODEL_REPOSITORY_PATH``, if there is one."""
+    repository = os.environ.get(VARIABLE)
+    path = None if not repository else Path(repository) / "config.json"
+    return path if path is not None and path.is_file() else None
+
+
 def change_config(path: Path, change: Callable[[Path], None]) -> None:
     """Change a config.json and say so.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calculators.openvino.model_folder import versions_in
 from servers.cli.messages import CommandFailed
-from servers.cli.model_repository import repository_of
+from servers.cli.model_repository import VARIABLE, repository_of
 from servers.config.entry import GRAPH_FILE
 from servers.hub.model_store import read_origin
 from servers.hub.progress import size_text
@@ -19,6 +19,8 @@ _HEADINGS = ("NAME", "SIZE", "ORIGIN")
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
+    if args.list_models:
+        return _list_as_model_server(args)
     directory = repository_of(args.model_repository_path)
     if not directory.is_dir():
         if args.model_repository_path is None:
@@ -34,6 +36,25 @@ def execute(args: argparse.Namespace) -> int:
         print(
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         )
+    return 0
+
+
+def _list_as_model_server(args: argparse.Namespace) -> int:
+    """Answer OpenVINO Model Server's ``--list_models``, which names the directory."""
+    named = args.model_repository_path or os.environ.get(VARIABLE)
+    if not named:
+        raise CommandFailed(
+            "Use --list_models with --model_repository_path",
+            hint="`graphrt list` shows the models that were pulled",
+            status=2,
+        )
+    directory = Path(named)
+    if not directory.is_dir():
+        raise CommandFailed(f"{directory}: no such directory")
+    print("Listing models in repository...")
+    print(f"Model repository path: {named}")
+    for name in sorted(each.as_posix() for each in served_directories(directory)):
+        print(name)
     return 0
 
 

@@ -87,7 +87,8 @@ def _add_configure_later(command: Parser) -> None:
     command.add_argument("--model_path", metavar="DIR", help="the same")
     add_options(command, (task_choice(), *task_options()))
     add_refused(command)
-    add_flags_of_serve(command)
+    refused = {"model_name": "--model_name cannot be used with --configure"}
+    add_flags_of_serve(command, refused)
 
 
 def _add_tune(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -114,12 +115,18 @@ def _add_tune_later(command: Parser) -> None:
     add_flags_of_serve(command)
 
 
-def _add_repository(command: Parser) -> None:
+def _add_repository(command: Parser, mode: str = "") -> None:
+    """``mode``: OpenVINO Model Server's flag for the command, which pulls exclude."""
     from servers.cli.serve_arguments import add_flags_of_serve, add_options
     from servers.options.repository_options import repository_options
 
     add_options(command, repository_options())
-    add_flags_of_serve(command)
+    add_flags_of_serve(command, _without_task(mode) if mode else {})
+
+
+def _without_task(mode: str) -> dict[str, str]:
+    """Return the refusal of the flag that makes sense for a pull, and not for a mode."""
+    return {"task": f"{mode} cannot be used with --pull or --task"}
 
 
 def _add_list(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -130,7 +137,12 @@ def _add_list(commands: argparse._SubParsersAction[Parser]) -> None:
         "Names, sizes, and where models of a hub came from.",
     )
     command.add_argument("--names", action="store_true", help="names only, one per line")
-    command.add_later = _add_repository
+    command.add_argument("--list_models", action="store_true", help=argparse.SUPPRESS)
+    command.add_later = _add_list_later
+
+
+def _add_list_later(command: Parser) -> None:
+    _add_repository(command, "--list_models")
 
 
 def _add_rm(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -160,7 +172,7 @@ def _add_config_changes(commands: argparse._SubParsersAction[Parser]) -> None:
             command.add_argument("--model_path", metavar="DIR", help="the model's directory")
             command.add_later = _add_settings_of_entry
         else:
-            command.add_later = _add_flags_of_serve
+            command.add_later = _add_refused_of_removal
 
 
 def _add_settings_of_entry(command: Parser) -> None:
@@ -168,10 +180,24 @@ def _add_settings_of_entry(command: Parser) -> None:
     from servers.options.model_options import entry_options
 
     add_options(command, entry_options())
-    _add_repository(command)
+    _add_repository(command, "--add_to_config")
 
 
-def _add_flags_of_serve(command: Parser) -> None:
+def _add_refused_of_removal(command: Parser) -> None:
     from servers.cli.serve_arguments import add_flags_of_serve
+    from servers.options.model_options import entry_options
+    from servers.options.repository_options import repository_options
 
-    add_flags_of_serve(command)
+    only_name = (
+        "Removing models from the configuration file allows passing only model_name parameter. "
+        "Invalid parameters passed: --"
+    )
+    others = (*entry_options(), *repository_options())
+    add_flags_of_serve(
+        command,
+        {
+            **{each.flag: only_name + each.flag for each in others},
+            "model_path": "--model_path cannot be used with --remove_from_config",
+            **_without_task("--remove_from_config"),
+        },
+    )

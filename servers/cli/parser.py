@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from servers import NAME, version
 
@@ -40,6 +40,11 @@ class Parser(argparse.ArgumentParser):
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print as argparse does, but let the caller know of an error of the file."""
+        if message:
+            (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
         self.refuse(message, self._hint(message))

@@ -21,6 +21,8 @@ from calculators.media.tags import with_tags
 from graph_runtime import GraphError
 from servers.cli.messages import CommandFailed
 
+#: Endings of files of a language model, its tokenizer and its chat template.
+_SUFFIXES_OF_MODELS = (".bin", ".gguf", ".jinja", ".json", ".safetensors", ".xml")
 _GRAPH_FILE = "graph.pbtxt"
 _MODELS_PATH = re.compile(r"""^[^#\n]*?\bmodels_path\s*:\s*(["'])(.*?)\1""", re.MULTILINE)
 _TOOL_PARSER = re.compile(r"""^[^#\n]*?\btool_parser\s*:\s*(["'])(.*?)\1""", re.MULTILINE)
@@ -39,6 +41,7 @@ def execute(args: argparse.Namespace) -> int:
         if continues:
             arguments["add_generation_prompt"] = False
         directory, tool_parser = _model(Path(args.model_dir))
+        _check_is_model(directory)
         renderer = ChatRenderer(ChatTemplate.load(directory))
         prompt = renderer.render(
             with_tags(messages),
@@ -55,6 +58,13 @@ def execute(args: argparse.Namespace) -> int:
     sys.stdout.buffer.write(prompt)
     sys.stdout.buffer.flush()
     return 0
+
+
+def _check_is_model(directory: Path) -> None:
+    if directory.is_dir() and not any(
+        file.suffix in _SUFFIXES_OF_MODELS for file in directory.iterdir()
+    ):
+        raise CommandFailed(f"{directory}: there is no model and no chat template in it")
 
 
 def _read_request() -> dict[str, Any]:

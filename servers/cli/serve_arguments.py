@@ -7,7 +7,8 @@ modes of OpenVINO Model Server take their arguments from here too.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from calculators.settings.declaration import Option, by_group
@@ -78,11 +79,20 @@ def add_refused(command: Parser) -> None:
         command.add_argument(f"--{name}", nargs="?", action=_Refuse, help=argparse.SUPPRESS)
 
 
-def add_flags_of_serve(command: Parser) -> None:
+def add_flags_of_serve(
+    command: Parser, conflicts: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Accept the remaining flags of `graphrt serve` without effect, as OpenVINO Model Server does.
 
     Call this after the command's own arguments.
+
+    Args:
+        conflicts: what is said of flags that are refused, by name without dashes.
     """
+    for name, reason in conflicts.items():
+        command.add_argument(
+            f"--{name}", nargs="?", action=_Conflict, reason=reason, help=argparse.SUPPRESS
+        )
     taken = set(command.option_words())
     names = [flag for each in declared_options() for flag in each.flags]
     for flag in (*names, *(f"--{name}" for name in WITHOUT_EFFECT)):
@@ -98,6 +108,17 @@ class _Refuse(argparse.Action):
             return
         reason, remedy = REFUSED[self.dest]
         parser.refuse(f"--{self.dest} is refused: {reason}", remedy)
+
+
+class _Conflict(argparse.Action):
+    """A flag that OpenVINO Model Server refuses beside the mode that is this command."""
+
+    def __init__(self, *args: Any, reason: str, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._reason = reason
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        parser.refuse(self._reason, f"write the command without {option_string}")
 
 
 class _Ignore(argparse.Action):

@@ -10,6 +10,7 @@ from calculators.settings.declaration import SettingError, given, read, values_o
 from calculators.settings.families import settings_of_families
 from calculators.tasks.options import DeviceOptions
 from graph_runtime import FamilySettings
+from servers.cli.config_file import config_of_repository
 from servers.cli.messages import CommandFailed
 from servers.options.batch_options import BatchOptions
 from servers.options.front_options import GrpcOptions, HttpOptions
@@ -64,7 +65,11 @@ def serve_options(args: argparse.Namespace) -> ServeOptions:
     Raises:
         CommandFailed: a value cannot be used.
     """
-    values = vars(args)
+    values = dict(vars(args))
+    named = ("sources", "config_path", "model_path", "model_name", "source_model")
+    if not any(values[each] for each in named):
+        config = config_of_repository()
+        values["config_path"] = None if config is None else str(config)
     flags = [each.flag for each in task_options()]
     of_task = {flag: values[flag] for flag in flags if values[flag] is not None}
     try:

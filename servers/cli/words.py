@@ -82,7 +82,7 @@ _WITH_UNDERSCORES = (
 _MODES = {
     "--pull": ["pull"],
     "--configure": ["configure"],
-    "--list_models": ["list", "--names"],
+    "--list_models": ["list", "--list_models"],
     "--add_to_config": ["add-to-config"],
     "--remove_from_config": ["remove-from-config"],
 }

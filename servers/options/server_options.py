@@ -23,6 +23,8 @@ from servers.options.repository_options import source_options
 
 LOG_FORMATS: Final = ("text", "json")
 CLUSTERS: Final = ("ray",)
+#: The most processes of one server: each has a Python interpreter, and all meet in one supervisor.
+MAX_WORKERS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ class ServerOptions:
         "is served, and processes of language models are shared; default {default}",
         group=RUNNING,
         metavar="N",
-        reads=value_types.count,
+        reads=value_types.count_up_to(MAX_WORKERS),
     )
     api_key_file: str | None = option(
         None,

@@ -63,7 +63,7 @@ def test_a_directory_of_safetensors_is_served_and_exported_once(
     listed = graphrt("list").stdout
     assert "_exported/mine-int8-" in listed
     assert str(source) in listed
-    (name,) = graphrt("--list_models").stdout.split()
+    (name,) = graphrt("list", "--names").stdout.split()
     assert graphrt("rm", name).returncode == 0
     assert not (tmp_path / "models" / "_exported").exists()
 

@@ -9,6 +9,7 @@ import argparse
 
 import pytest
 
+from servers.cli import add_to_config
 from servers.cli.arguments import make_parser
 from servers.cli.messages import CommandFailed
 from servers.cli.words import spread
@@ -63,8 +64,10 @@ MODES = {
     "--source_model org/name --pull --task embeddings": (
         "pull --source_model org/name --task embeddings"
     ),
-    "--list_models --model_repository_path DIR": "list --names --model_repository_path DIR",
-    "--list_models true --model_repository_path DIR": "list --names --model_repository_path DIR",
+    "--list_models --model_repository_path DIR": "list --list_models --model_repository_path DIR",
+    "--list_models true --model_repository_path DIR": (
+        "list --list_models --model_repository_path DIR"
+    ),
     "--configure --task embeddings --model_path DIR": (
         "configure --task embeddings --model_path DIR"
     ),
@@ -153,6 +156,48 @@ def test_modes_exclude_each_other(words: str) -> None:
         spread(words.split())
 
 
+ONLY_NAME = (
+    "Removing models from the configuration file allows passing only model_name parameter. "
+    "Invalid parameters passed: "
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("--list_models --task embeddings", "--list_models cannot be used with --pull or --task"),
+        (
+            "--add_to_config --model_name m --model_path DIR --task embeddings",
+            "--add_to_config cannot be used with --pull or --task",
+        ),
+        (
+            "--remove_from_config --model_name m --task embeddings",
+            "--remove_from_config cannot be used with --pull or --task",
+        ),
+        (
+            "--remove_from_config --model_name m --model_path x",
+            "--model_path cannot be used with --remove_from_config",
+        ),
+        ("--remove_from_config --model_name m --nireq 4", f"{ONLY_NAME}--nireq"),
+        (
+            "--remove_from_config --model_name m --model_repository_path x",
+            f"{ONLY_NAME}--model_repository_path",
+        ),
+        (
+            "--configure --model_path DIR --model_name m",
+            "--model_name cannot be used with --configure",
+        ),
+    ],
+)
+def test_a_flag_that_a_mode_excludes_is_refused(
+    words: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(*words.split())
+    assert ended.value.code == 2
+    assert f"error: {text}\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -196,3 +241,12 @@ def test_a_hint_names_a_flag_only_if_it_means_the_same(
     with pytest.raises(SystemExit):
         parsed("serve", word, "x")
     assert f"\nhint: {hint}\n" in capsys.readouterr().err
+
+
+def test_a_store_elsewhere_is_named_as_it_was_written() -> None:
+    with pytest.raises(CommandFailed, match=r"^s3://bucket/m: a model in a store elsewhere is not"):
+        add_to_config.execute(
+            parsed(
+                "--add_to_config", "c.json", "--model_name", "m", "--model_path", "s3://bucket/m"
+            )
+        )

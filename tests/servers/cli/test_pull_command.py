@@ -53,7 +53,10 @@ def test_a_pulled_model_has_a_graph_and_is_listed_and_removed(
     assert "is here already" in again.stdout
     assert (directory / "graph.pbtxt").read_text() == graph
 
-    assert graphrt("--list_models").stdout == f"{NAME}\n"
+    assert graphrt("list", "--names").stdout == f"{NAME}\n"
+    assert graphrt("--list_models").stdout == (
+        f"Listing models in repository...\nModel repository path: {tmp_path / 'models'}\n{NAME}\n"
+    )
     listed = graphrt("list").stdout.splitlines()
     assert listed[0].split() == ["NAME", "SIZE", "ORIGIN"]
     assert listed[1].split()[0] == NAME

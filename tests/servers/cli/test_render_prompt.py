@@ -40,6 +40,12 @@ def rendered(model: Path, request: dict[str, Any]) -> str:
     return done.stdout
 
 
+def test_a_directory_without_a_model_is_an_error(tmp_path: Path) -> None:
+    done = graphrt("render-prompt", tmp_path, feed=json.dumps({"messages": [HELLO]}))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no model and no chat template in it" in done.stderr
+
+
 def test_the_prompt_and_nothing_else(model: Path) -> None:
     request = {"messages": [HELLO], "model": "any", "max_tokens": 5, "stream": True}
     assert rendered(model, request) == "<user>Hellö\n<assistant>"

@@ -71,6 +71,34 @@ def test_wrong_usage_is_exit_code_2(site: Path, words: str, message: str) -> Non
     assert message in done.stderr
 
 
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGTERM"])
+def test_a_signal_during_the_start_is_no_failure(site: Path, name: str) -> None:
+    kill = f"import os, signal\nos.kill(os.getpid(), signal.{name})\n"
+    later = "" if name == "SIGTERM" else "raise ValueError('the start has gone on')\n"
+    (site / "kills.py").write_text(kill + later)
+    done = graphrt("serve", "config.json", "--calculators", "kills.py", cwd=site)
+    assert done.returncode == (0 if name == "SIGTERM" else 1)
+    assert ("the start has gone on" in done.stderr) == (name == "SIGHUP")
+    assert "Traceback" not in done.stderr
+
+
+def test_list_models_needs_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OVMS_MODEL_REPOSITORY_PATH", raising=False)
+    done = graphrt("--list_models", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: Use --list_models with --model_repository_path\n" in done.stderr
+
+
+def test_the_config_of_the_repository_is_served_if_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text("[")
+    monkeypatch.setenv("OVMS_MODEL_REPOSITORY_PATH", str(tmp_path))
+    done = graphrt("serve", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"{tmp_path / 'config.json'} cannot be used" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from servers.cli.words import spread
 from tests.checkout import ROOT
-from tests.servers.cli.process import environment, graphrt
+from tests.servers.cli.process import COMMAND, environment, graphrt
 
 COMMANDS = ["validate", "describe", "calculators", "run", "serve", "doctor"]
 
@@ -23,6 +23,33 @@ def test_help_names_every_command() -> None:
     assert done.stderr == ""
     for command in COMMANDS:
         assert command in done.stdout
+
+
+@pytest.mark.parametrize("words", ["--help", "serve --help", "config-schema", "completion bash"])
+def test_an_output_that_takes_nothing_is_an_error_in_one_line(words: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, *words.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output cannot be written: No space left on device\n"
+
+
+def test_too_many_workers_are_refused() -> None:
+    done = graphrt("serve", "demo", "--workers", "257")
+    assert done.returncode == 2
+    assert "argument --workers: a number from 1 to 256 is needed: '257'" in done.stderr
+
+
+def test_no_arguments_show_the_help() -> None:
+    done = graphrt()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == graphrt("--help").stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -60,7 +87,7 @@ def test_help_imports_nothing_heavy(words: list[str], packages: set[str]) -> Non
 
 
 def test_wrong_usage_is_exit_code_2(place: Path) -> None:
-    for words in ([], ["frobnicate"], ["run"], ["run", "graph.pbtxt", "--nope"], ["validate"]):
+    for words in (["frobnicate"], ["run"], ["run", "graph.pbtxt", "--nope"], ["validate"]):
         done = graphrt(*words, cwd=place)
         assert done.returncode == 2, words
         assert done.stdout == ""
