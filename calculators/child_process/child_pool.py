@@ -8,12 +8,14 @@ its back-off, and the first one to do so starts it for all.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shutil
 import socket
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +35,9 @@ from calculators.child_process.shared_messages import (
 
 _STOP_SECONDS: Final = 2.0
 _BACKLOG: Final = 128
+#: Names of the folders of sockets begin so; in each is a lock of its server.
+_PREFIX: Final = "graphrt-workers-"
+_LOCK: Final = "lock"
 #: Tags of messages that may precede the one that says that a child is ready.
 _WHILE_LOADING: Final = ("loading", "load_failed", "log")
 
@@ -66,6 +71,31 @@ class _Shared:
         self.stopping: asyncio.Task[None] | None = None
 
 
+def _locked(path: str) -> int:
+    """Make a file that is locked from the moment it has its name; return the descriptor."""
+    lock = os.open(f"{path}.new", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.rename(f"{path}.new", path)
+    return lock
+
+
+def _remove_left_folders() -> None:
+    """Remove the folders of servers that were killed: nobody holds their locks."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            # Not created, because a folder without a lock is just being made.
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:
+            continue  # it is of another user, or gone
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # its server lives
+        finally:
+            os.close(lock)
+
+
 class ChildPool:
     """Starts, finds and stops shared children, on the running event loop.
 
@@ -79,7 +109,10 @@ class ChildPool:
         Raises:
             OSError: there is no folder for temporary files.
         """
-        self.folder = tempfile.mkdtemp(prefix="graphrt-workers-")
+        _remove_left_folders()
+        self.folder = tempfile.mkdtemp(prefix=_PREFIX)
+        #: Held as long as this process lives, however it ends.
+        self._lock = _locked(os.path.join(self.folder, _LOCK))
         self._children: dict[_Key, _Shared] = {}
         self._ending: set[_Shared] = set()
         self._started = 0
@@ -116,6 +149,7 @@ class ChildPool:
         waiting = [each.stopping for each in self._ending if each.stopping is not None]
         await asyncio.gather(*waiting, return_exceptions=True)
         shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
 
     # Uses -----------------------------------------------------------------------------------------
 

@@ -6,9 +6,11 @@ import asyncio
 import os
 import signal
 import stat
+from pathlib import Path
 
 import pytest
 
+from calculators.child_process.child_pool import ChildPool
 from calculators.child_process.supervisor import ChildState, LoadError
 from tests.calculators.child_process.sharing import SharingWorkers, with_workers
 from tests.calculators.child_process.supervised import Supervised
@@ -120,9 +122,28 @@ def test_only_this_user_reaches_the_sockets_which_are_removed_at_the_end() -> No
         one = await started(workers, 1)
         folder = workers.pool.folder
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
-        assert len(os.listdir(folder)) == 1
+        assert len(set(os.listdir(folder)) - {"lock"}) == 1
         folders.append(folder)
         await one.supervisor.close()
 
     with_workers(scenario)()
     assert not os.path.exists(folders[0])
+
+
+def test_folders_of_servers_that_were_killed_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def scenario() -> None:
+        living = ChildPool()
+        left = tmp_path / "graphrt-workers-left"
+        left.mkdir()
+        (left / "lock").touch()
+        other = ChildPool()
+        assert set(os.listdir(tmp_path)) == {Path(each.folder).name for each in (living, other)}
+        await living.close()
+        await other.close()
+        assert os.listdir(tmp_path) == []
+
+    asyncio.run(scenario())
