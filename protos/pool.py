@@ -37,6 +37,9 @@ EnumType: TypeAlias = Any
 
 _lock = threading.RLock()
 _pool: DescriptorPool | None = None  # written once, guarded by: _lock
+# Every class of the pool, for ever. Protobuf itself refers to classes weakly: where one was garbage
+# while another thread looked it up, protobuf 6.33.6 ended the process with SIGSEGV.
+_classes: list[type[Message]] = []  # guarded by: _lock
 _added: dict[str, bytes] = {}  # file name -> serialized file; guarded by: _lock
 
 
@@ -50,9 +53,15 @@ def pool() -> DescriptorPool:
             if _pool is None:
                 loaded = descriptor_pool.DescriptorPool()
                 for file in _files(descriptor_set()):
-                    loaded.AddSerializedFile(file)
+                    _keep_classes(loaded.AddSerializedFile(file).message_types_by_name.values())
                 _pool = loaded
     return _pool
+
+
+def _keep_classes(message_types: Iterable[MessageType]) -> None:
+    for message_type in message_types:
+        _classes.append(class_of(message_type))
+        _keep_classes(message_type.nested_types)
 
 
 def descriptor_set() -> bytes:
@@ -146,10 +155,11 @@ def add_file(file: FileDescriptorProto) -> None:
             raise ValueError(f'"{file.name}" is registered already, with other content')
         _refuse_taken_names(file)
         try:
-            pool().AddSerializedFile(serialized)
+            added = pool().AddSerializedFile(serialized)
         except TypeError as error:  # raised by protobuf for a file that it cannot use
             raise ValueError(f'the file "{file.name}" cannot be registered: {error}') from error
         _added[file.name] = serialized
+        _keep_classes(added.message_types_by_name.values())
 
 
 def adopt(message_type: MessageType) -> MessageType:

@@ -379,6 +379,7 @@ def endpoint_of(uri: str) -> LlmEndpoint:
     """Return the endpoint of a path, with or without a query.
 
     The match is exact, but for paths that end in ``tokenize``: OpenVINO Model Server answers all.
+    Those of another task have an answer of another form, and are left to its models.
 
     Raises:
         RequestError: NOT_FOUND, with the paths that language models answer.
@@ -386,7 +387,10 @@ def endpoint_of(uri: str) -> LlmEndpoint:
     path = uri.partition("?")[0]
     endpoint = _BY_PATH.get(path)
     if endpoint is None and path.endswith("/tokenize") and path.startswith(_BEGINNINGS):
-        return TOKENIZE
+        from calculators.tasks import endpoint_at
+
+        if endpoint_at(path) is None:
+            return TOKENIZE
     if endpoint is None:
         from calculators.requests.http_payload import RequestError
         from graph_runtime import Code

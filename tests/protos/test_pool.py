@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +234,17 @@ def test_a_proto_file_of_an_author_compiles_against_ours(root: str, tmp_path: Pa
 
     assert kind.fields_by_name["info"].message_type is find_message("mediapipe.InputStreamInfo")
     assert find_extension(f"{package}.Options.ext") is not None
+
+
+def test_no_class_is_ever_garbage() -> None:
+    """Protobuf refers to classes weakly, and crashes where one is looked up while it is freed."""
+    add_file(options_file("test/kept.proto", "test.kept.KeptOptions", 61_234_567))
+    names = (
+        "mediapipe.CalculatorGraphConfig.Node",
+        "mediapipe.GateCalculatorOptions",
+        "inference.ModelInferRequest.InferInputTensor",
+        "test.kept.KeptOptions",
+    )
+    classes = [weakref.ref(message_class(name)) for name in names]
+    gc.collect()
+    assert [each() for each in classes] == [message_class(name) for name in names]
