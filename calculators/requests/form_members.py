@@ -69,10 +69,6 @@ def _kinds(schema: Schema) -> set[str]:
     return found - {"null"} or {"string"}
 
 
-def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
-
-
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -92,10 +88,10 @@ def _value(text: str, kinds: set[str]) -> Any:
         return int(bare) if bare.lstrip("-").isdigit() else float(bare)
     if "object" in kinds:
         try:
-            # As strict as a body: no NaN, no half of a surrogate pair, no name twice.
-            return json.loads(
-                text, parse_constant=_refuse_constant, object_pairs_hook=_without_doubles
-            )
+            found = json.loads(text, object_pairs_hook=_without_doubles)
+            # As strict as a body, so no NaN, infinity or half of a surrogate pair either.
+            json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+            return found
         except (ValueError, RecursionError):
             return text
     return text

@@ -68,6 +68,8 @@ def test_texts_are_read_as_their_members_say(
         ({"alphas": ["{"]}, "alphas"),
         ({"alphas": ['{"a": 1, "a": 2}']}, "alphas"),
         ({"alphas": ['{"a": NaN}']}, "alphas"),
+        ({"alphas": ['{"a": 1e999}']}, "alphas"),
+        ({"alphas": ['{"\\ud800": 1}']}, "alphas"),
         ({"format": ["srt"]}, "format"),
         ({"logprobs": ["5"]}, "logprobs"),
         ({"temprature": ["5"]}, "temprature"),
