@@ -85,7 +85,7 @@ def test_a_cache_keeps_many_conversations_and_leaves_memory() -> None:
     ("facts", "message"),
     [
         ({"general__architecture": "gemma3"}, "of the architecture 'gemma3', and the engine reads"),
-        ({}, "of the architecture None"),
+        ({}, 'does not say its "general.architecture"'),
         ({"general__architecture": "llama", "split__count": 3}, "is one of 3 files of a model"),
     ],
 )
