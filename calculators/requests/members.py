@@ -1,7 +1,9 @@
 """Members of request bodies: declared once, for the parser and for the OpenAPI document.
 
-A name that a body may not have is refused unless its value is null, which is as good as absent:
-a misspelt one would change nothing, silently. `UnknownMembers` are other rules for unknown names.
+A name that no endpoint has and that looks like a misspelt known one is refused: the client meant
+something that would not happen. Any other unknown name is left out with a warning, because clients
+send new members before servers know them; `UnknownMembers` are the rules. A value of null is as
+good as absent.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ _SHOWN: Final = 64
 OTHERS_ARE_REFUSED: Final = "Other members than these are refused."
 #: The similarity of misspelt words, by `difflib`'s measure.
 _ALIKE: Final = 0.85
+#: The fewest letters of a word in which one letter more or less is a slip.
+_SHORTEST: Final = 4
 
 
 class Standing(Enum):
@@ -34,6 +38,7 @@ class Standing(Enum):
 
     HONOURED = auto()
     WITHOUT_EFFECT = auto()
+    LEFT_OUT = auto()
     REFUSED = auto()
 
 
@@ -104,6 +109,22 @@ def refused(why: str, names: str, *, may_be_empty: bool = False) -> list[Member]
     return [Member(name, Standing.REFUSED, read, reader, f"It {why}.") for name in names.split()]
 
 
+def left_out(why: str, names: str) -> list[Member]:
+    """Members that are left out with a warning, as `leave_out` says.
+
+    They ask for something that is not here and that the rest of the request does without; ``why``
+    completes "the member ...".
+    """
+
+    def read(value: Any, path: str) -> None:
+        leave_out(fields.invalid(path, f"the member {why}"))
+
+    about = f"Left out with a warning: it {why}."
+    return [
+        Member(name, Standing.LEFT_OUT, read, Value(check=read), about) for name in names.split()
+    ]
+
+
 def _dropped(value: Any, path: str) -> None:
     """Leave out a member without an effect."""
 
@@ -130,13 +151,14 @@ def read_members(
     nothing. ``hint`` gives words about an unknown name, or "".
 
     Raises:
-        RequestError: with the member as ``param``; the first unknown one, unless the request's
-            record has another rule for these, else the first bad one.
+        RequestError: with the member as ``param``; the first unknown one that is refused (see
+            `found_unknown`), else the first bad one.
     """
     if not body.keys() <= known.keys():
+        missing = known.keys() - body.keys()
         for name, value in body.items():
             if name not in known and value is not None:
-                found_unknown(name, known, hint(name))
+                found_unknown(name, missing, hint(name))
         body = {name: value for name, value in body.items() if name in known}
     values = {}
     for name, value in body.items():
@@ -156,21 +178,20 @@ def body_schema(members: Members) -> Schema:
 
 
 def check_object(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
-    """Refuse members of the object at ``path`` that are not known, as `found_unknown` does.
+    """Treat members of the object at ``path`` that are not known as `found_unknown` does.
 
     Raises:
-        RequestError: with the path of the first of them.
+        RequestError: with the path of the first that is refused.
     """
     known = tuple(known)
+    missing = [name for name in known if name not in value]
     for name, inner in value.items():
         if name not in known and inner is not None:
-            found_unknown(name, known, path=path)
+            found_unknown(name, missing, path=path)
 
 
 def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
     """Refuse what looks like a misspelt member of an object that may have any others.
-
-    `found_unknown` has the exceptions.
 
     Raises:
         RequestError: with the path of the first of them.
@@ -178,14 +199,15 @@ def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) ->
     known = tuple(known)
     missing = [name for name in known if name not in value]
     for name in value:
-        if name not in known and get_close_matches(name[:_SHOWN], missing, n=1, cutoff=_ALIKE):
+        if name not in known and _misspells(name, missing):
             found_unknown(name, missing, path=path)
 
 
-def found_unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> None:
-    """Refuse a member that is not known, warn of it or ignore it, as the request's record says.
+def found_unknown(name: str, missing: Iterable[str], hint: str = "", *, path: str = "") -> None:
+    """Refuse a member that is not known, leave it out with a warning, or ignore it.
 
-    Without a record the member is refused.
+    The request's record has the rule; without a record the member is refused. ``missing`` are the
+    known names that are not beside it: a name that is already there is not the one that was meant.
 
     Raises:
         RequestError: see `unknown`.
@@ -194,11 +216,76 @@ def found_unknown(name: str, known: Iterable[str], hint: str = "", *, path: str 
     rule = UnknownMembers.REFUSE if request is None else request.unknown_members
     if rule is UnknownMembers.IGNORE:
         return
-    if rule is UnknownMembers.REFUSE or request is None:
-        raise unknown(name, known, hint, path=path)
     # To find near names takes time, and a body may have 100,000 members.
-    if len(request.warnings) < MOST_WARNINGS:
-        request.warnings += (str(unknown(name, known, hint, path=path)),)
+    if (
+        rule is UnknownMembers.WARN
+        and request is not None
+        and len(request.warnings) >= MOST_WARNINGS
+    ):
+        return
+    missing = tuple(missing)
+    error = unknown(name, missing, hint, path=path)
+    if _misspells(name, missing):
+        raise error
+    leave_out(error)
+
+
+def leave_out(error: RequestError) -> None:
+    """Leave out a part of a request that the rest can be answered without.
+
+    It is named in the header `Warning` and in the log, unless the request's record has another rule:
+    ``error`` is raised where everything has to be honoured, and dropped where nobody wants to know.
+    Its text names the part and says why it is left out.
+
+    Raises:
+        RequestError: ``error``; there is no record, or its rule is `UnknownMembers.REFUSE`.
+    """
+    request = current_record()
+    if request is None or request.unknown_members is UnknownMembers.REFUSE:
+        raise error
+    text = str(error)
+    if (
+        request.unknown_members is UnknownMembers.WARN
+        and len(request.warnings) < MOST_WARNINGS
+        and text not in request.warnings
+    ):
+        request.warnings += (text,)
+
+
+def _misspells(name: str, known: Iterable[str]) -> bool:
+    """Return True if the name is probably one of the known names with a slip of the hand.
+
+    A slip is another case or separator (``maxTokens``), a letter too many or too few, two letters
+    exchanged, or, in a longer word, anything that leaves it as similar as `_ALIKE`. Another letter
+    in a short word is none: ``top_a`` and ``top_p`` are different things.
+    """
+    if len(name) > _SHOWN:
+        return False
+    plain = _plain(name)
+    by_plain = {_plain(each) for each in known}
+    return (
+        plain in by_plain
+        or any(_one_slip(plain, each) for each in by_plain)
+        or bool(get_close_matches(plain, by_plain, n=1, cutoff=_ALIKE))
+    )
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _one_slip(name: str, known: str) -> bool:
+    """Return True if a letter is too many, missing, or exchanged with its neighbour."""
+    if min(len(name), len(known)) < _SHORTEST:
+        return False
+    if len(name) == len(known):
+        return sorted(name) == sorted(known) and any(
+            name[:i] + name[i + 1] + name[i] + name[i + 2 :] == known for i in range(len(name) - 1)
+        )
+    longer, shorter = (name, known) if len(name) > len(known) else (known, name)
+    return len(longer) == len(shorter) + 1 and any(
+        longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer))
+    )
 
 
 def unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> RequestError:

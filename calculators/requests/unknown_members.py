@@ -6,10 +6,11 @@ from enum import StrEnum
 
 
 class UnknownMembers(StrEnum):
-    """The rule for a member that is not known, such as a misspelt one.
+    """The rule for a part of a request that this server does not know, such as a new member.
 
-    With IGNORE a misspelt member changes nothing, and is not reported. With WARN the request
-    is answered too, and the answer and the log name the member.
+    With WARN the request is answered without it, and the answer and the log name it; only what looks
+    like a misspelt known member is refused. With IGNORE everything unknown changes nothing, and is
+    not reported.
     """
 
     REFUSE = "refuse"

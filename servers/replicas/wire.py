@@ -77,7 +77,7 @@ class Origin:
     request_id: str = ""
     client: ClientIdentity = UNKNOWN_CLIENT
     keeps_texts: bool = False
-    unknown_members: UnknownMembers = UnknownMembers.REFUSE
+    unknown_members: UnknownMembers = UnknownMembers.WARN
     seconds_left: float | None = None
 
     @classmethod

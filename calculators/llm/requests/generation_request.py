@@ -29,7 +29,15 @@ from calculators.llm.requests.truncation import (
 from calculators.llm.requests.unsupported import CHECKED_MEMBERS
 from calculators.requests import fields
 from calculators.requests.common_members import EVERYWHERE, read_model
-from calculators.requests.members import Members, honoured, ignored, read_members, refused, table
+from calculators.requests.members import (
+    Members,
+    honoured,
+    ignored,
+    left_out,
+    read_members,
+    refused,
+    table,
+)
 from calculators.requests.readers import BOOLEAN
 
 #: Members that every endpoint that generates has.
@@ -67,7 +75,7 @@ GENERATING: Final[Members] = table(
     refused("is not supported; use best_of", "use_beam_search"),
     refused("is not supported; use reasoning_effort", "thinking_token_budget"),
     refused("is one of /chat/completions and /completions", "return_token_ids"),
-    refused("is not supported: this server searches nothing", "web_search_options"),
+    left_out("is not supported: this server searches nothing", "web_search_options"),
     refused("is not supported: nothing is moderated here", "moderation"),
     refused("is not supported by this engine", "logit_bias", may_be_empty=True),
     refused(

@@ -38,6 +38,10 @@ from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_oper
 _log = logging.getLogger(__name__)
 
 _OTHERS_CHANGE_NOTHING = "Other members than these change nothing."
+_OTHERS_ARE_LEFT_OUT = (
+    "Other members than these are left out and named in the header `Warning`; what looks like a "
+    "misspelt one of these is refused."
+)
 _ABOUT = """\
 A server of graphs and models. Paths with GET also have HEAD, and OPTIONS lists the methods of a \
 path; other methods get 405 with `Allow`. Objects may get more members in later versions."""
@@ -78,7 +82,9 @@ def describe(settings: HttpSettings, model: str, *, has_batches: bool = False) -
         BATCH_SCHEMAS if has_batches else {},
     )
     if settings.unknown_members is not UnknownMembers.REFUSE:
-        schemas = {name: _open(schema) for name, schema in schemas.items()}
+        is_silent = settings.unknown_members is UnknownMembers.IGNORE
+        others = _OTHERS_CHANGE_NOTHING if is_silent else _OTHERS_ARE_LEFT_OUT
+        schemas = {name: _open(schema, others) for name, schema in schemas.items()}
     reported = {(each.form, status) for each in operations for status in all_errors(each)}
     components: dict[str, Any] = {
         "schemas": schemas,
@@ -139,18 +145,18 @@ def _paths(operations: list[Operation], keys: Keys) -> dict[str, Any]:
     return paths
 
 
-def _open(schema: Any) -> Any:
-    """Return a schema whose objects may have other members than the named ones."""
+def _open(schema: Any, others: str) -> Any:
+    """Return a schema whose objects may have members that are not named; ``others`` says so."""
     if isinstance(schema, list):
-        return [_open(each) for each in schema]
+        return [_open(each, others) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {name: _open(value) for name, value in schema.items()}
+    made = {name: _open(value, others) for name, value in schema.items()}
     if made.get("additionalProperties") is False:
         del made["additionalProperties"]
     about = made.get("description")
     if isinstance(about, str) and about.endswith(OTHERS_ARE_REFUSED):
-        made["description"] = about.removesuffix(OTHERS_ARE_REFUSED) + _OTHERS_CHANGE_NOTHING
+        made["description"] = about.removesuffix(OTHERS_ARE_REFUSED) + others
     return made
 
 

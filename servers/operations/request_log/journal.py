@@ -67,7 +67,7 @@ class RequestJournal:
         traces: Traces | None = None,
         *,
         keeps_texts: bool = False,
-        unknown_members: UnknownMembers = UnknownMembers.REFUSE,
+        unknown_members: UnknownMembers = UnknownMembers.WARN,
     ) -> None:
         """
         Args:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from calculators.llm.requests.chat_request import CHAT_MEMBERS
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import (
+    Members,
     check_object,
     check_spelling,
     honoured,
+    leave_out,
     read_members,
     table,
 )
@@ -24,7 +27,8 @@ from calculators.requests.request_record import (
 from calculators.requests.unknown_members import UnknownMembers
 
 KNOWN = table(honoured("size", Integer(minimum=1, maximum=8)))
-BODY = {"size": 3, "siz": 1, "colour": "red"}
+BODY = {"size": 3, "colour": "red"}
+CHAT = CHAT_MEMBERS
 
 
 @pytest.fixture
@@ -38,45 +42,84 @@ def request_of(request: pytest.FixtureRequest) -> Iterator[Any]:
     set_current_record(None)
 
 
-def test_without_a_request_and_by_default_they_are_refused(request_of: Any) -> None:
-    with pytest.raises(RequestError, match=r'Unknown member "siz"\. Did you mean "size"'):
-        read_members(BODY, KNOWN)
-    assert RequestRecord("mine").unknown_members is UnknownMembers.REFUSE
-    request_of(UnknownMembers.REFUSE)
-    with pytest.raises(RequestError, match='Unknown member "siz"'):
-        read_members(BODY, KNOWN)
+def test_without_a_request_and_with_refuse_they_are_refused(request_of: Any) -> None:
+    assert RequestRecord("mine").unknown_members is UnknownMembers.WARN
+    for begin in (lambda: None, lambda: request_of(UnknownMembers.REFUSE)):
+        begin()
+        with pytest.raises(RequestError, match='Unknown member "colour"'):
+            read_members(BODY, KNOWN)
+        with pytest.raises(RequestError, match="no weather here"):
+            leave_out(RequestError("no weather here"))
 
 
-def test_a_warning_names_each_and_the_nearest_name(request_of: Any) -> None:
+def test_a_warning_names_what_is_left_out(request_of: Any) -> None:
     record = request_of(UnknownMembers.WARN)
-    assert read_members(BODY, KNOWN) == {"size": 3}
+    assert read_members({**BODY, "weight": 1}, KNOWN) == {"size": 3}
+    for _ in range(2):
+        leave_out(RequestError("no weather here"))
     assert record.warnings == (
-        'Unknown member "siz". Did you mean "size"?',
         'Unknown member "colour"',
+        'Unknown member "weight"',
+        "no weather here",
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    "tempurature temprature Temperature max_token maxTokens max-tokens mesages steam strem sotp"
+    " stops logprob top_logprob frequence_penalty".split(),
+)
+@pytest.mark.parametrize(
+    "read", [read_members, lambda value, known: check_object(value, "", known)]
+)
+def test_a_likely_misspelling_is_refused_with_the_name_that_was_meant(
+    request_of: Any, name: str, read: Callable[[dict[str, Any], Members], object]
+) -> None:
+    request_of(UnknownMembers.WARN)
+    with pytest.raises(RequestError, match=rf'Unknown member "{name}"\. Did you mean "'):
+        read({name: 1}, CHAT)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "top_a top_n_sigma typical_p xtc_probability mirostat dry_multiplier num_ctx id_slot"
+    " n_predict t_max_predict_ms reasoning_budget thread web_search_options prompt_cache_layout"
+    " verbosity_level x q".split(),
+)
+def test_members_of_other_servers_are_no_misspellings(request_of: Any, name: str) -> None:
+    record = request_of(UnknownMembers.WARN)
+    read_members({name: 1}, CHAT)
+    assert len(record.warnings) == 1
+
+
+def test_a_name_that_is_there_is_not_the_one_that_was_meant(request_of: Any) -> None:
+    record = request_of(UnknownMembers.WARN)
+    assert read_members({"size": 3, "sizes": 4}, KNOWN) == {"size": 3}
+    assert record.warnings == ('Unknown member "sizes"',)
 
 
 def test_null_is_as_good_as_absent(request_of: Any) -> None:
     record = request_of(UnknownMembers.WARN)
-    assert read_members({"size": 3, "siz": None}, KNOWN) == {"size": 3}
+    assert read_members({"size": 3, "colour": None}, KNOWN) == {"size": 3}
     assert record.warnings == ()
 
 
 def test_ignored_members_leave_no_trace(request_of: Any) -> None:
     record = request_of(UnknownMembers.IGNORE)
-    assert read_members(BODY, KNOWN) == {"size": 3}
-    check_object(BODY, "outer", KNOWN)
+    assert read_members({**BODY, "siz": 1}, KNOWN) == {"size": 3}
+    check_object({**BODY, "siz": 1}, "outer", KNOWN)
+    leave_out(RequestError("no weather here"))
     assert record.warnings == ()
 
 
 def test_members_of_inner_objects_follow_the_same_rule(request_of: Any) -> None:
     record = request_of(UnknownMembers.WARN)
-    check_object({"siz": 1}, "outer", KNOWN)
-    check_spelling({"siz": 1, "anything": 2}, "free", KNOWN)
-    assert record.warnings == (
-        'Unknown member "outer.siz". Did you mean "size"?',
-        'Unknown member "free.siz". Did you mean "size"?',
-    )
+    check_object({"colour": 1}, "outer", KNOWN)
+    assert record.warnings == ('Unknown member "outer.colour"',)
+    check_spelling({"anything": 2}, "free", KNOWN)
+    for check in (check_object, check_spelling):
+        with pytest.raises(RequestError, match=r'"free\.siz"\. Did you mean "size"'):
+            check({"siz": 1}, "free", KNOWN)
 
 
 def test_wrong_values_are_refused_under_every_rule(request_of: Any) -> None:
