@@ -233,9 +233,8 @@ def found_unknown(name: str, missing: Iterable[str], hint: str = "", *, path: st
 def leave_out(error: RequestError) -> None:
     """Leave out a part of a request that the rest can be answered without.
 
-    It is named in the header `Warning` and in the log, unless the request's record has another rule:
-    ``error`` is raised where everything has to be honoured, and dropped where nobody wants to know.
-    Its text names the part and says why it is left out.
+    The header `Warning` and the log name it, unless the request's record has another rule: then
+    ``error`` is raised, or nothing is said. Its text names the part and says why it is left out.
 
     Raises:
         RequestError: ``error``; there is no record, or its rule is `UnknownMembers.REFUSE`.

@@ -60,10 +60,10 @@ class HttpOptions(FrontOptions):
     )
     unknown_members: UnknownMembers = option(  # noqa: RUF009 - an enumeration is immutable
         UnknownMembers.WARN,
-        "a part of a request that this server does not know, such as a new member or a hosted tool: "
-        "`warn` leaves it out, names it in the header Warning and once in the log, and refuses only "
-        "what looks like a misspelt member; `refuse` answers 400, `ignore` says nothing; "
-        "default {default}",
+        "a part of a request that this server does not know, such as a new member or a hosted "
+        "tool: `warn` leaves it out, names it in the header Warning and once in the log, and "
+        "refuses only what looks like a misspelt member; `refuse` answers 400, `ignore` says "
+        "nothing; default {default}",
         flag="unknown_fields",
         group=LIMITS,
         metavar="RULE",

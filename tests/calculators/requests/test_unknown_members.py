@@ -66,8 +66,22 @@ def test_a_warning_names_what_is_left_out(request_of: Any) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    "tempurature temprature Temperature max_token maxTokens max-tokens mesages steam strem sotp"
-    " stops logprob top_logprob frequence_penalty".split(),
+    [
+        "tempurature",
+        "temprature",
+        "Temperature",
+        "max_token",
+        "maxTokens",
+        "max-tokens",
+        "mesages",
+        "steam",
+        "strem",
+        "sotp",
+        "stops",
+        "logprob",
+        "top_logprob",
+        "frequence_penalty",
+    ],
 )
 @pytest.mark.parametrize(
     "read", [read_members, lambda value, known: check_object(value, "", known)]
@@ -82,9 +96,25 @@ def test_a_likely_misspelling_is_refused_with_the_name_that_was_meant(
 
 @pytest.mark.parametrize(
     "name",
-    "top_a top_n_sigma typical_p xtc_probability mirostat dry_multiplier num_ctx id_slot"
-    " n_predict t_max_predict_ms reasoning_budget thread web_search_options prompt_cache_layout"
-    " verbosity_level x q".split(),
+    [
+        "top_a",
+        "top_n_sigma",
+        "typical_p",
+        "xtc_probability",
+        "mirostat",
+        "dry_multiplier",
+        "num_ctx",
+        "id_slot",
+        "n_predict",
+        "t_max_predict_ms",
+        "reasoning_budget",
+        "thread",
+        "web_search_options",
+        "prompt_cache_layout",
+        "verbosity_level",
+        "x",
+        "q",
+    ],
 )
 def test_members_of_other_servers_are_no_misspellings(request_of: Any, name: str) -> None:
     record = request_of(UnknownMembers.WARN)
