@@ -95,7 +95,7 @@ def test_unknown_members_are_warned_of_by_embeddings_and_chats_alike(site: Path)
     (site / "both.json").write_text(json.dumps({"mediapipe_config_list": entries}))
     with Serving(site, "both.json").wait_until_serving() as serving:
         chat = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
-        asked = {
+        asked: dict[str, dict[str, Any]] = {
             "/v3/embeddings": {"model": "tiny", "input": "Hello"},
             "/v1/chat/completions": chat,
             "/v3/chat/completions": {**chat, "stream": True},
