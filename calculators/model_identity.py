@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -30,13 +30,22 @@ def model_identity(*options: object, paths: tuple[Path, ...]) -> str | None:
         options: whatever else decides how the model is loaded; their ``repr`` counts.
         paths: its files, and directories, of which all files count that can belong to a model.
     """
+    files = model_files(paths)
+    if files is None:
+        return None
+    return identity_of(*options, *map(_version, _LIBRARIES), files=files)
+
+
+def model_files(paths: Iterable[Path]) -> list[Path] | None:
+    """Return these files, and all below directories that can belong to a model; None if there are
+    too many."""
     files: list[Path] = []
     for path in paths:
         for file in _files_of(path):
             files.append(file)
             if len(files) > _MOST_FILES:
                 return None
-    return identity_of(*options, *map(_version, _LIBRARIES), files=files)
+    return files
 
 
 def _files_of(path: Path) -> Iterator[Path]:

@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 from typing import Final, Self
 
-from graph_runtime.regular_file import DescriptorsExhaustedError, read_regular_file
-from servers.access.changing_files import ChangingFiles, is_open_to_others
+from calculators.seen_files import SeenFiles
+from graph_runtime.regular_file import DescriptorsExhaustedError
+from servers.access.changing_files import is_open_to_others
 
 _log: Final = logging.getLogger(__name__)
 
@@ -34,10 +35,18 @@ class ApiKeys:
     Only digests of the keys are kept, so that no key can get into a log or a message.
     """
 
-    def __init__(self, digests: tuple[bytes, ...], path: Path | None = None) -> None:
+    def __init__(
+        self,
+        digests: tuple[bytes, ...],
+        path: Path | None = None,
+        seen: SeenFiles | None = None,
+    ) -> None:
         self._digests = digests
         self._path = path
-        self._files = ChangingFiles([] if path is None else [path])
+        #: The file as it was last read.
+        self._seen = seen or SeenFiles()
+        #: What is wrong with the file as it is now; "" if nothing is.
+        self._problem = ""
 
     @classmethod
     def of_file(cls, path: Path) -> Self:
@@ -46,7 +55,8 @@ class ApiKeys:
         Raises:
             KeyFileError: the file cannot be read, has no key, or has a line that cannot be a key.
         """
-        return cls(_read(path), path)
+        seen = SeenFiles()
+        return cls(_read(path, seen), path, seen)
 
     @classmethod
     def of_text(cls, text: str, source: str) -> Self:
@@ -80,24 +90,30 @@ class ApiKeys:
 
     def read_again(self) -> None:
         """See `servers.access.changing_files.Followed`."""
-        if self._path is None or not self._files.have_changed():
+        if self._path is None:
             return
+        problem, seen = "", SeenFiles()
         try:
-            self._digests = _read(self._path)
+            if not self._seen.have_changed():
+                return
+            self._digests = _read(self._path, seen)
         except DescriptorsExhaustedError as error:
-            self._files.forget()
-            _log.error("%s: %s; the keys that were read before stay", self._path, error)
+            problem = f"{self._path}: {error}"  # nothing was seen: the next look reads
         except KeyFileError as error:
             # A file that is being written, or was deleted by mistake, neither opens the server nor
             # locks its clients out.
-            _log.error("%s; the keys that were read before stay", error)
+            problem, self._seen = str(error), seen
         else:
+            self._seen = seen
             _log.info("%s: read again: %d keys", self._path, len(self))
+        if problem and problem != self._problem:
+            _log.error("%s; the keys that were read before stay", problem)
+        self._problem = problem
 
 
-def _read(path: Path) -> tuple[bytes, ...]:
+def _read(path: Path, seen: SeenFiles) -> tuple[bytes, ...]:
     try:
-        data = read_regular_file(path, MAX_BYTES)
+        data = seen.read(path, MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise KeyFileError(

@@ -7,8 +7,9 @@ import ssl
 from pathlib import Path
 from typing import Final, NoReturn
 
-from graph_runtime.regular_file import DescriptorsExhaustedError, read_regular_file
-from servers.access.changing_files import ChangingFiles, is_open_to_others
+from calculators.seen_files import SeenFiles
+from graph_runtime.regular_file import DescriptorsExhaustedError
+from servers.access.changing_files import is_open_to_others
 
 #: Bytes of a file of certificates; bundles of authorities have some 200 KB.
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -44,11 +45,14 @@ class TlsFiles:
         self.client_ca = client_ca
         self._certificate = certificate
         self._key = key
-        self._files = ChangingFiles([certificate, key])
-        self._authorities = None if client_ca is None else _content(client_ca)
-        self.context = self._newest = self._new_context()
+        #: Certificate and key as they were last read.
+        self._seen = SeenFiles()
+        #: What is wrong with them as they are now; "" if nothing is.
+        self._problem = ""
+        self._authorities = None if client_ca is None else _content(client_ca, SeenFiles())
+        self.context, self._pair = self._read(self._seen)
+        self._newest = self.context
         self.context.sni_callback = self._use_newest
-        self._pair = self._read_pair()
 
     @property
     def owner(self) -> str:
@@ -76,28 +80,39 @@ class TlsFiles:
         Bad files are read again when they change: a certificate and its key are seldom written at
         the same instant.
         """
-        if not self._files.have_changed():
-            return
+        problem, seen = "", SeenFiles()
         try:
-            newest, pair = self._new_context(), self._read_pair()
+            if not self._seen.have_changed():
+                return
+            self._newest, self._pair = self._read(seen)
         except DescriptorsExhaustedError as error:
-            self._files.forget()
-            _log.error("%s: %s; the one before stays", self._certificate, error)
-            return
+            problem = f"{self._certificate}: {error}"  # nothing was seen: the next look reads
         except TlsError as error:
-            _log.error("%s; the certificate that was read before stays", error)
-            return
-        self._newest, self._pair = newest, pair
-        _log.info("%s: read again, for new connections", self._certificate)
+            problem, self._seen = str(error), seen
+        else:
+            self._seen = seen
+            _log.info("%s: read again, for new connections", self._certificate)
+        if problem and problem != self._problem:
+            _log.error("%s; the certificate that was read before stays", problem)
+        self._problem = problem
 
-    def _new_context(self) -> ssl.SSLContext:
+    def _read(self, seen: SeenFiles) -> tuple[ssl.SSLContext, tuple[bytes, bytes]]:
+        """Return a context, and the private key with the chain.
+
+        Raises:
+            TlsError: a file cannot be read, is not what it should be, or changes meanwhile.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
+        # Read first, because the library's errors do not say which file could not be read.
+        chain, key = _content(self._certificate, seen), _content(self._key, seen)
         _load_pair(context, self._certificate, self._key)
+        if seen.have_changed():  # the library has read the files a second time
+            raise TlsError(f"{self._certificate}: the file or its key is being written")
         if self.client_ca is not None and self._authorities is not None:
             _load_client_ca(context, self.client_ca, self._authorities)
-        return context
+        return context, (key, chain)
 
     def _use_newest(
         self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
@@ -105,14 +120,8 @@ class TlsFiles:
         # Called in each handshake. Loading files into a context in use would race with it.
         connection.context = self._newest
 
-    def _read_pair(self) -> tuple[bytes, bytes]:
-        return _content(self._key), _content(self._certificate)
-
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    # Read first, because the library's errors do not say which file could not be read.
-    _content(certificate)
-    _content(key)
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except ssl.SSLError as error:
@@ -138,9 +147,9 @@ def _load_client_ca(context: ssl.SSLContext, path: Path, content: bytes) -> None
         raise TlsError(f"{path}: there is no certificate of an authority in it")
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, seen: SeenFiles) -> bytes:
     try:
-        return read_regular_file(path, MAX_BYTES)
+        return seen.read(path, MAX_BYTES)
     except OSError as error:
         raise TlsError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from calculators.seen_files import SeenFiles
 from calculators.tasks import find_task, task_of_model
 from servers.cli.examples import example_model
 from servers.cli.further_models import with_further_models
@@ -126,8 +127,7 @@ def served(options: ServeOptions) -> Served:
     words = options.sources or ((server.config_path or server.model_path or ""),)
     if len(words) == 1:
         return _Search(options).find(words[0])
-    graphs: list[GraphEntry] = []
-    models: list[ModelEntry] = []
+    every: list[Served] = []
     for word in words:
         if word.endswith(".json"):
             raise CommandFailed(
@@ -135,10 +135,9 @@ def served(options: ServeOptions) -> Served:
                 hint="list the models in it, or leave it out",
                 status=2,
             )
-        found = _Search(options).find(word)
-        graphs += found.graphs
-        models += found.models
-    names = [*(graph.name for graph in graphs), *(model.name for model in models)]
+        every.append(_Search(options).find(word))
+    config = _joined(Path(words[0]), every)
+    names = [*(graph.name for graph in config.graphs), *(model.name for model in config.models)]
     for name in names:
         if names.count(name) > 1:
             raise CommandFailed(
@@ -146,8 +145,21 @@ def served(options: ServeOptions) -> Served:
                 hint="name them in a config.json",
                 status=2,
             )
-    config = ServerConfig(Path(words[0]), tuple(graphs), tuple(models))
-    return Served(config.graphs, lambda: config, config.models)
+    return Served(config.graphs, partial(_joined, Path(words[0]), every), config.models)
+
+
+def _joined(path: Path, every: Sequence[Served]) -> ServerConfig:
+    """Read all of several graphs and models, which are then one configuration."""
+    configs = [each.reread() for each in every]
+    seen = SeenFiles()
+    seen.add(config.seen for config in configs)
+    return ServerConfig(
+        path,
+        tuple(graph for config in configs for graph in config.graphs),
+        tuple(model for config in configs for model in config.models),
+        findings=tuple(finding for config in configs for finding in config.findings),
+        seen=seen,
+    )
 
 
 class _Search:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from calculators.seen_files import SeenFiles
 from servers.config.load_policy import LoadPolicy, residence_of
 from servers.config.scale import Scale, scale_of
 
@@ -39,18 +40,21 @@ class GraphEntry:
     scale: Scale = field(default_factory=Scale, compare=False)
 
 
-def entry_of(config: Mapping[str, Any], root: Path) -> GraphEntry:
+def entry_of(config: Mapping[str, Any], root: Path, seen: SeenFiles | None = None) -> GraphEntry:
     """Return the entry for a checked config object; ``root`` is the directory of config.json.
+
+    ``seen`` remembers which files decided.
 
     Paths are OpenVINO Model Server's (``mediapipegraphconfig.cpp``): the base path is
     ``<root>/<name>`` unless given, and the others start there.
     """
+    seen = seen or SeenFiles()
     directory = root / (config.get("base_path") or config["name"])
     graph_path = directory / config.get("graph_path", GRAPH_FILE)
-    if "graph_path" not in config and not graph_path.exists():
+    if "graph_path" not in config and not seen.exists(graph_path):
         # The form of model repositories with one directory per version.
         versioned = directory / "1" / GRAPH_FILE
-        if versioned.is_file():
+        if seen.is_file(versioned):
             directory, graph_path = versioned.parent, versioned
     return GraphEntry(
         config["name"],

@@ -7,12 +7,12 @@ import os
 import time
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.seen_files import SeenFiles
 from graph_runtime import GraphConfigError
-from graph_runtime.regular_file import read_regular_file
 from servers.config import schema
 from servers.config.checks import Check, shown
 from servers.config.entry import GraphEntry, entry_of, python_path_of
@@ -35,11 +35,24 @@ _OF_A_MODEL: Final = frozenset({"architectures", "model_type", "_class_name"})
 
 
 class ConfigError(GraphConfigError):
-    """The config cannot be used. ``findings`` holds every error and warning."""
+    """The config cannot be used.
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
+    Attributes:
+        findings: every error and warning.
+        path: the file of the config; None for an object that is no file.
+        seen: the files that were read or missed.
+    """
+
+    def __init__(
+        self,
+        findings: Sequence[Finding],
+        path: Path | None = None,
+        seen: SeenFiles | None = None,
+    ) -> None:
         super().__init__("\n".join(finding.to_text() for finding in findings))
         self.findings = tuple(findings)
+        self.path = path
+        self.seen = seen or SeenFiles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,7 @@ class ServerConfig:
         metrics: None if the config has no ``monitoring``.
         python_path: files and directories of calculators for all graphs; absolute.
         findings: warnings, and errors of subconfigs, whose models are left out.
+        seen: the files that were read or missed.
     """
 
     path: Path
@@ -60,6 +74,7 @@ class ServerConfig:
     metrics: MetricsConfig | None = None
     findings: tuple[Finding, ...] = ()
     python_path: tuple[Path, ...] = ()
+    seen: SeenFiles = field(default_factory=SeenFiles, compare=False, repr=False)
 
 
 def read_config(path: str | Path) -> ServerConfig:
@@ -84,16 +99,22 @@ def find_graph(directory: Path, name: str | None = None) -> GraphEntry:
 
 def config_of(entry: GraphEntry) -> ServerConfig:
     """Return a config with one graph and the models that its subconfig lists."""
-    models, findings = models_of(entry)
-    return ServerConfig(entry.graph_path, (entry,), models, findings=findings)
+    reading = _Reading(str(entry.subconfig_path), entry.subconfig_path)
+    models: dict[str, ModelEntry] = {}
+    reading.take_subconfig(entry, {entry.name: entry}, models)
+    return ServerConfig(
+        entry.graph_path,
+        (entry,),
+        tuple(models.values()),
+        findings=tuple(reading.findings),
+        seen=reading.seen,
+    )
 
 
 def models_of(entry: GraphEntry) -> tuple[tuple[ModelEntry, ...], tuple[Finding, ...]]:
     """Return the models that the subconfig of a graph lists, and all findings in it."""
-    reading = _Reading(str(entry.subconfig_path), entry.subconfig_path)
-    models: dict[str, ModelEntry] = {}
-    reading.take_subconfig(entry, {entry.name: entry}, models)
-    return tuple(models.values()), tuple(reading.findings)
+    config = config_of(entry)
+    return config.models, config.findings
 
 
 def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
@@ -114,11 +135,12 @@ def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
 
 
 class _Reading:
-    """The state of reading one file, with the findings so far."""
+    """The state of reading one file, with the findings so far and the files seen so far."""
 
-    def __init__(self, shown_path: str, path: Path) -> None:
+    def __init__(self, shown_path: str, path: Path, seen: SeenFiles | None = None) -> None:
         self.shown_path = shown_path
         self.path = path
+        self.seen = seen or SeenFiles()
         self.findings: list[Finding] = []
 
     def parse(self, check: Check) -> JsonText:
@@ -140,7 +162,7 @@ class _Reading:
                         line=error.line,
                         column=error.column,
                     )
-                    raise ConfigError([finding]) from None
+                    raise self._error([finding]) from None
                 time.sleep(RETRY_SECONDS)
         else:
             raise AssertionError("the last attempt raises")
@@ -162,12 +184,12 @@ class _Reading:
                 )
             )
         if self.has_errors:
-            raise ConfigError(self.findings)
+            raise self._error(self.findings)
         return document
 
     def _read(self) -> str:
         try:
-            data = read_regular_file(self.path, MAX_BYTES)
+            data = self.seen.read(self.path, MAX_BYTES)
         except FileNotFoundError:
             raise self._failed("no such file") from None
         except IsADirectoryError:
@@ -188,7 +210,10 @@ class _Reading:
             raise JsonSyntaxError("it is not UTF-8", line, 1) from None
 
     def _failed(self, message: str, hint: str | None = None) -> ConfigError:
-        return ConfigError([Finding(self.shown_path, "error", message, hint=hint)])
+        return self._error([Finding(self.shown_path, "error", message, hint=hint)])
+
+    def _error(self, findings: Sequence[Finding]) -> ConfigError:
+        return ConfigError(findings, self.path, self.seen)
 
     @property
     def has_errors(self) -> bool:
@@ -217,7 +242,7 @@ class _Reading:
                 "nothing is listed to be served",
                 'list graphs: {"mediapipe_config_list": [{"name": "NAME", "base_path": "DIR"}]}',
             )
-            raise ConfigError(self.findings)
+            raise self._error(self.findings)
         listed = sum(
             len(value.get(key, ())) for key in ("mediapipe_config_list", "model_config_list")
         )
@@ -229,14 +254,14 @@ class _Reading:
                 f"{listed} graphs and models are listed; a server serves at most {MAX_ENTRIES}",
                 "share them between several servers",
             )
-            raise ConfigError(self.findings)
+            raise self._error(self.findings)
         root = self.path.absolute().parent
         graphs: dict[str, GraphEntry] = {}
         models: dict[str, ModelEntry] = {}
         listed_models = [
-            (item, where, entry_of(item, root)) for item, where in _models_in(document)
+            (item, where, entry_of(item, root, self.seen)) for item, where in _models_in(document)
         ]
-        plain = {entry.name for item, _, entry in listed_models if not _is_graph(item, entry)}
+        plain = {entry.name for item, _, entry in listed_models if not self._is_graph(item, entry)}
         for index, item in enumerate(value.get("mediapipe_config_list", ())):
             where = f"mediapipe_config_list[{index}]"
             if item["name"] in plain:  # requests look for models first
@@ -250,7 +275,7 @@ class _Reading:
                 )
             elif self.is_free(item["name"], where, document, graphs):
                 self._check_residence(item, where, document)
-                graphs[item["name"]] = entry_of(item, root)
+                graphs[item["name"]] = entry_of(item, root, self.seen)
         self._take_models(document, listed_models, graphs, models)
         self._report_unserved(document)
         taken = set()
@@ -266,6 +291,7 @@ class _Reading:
             _metrics_of(value),
             tuple(self.findings),
             python_path_of(value, root),
+            self.seen,
         )
 
     def is_free(
@@ -294,11 +320,15 @@ class _Reading:
         for item, where, entry in listed:
             if not self.is_free(item["name"], where, document, taken):
                 continue
-            if _is_graph(item, entry):
+            if self._is_graph(item, entry):
                 self._check_residence(item, where, document)
                 graphs[entry.name] = entry
             else:
                 models[entry.name] = self.model_of(item, where, document)
+
+    def _is_graph(self, item: Mapping[str, Any], entry: GraphEntry) -> bool:
+        """True if this entry of ``model_config_list`` is a graph."""
+        return "graph_path" in item or self.seen.is_file(entry.graph_path)
 
     def model_of(self, item: Mapping[str, Any], where: str, document: JsonText) -> ModelEntry:
         self._check_residence(item, where, document)
@@ -330,9 +360,9 @@ class _Reading:
         self, entry: GraphEntry, graphs: Mapping[str, GraphEntry], models: dict[str, ModelEntry]
     ) -> None:
         """Add the models of a graph's subconfig. Errors in it do not affect other graphs."""
-        if not entry.subconfig_path.exists() or entry.subconfig_path.is_dir():
+        if self.seen.is_dir(entry.subconfig_path) or not self.seen.exists(entry.subconfig_path):
             return
-        reading = _Reading(str(entry.subconfig_path), entry.subconfig_path)
+        reading = _Reading(str(entry.subconfig_path), entry.subconfig_path, self.seen)
         try:
             document = reading.parse(schema.SUBCONFIG)
         except ConfigError as error:
@@ -352,11 +382,6 @@ def _models_in(document: JsonText) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield every entry of ``model_config_list`` with its path."""
     for index, wrapper in enumerate(document.value.get("model_config_list", ())):
         yield wrapper["config"], f"model_config_list[{index}].config"
-
-
-def _is_graph(item: Mapping[str, Any], entry: GraphEntry) -> bool:
-    """True if this entry of ``model_config_list`` is a graph."""
-    return "graph_path" in item or entry.graph_path.is_file()
 
 
 def _metrics_of(value: Mapping[str, Any]) -> MetricsConfig | None:

@@ -8,8 +8,9 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from calculators.file_threads import in_file_thread
 from graph_runtime import (
@@ -22,7 +23,6 @@ from graph_runtime import (
     ValidationError,
 )
 from graph_runtime.errors import reason_of
-from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import GraphEntry
 from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
@@ -36,16 +36,38 @@ from servers.serving.loading import Loading
 from servers.serving.models.graph_models import GraphModels
 from servers.serving.servable import Servable
 from servers.serving.servable_status import index_entry, unavailable_error, version_status
-from servers.serving.watched_files import WatchedFiles, files_around, files_of
+from servers.serving.watched_files import (
+    Marks,
+    WatchedFiles,
+    files_around,
+    files_of,
+    named_files,
+    source_of,
+)
 
 _log: Final = logging.getLogger(__name__)
 
-#: Files with their digest.
-_Watched: TypeAlias = tuple[WatchedFiles, str]
 #: The names of a graph's adapters, and the part that the graph plays below ``/v3/``.
 _Declared: TypeAlias = tuple[tuple[str, ...], HttpRole | None]
-#: The files of a graph, the files around it that may repair a failure, and what they declare.
-_Looked: TypeAlias = tuple[_Watched, _Watched, _Declared]
+
+
+class _Looked(NamedTuple):
+    """The files of a graph before it is loaded.
+
+    Attributes:
+        files: those that are read, with their digest.
+        around: the same and files around the graph that may repair a failure, with their digest.
+        named: a word for the files that options name, which are models' mostly.
+        declared: what the files declare.
+    """
+
+    files: tuple[WatchedFiles, str]
+    around: tuple[WatchedFiles, str]
+    named: str
+    declared: _Declared
+
+
+_NOTHING_SEEN: Final = _Looked((WatchedFiles(), ""), (WatchedFiles(), ""), "", ((), None))
 
 
 async def _alone() -> None:
@@ -96,8 +118,12 @@ class GraphDefinition:
         self._settings = settings
         self._models = models
         self._shared = shared
-        #: The files that were loaded, with the digest; after a failure also the files around them.
-        self._files = self._around = (WatchedFiles(), "")
+        #: The files as they were when the graph was loaded, or loading it failed.
+        self._seen = _NOTHING_SEEN
+        #: Marks of the files before loading, until the first look after it.
+        self._marks: Marks | None = None
+        #: The word for the files that options name, when they were last looked at.
+        self._named = ""
         self._owner_of = owner_of
         self._others_looked = others_looked
         self._on_adapters = on_adapters
@@ -156,7 +182,8 @@ class GraphDefinition:
             await self.prepare()
             looking, self._looking = self._looking, None
             assert looking is not None, "it has looked"
-            self._files, self._around, (self.adapters, _) = looking.result()
+            self._seen = looking.result()
+            self.adapters, _ = self._seen.declared
             await self.check_names()
             self.graph = await load_graph(
                 self.entry, self._registry, self._settings, self._models, loading.progress, kept
@@ -203,18 +230,28 @@ class GraphDefinition:
 
     def is_outdated(self) -> bool:
         """True if files have changed since the last attempt to load. Reads files: for a thread."""
-        if self.state is ServableState.AVAILABLE:
-            files, digest = self._files
-        elif self.state is ServableState.FAILED:
-            files, digest = self._around
-        else:
+        if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
             return False
-        return files.digest() != digest
+        has_failed = self.state is ServableState.FAILED
+        files, digest = self._seen.around if has_failed else self._seen.files
+        marks, self._marks = self._marks, None
+        if marks is not None and marks != self._seen.around[0].marks():
+            return True  # it may have been another while it was loaded, and the old one again
+        return files.digest() != digest or (has_failed and self._has_other_models())
+
+    def _has_other_models(self) -> bool:
+        """True if the files that options name are others, and for a second look the same: copying
+        those of a model takes time."""
+        before, self._named = self._named, named_files(self.entry, self._source())
+        return before == self._named != self._seen.named
+
+    @property
+    def _own_files(self) -> str:
+        return f'the files of the graph "{self.name}"'
 
     async def _look(self) -> _Looked:
-        what = f'the files of the graph "{self.name}"'
-        found = await in_file_thread(what, self._read)
-        self.adapters, role = found[2]
+        found = await in_file_thread(self._own_files, self._read)
+        self.adapters, role = found.declared
         # Facts of the model are known once it has been loaded.
         if role is None or self.http_role is None or role.task != self.http_role.task:
             self.http_role = role
@@ -223,23 +260,20 @@ class GraphDefinition:
         return found
 
     def _read(self) -> _Looked:
-        files = files_of(self.entry, self._registry, self._shared)
+        source = self._source()
+        files = files_of(self.entry, source, self._shared)
         around = files_around(self.entry, files)
-        return (files, files.digest()), (around, around.digest()), self._read_declared()
+        self._marks = around.marks()
+        digests = files.digest(), around.digest()
+        named = named_files(self.entry, source)
+        declared: _Declared = (), None
+        if source is not None:
+            with suppress(GraphError):  # `load` reports it
+                declared = source.further_names(), source.http_role()
+        return _Looked((files, digests[0]), (around, digests[1]), named, declared)
 
-    def _read_declared(self) -> _Declared:
-        """Return the names and the role that the graph's files declare. For a thread.
-
-        Files that cannot be read declare nothing.
-        """
-        try:
-            path, text = str(self.entry.graph_path), self.entry.graph_text
-            source = GraphSource(path, self._registry, text=text)
-            return source.further_names(), source.http_role()
-        except DescriptorsExhaustedError:
-            raise
-        except GraphError:  # `load` reports it
-            return (), None
+    def _source(self) -> GraphSource | None:
+        return source_of(self.entry, self._registry)
 
     def read_shown(self) -> ShownGraph:
         """Read the files of the graph for its drawing, whether it can run or not. For a thread.
@@ -261,7 +295,8 @@ class GraphDefinition:
 
     def fingerprint(self) -> str:
         """Return a digest of all files that loading would read. For a thread."""
-        return files_around(self.entry, files_of(self.entry, self._registry, self._shared)).digest()
+        files = files_of(self.entry, self._source(), self._shared)
+        return files_around(self.entry, files).digest()
 
     async def check_names(self) -> None:
         """Check that no other servable has one of the names.

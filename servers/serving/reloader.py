@@ -6,12 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final
 
 from calculators.file_threads import FilesNotAnsweringError, in_file_thread
+from calculators.seen_files import SeenFiles, forget_contents
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import ConfigError, ServerConfig
-from servers.config.entry import GRAPH_FILE
 from servers.contract.data_plane import ReloadError
 from servers.contract.error_text import clean
 from servers.contract.finding import Finding
@@ -19,7 +20,6 @@ from servers.serving.graph_definition import without_directories
 from servers.serving.model_repository import ModelRepository
 from servers.serving.served_entry import Entry
 from servers.serving.shared_modules import SharedModules
-from servers.serving.watched_files import WatchedFiles
 
 _log: Final = logging.getLogger(__name__)
 
@@ -33,20 +33,12 @@ _NEEDS_RESTART: Final = "a change of it takes effect when the server is started 
 _MOST_TEXTS: Final = 10
 
 
-class _Reading(NamedTuple):
-    """A reading of the configuration. ``config`` is None if it cannot be used; ``findings`` then
-    say why."""
-
-    digest: str
-    config: ServerConfig | None
-    findings: Sequence[Finding] = ()
-
-
 class Reloader:
     """Reloads the configuration, one reload at a time. Belongs to its repository's event loop.
 
     A configuration that cannot be used changes nothing. It is logged, reported by ``/v1/config``,
-    and read again when its file changes.
+    and read again when a file changes that was read for it, or missed. A reload that is asked for
+    reads in any case.
     """
 
     def __init__(
@@ -68,7 +60,8 @@ class Reloader:
         #: The ``monitoring`` that the server was started with.
         self._monitoring = config.metrics
         self._reread = reread
-        self._digest = ""
+        #: The files of the last reading, of a configuration in use or a refused one; None: read.
+        self._seen: SeenFiles | None = None
         #: Findings of the last reading; the start of the server has reported those of the first.
         self._findings: tuple[Finding, ...] | None = None
         self._lock = asyncio.Lock()
@@ -142,15 +135,24 @@ class Reloader:
         """Check once, begin to load changes, and return the names of everything that is touched.
 
         Args:
-            retries: retry what could not be loaded, even if it has not changed, and load versions
-                of plain models again whose files have changed.
+            retries: read every file, whatever its times say, retry what could not be loaded, even
+                if it has not changed, and load versions of plain models again whose files have
+                changed.
         """
         async with self._lock:
-            self._take(await in_file_thread(_CONFIG_FILES, self._read, self._config, self._digest))
+            if retries:
+                forget_contents()
+                self._seen = None
+            self._take(await in_file_thread(_CONFIG_FILES, self._read, self._seen))
             changed = set(await in_file_thread("the files of graphs and models", self._outdated))
             paths = self._config.python_path
-            if await in_file_thread("the files of python_path", self._shared.is_outdated, paths):
+            is_outdated = await in_file_thread(
+                "the files of python_path", self._shared.is_outdated, paths
+            )
+            failures = self._shared.failures
+            if is_outdated or (retries and failures):
                 await asyncio.to_thread(self._shared.import_again, paths)
+            if is_outdated or self._shared.failures != failures:
                 self._repository.registry = self._shared.registry
                 self._repository.shared = self._shared.paths
                 changed.update(entry.name for entry in self._config.graphs)
@@ -173,16 +175,15 @@ class Reloader:
 
     # In a thread ----------------------------------------------------------------------------------
 
-    def _read(self, config: ServerConfig, known: str) -> _Reading | None:
-        """Return the present configuration; None if none of its files has changed."""
-        digest = _deciding(config).digest()
-        if digest == known:
+    def _read(self, seen: SeenFiles | None) -> ServerConfig | ConfigError | None:
+        """Return the present configuration, or why it cannot be used; None if none of its files has
+        changed."""
+        if seen is not None and not seen.have_changed():
             return None
-        # The digest comes first, so that the next check detects a change meanwhile.
         try:
-            return _Reading(digest, self._reread())
+            return self._reread()
         except ConfigError as error:
-            return _Reading(digest, None, error.findings)
+            return error
 
     def _outdated(self) -> list[str]:
         return [slot.name for slot in self._repository.slots() if slot.is_outdated()]
@@ -192,17 +193,16 @@ class Reloader:
 
     # Readings -------------------------------------------------------------------------------------
 
-    def _take(self, reading: _Reading | None) -> None:
+    def _take(self, reading: ServerConfig | ConfigError | None) -> None:
         if reading is None:
             return
-        self._digest = reading.digest
-        config = reading.config
-        if config is None:
-            self._refuse(reading.findings)
+        self._seen = reading.seen
+        if isinstance(reading, ConfigError) or any(
+            finding.severity == "error" for finding in reading.findings
+        ):
+            self._refuse(reading.findings, reading.path or self._config.path)
             return
-        if any(finding.severity == "error" for finding in config.findings):
-            self._refuse(config.findings)
-            return
+        config = reading
         if self._findings is not None:
             known = set(self._findings)
             for finding in config.findings:
@@ -214,14 +214,12 @@ class Reloader:
             self._repository.problem = ""
         if config.metrics not in (self._monitoring, self._config.metrics):
             _log.warning("%s: %s: %s", config.path, _MONITORING, _NEEDS_RESTART)
-        if _deciding(config) != _deciding(self._config):
-            self._digest = ""  # the set of files has changed; read them once more
         self._config = config
 
-    def _refuse(self, findings: Collection[Finding]) -> None:
+    def _refuse(self, findings: Collection[Finding], path: Path) -> None:
         texts = [finding.to_text() for finding in findings if finding.severity == "error"]
         text = "; ".join(texts[:_MOST_TEXTS])
-        problem = clean(without_directories(text, str(self._config.path.absolute().parent)))
+        problem = clean(without_directories(text, str(path.absolute().parent)))
         if problem != self._repository.problem:
             self._repository.problem = problem
             _log.error("the changed configuration is not in use:\n%s", "\n".join(texts))
@@ -246,12 +244,3 @@ async def _finish(names: Sequence[str], work: Sequence[asyncio.Task[None]]) -> N
         await asyncio.wait(work)
     if names:
         _log.info("reloaded: %s", _some(names))
-
-
-def _deciding(config: ServerConfig) -> WatchedFiles:
-    """Return the files that decide which graphs and models are served."""
-    files = [config.path]
-    for graph in config.graphs:
-        files += (graph.subconfig_path, graph.graph_path)
-    files += (model.base_path / GRAPH_FILE for model in config.models)
-    return WatchedFiles(tuple(files))

@@ -34,6 +34,7 @@ class SharedModules:
         registry: the server's registry with the calculators of the modules. A module that cannot be
             imported is logged; graphs that need it then fail to load.
         paths: the paths of the modules.
+        failures: the modules that could not be imported.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class SharedModules:
         self._parent = registry
         self._files = files
         self._digest = ""
+        self.failures: Sequence[ImportFailure] = ()
         self.registry = registry
         self.paths: tuple[Path, ...] = ()
         failures = self._import(paths)
@@ -75,9 +77,13 @@ class SharedModules:
     def _import(self, paths: tuple[Path, ...]) -> Sequence[ImportFailure]:
         paths = self._all(paths)
         # First, so that a change during the import is detected the next time.
-        digest = WatchedFiles(folders=paths).digest()
+        files = WatchedFiles(folders=paths)
+        marks, digest = files.marks(), files.digest()
         imports = registry_with(paths, self._parent)
+        if files.marks() != marks:  # as it was before, perhaps, but not all the time
+            digest = ""
         self.registry, self.paths, self._digest = imports.registry, paths, digest
+        self.failures = imports.failures
         return imports.failures
 
     def _all(self, paths: tuple[Path, ...]) -> tuple[Path, ...]:

@@ -1,40 +1,33 @@
-"""`WatchedFiles`: detection of changes in the files of a graph.
+"""`WatchedFiles`: detection of changes in the files of a graph, whose readers are many.
 
-The content decides: a file that was only touched has not changed, but a file that was changed twice
-within a second has.
+Loading reads them in several places and processes, so their digest is taken before, and their marks
+before and after: a file that was half written meanwhile, and whole again, has changed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import stat
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
+from calculators.model_identity import model_files
 from calculators.python.handler_options import handler_paths
 from calculators.retrieval.index_paths import index_paths
+from calculators.seen_files import FileMarks, marks_of, state_of
 from calculators.server_tools.tools_options import tool_paths
-from graph_runtime import GraphError, Registry
-from graph_runtime.regular_file import (
-    DescriptorsExhaustedError,
-    being_read,
-    raise_if_exhausted,
-    read_regular_file,
-)
+from graph_runtime import GraphError, Registry, find_options, identity_of
+from graph_runtime.options.options import type_name
+from graph_runtime.regular_file import DescriptorsExhaustedError, raise_if_exhausted
 from servers.config import GraphEntry
 from servers.serving.graph_source import GraphSource
 
-#: Size and time stand for the content of larger files.
-_LARGEST_READ: Final = 16 * 1024 * 1024
-#: A file that was changed this shortly before it was read may change again without a change of its
-#: times, which some file systems keep in whole seconds. So it is read once more after this time.
-_SETTLING_SECONDS: Final = 3.0
-#: The most files whose digests are kept; beyond that, all are read again once.
-_MOST_KNOWN: Final = 200_000
+#: Characters of a path.
+_LONGEST_PATH: Final = 4096
+#: Paths with their times, sizes and places.
+Marks: TypeAlias = tuple[tuple[str, FileMarks | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +38,14 @@ class WatchedFiles:
         files: paths of files, which need not exist.
         folders: paths of Python modules: files, packages, or folders of both, at any depth.
         around: a folder whose graph files belong to the set, or None.
+        beside: folders whose Python files and packages belong to the set, as code in a file of
+            theirs may import them.
     """
 
     files: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
     around: Path | None = None
+    beside: tuple[Path, ...] = ()
 
     def digest(self) -> str:
         """Return a digest of all names and contents. Reads the files: for a thread.
@@ -58,49 +54,91 @@ class WatchedFiles:
             DescriptorsExhaustedError: the files cannot be read now.
         """
         found = hashlib.sha256()
-        paths = {os.fspath(path) for path in self.files}
-        try:
-            paths.update(map(os.fspath, self._modules()))
-            paths.update(map(os.fspath, self._graphs()))
-        except OSError as error:  # a folder was removed meanwhile; the next digest differs
-            raise_if_exhausted(error)
-        for path in sorted(paths):
-            found.update(f"{path}\0{_CONTENTS.digest(path)}\0".encode(errors="surrogateescape"))
+        for path in self._paths():
+            found.update(f"{path}\0{state_of(path)}\0".encode(errors="surrogateescape"))
         return found.hexdigest()
 
-    def _modules(self) -> Iterator[Path]:
-        for path in self.folders:
-            yield path
-            if path.is_dir():
-                yield from path.rglob("*.py")
+    def marks(self) -> Marks:
+        """Return the times, size and place of each file, without reading it. For a thread.
 
-    def _graphs(self) -> Iterator[Path]:
+        Marks that differ tell of a change even if the file is as it was again.
+        """
+        return tuple((path, marks_of(path)) for path in self._paths())
+
+    def _paths(self) -> list[str]:
+        paths = {os.fspath(path) for path in self.files}
+        try:
+            paths.update(self._modules())
+            paths.update(self._graphs())
+        except OSError as error:  # a folder was removed meanwhile; the next digest differs
+            raise_if_exhausted(error)
+        return sorted(paths)
+
+    def _modules(self) -> Iterator[str]:
+        for folder in self.folders:
+            yield os.fspath(folder)
+            yield from _modules_below(os.fspath(folder), frozenset())
+        for folder in self.beside:
+            for path in map(os.fspath, sorted(folder.iterdir()) if folder.is_dir() else ()):
+                if path.endswith(".py"):
+                    yield path
+                elif os.path.isfile(os.path.join(path, "__init__.py")):
+                    yield from _modules_below(path, frozenset())
+
+    def _graphs(self) -> Iterator[str]:
         if self.around is not None:
-            yield from self.around.glob("*.pbtxt")
+            yield from map(os.fspath, self.around.glob("*.pbtxt"))
 
 
-def files_of(entry: GraphEntry, registry: Registry, shared: tuple[Path, ...] = ()) -> WatchedFiles:
+def _modules_below(folder: str, above: frozenset[str]) -> Iterator[str]:
+    """Yield the modules in a folder at any depth; links to folders are followed, as imports do."""
+    real = os.path.realpath(folder)
+    if real in above:  # a link to a folder that it is in
+        return
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise_if_exhausted(error)
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if name.endswith(".py"):
+            yield path
+        if os.path.isdir(path):
+            yield from _modules_below(path, above | {real})
+
+
+def source_of(entry: GraphEntry, registry: Registry) -> GraphSource | None:
+    """Return the graph as its files are now; None if they do not parse. For a thread."""
+    try:
+        return GraphSource(str(entry.graph_path), registry, text=entry.graph_text)
+    except DescriptorsExhaustedError:
+        raise
+    except GraphError:  # reported when the graph is loaded
+        return None
+
+
+def files_of(
+    entry: GraphEntry, source: GraphSource | None, shared: tuple[Path, ...] = ()
+) -> WatchedFiles:
     """Return the files of a graph: its own, its subgraphs', those of Python handlers, tools and
     modules, and indexes.
 
-    ``shared`` are the paths of modules for all graphs. Reads files: for a thread.
+    ``shared`` are the paths of modules for all graphs.
     """
     folders = (*shared, *entry.python_path)
     if entry.graph_text is not None:
         return WatchedFiles(folders=folders)
-    try:
-        source = GraphSource(str(entry.graph_path), registry)
-    except DescriptorsExhaustedError:
-        raise
-    except GraphError:
+    if source is None:
         return WatchedFiles((entry.graph_path,), folders)
-    named = [
-        path
-        for config in source.configs
-        for path in (*handler_paths(config), *tool_paths(config), *index_paths(config))
-    ]
-    files = (*source.files, *(entry.directory / path for path in named))
-    return WatchedFiles(files, folders)
+    handlers = [path for config in source.configs for path in handler_paths(config)]
+    tools = [path for config in source.configs for path in tool_paths(config)]
+    indexes = [path for config in source.configs for path in index_paths(config)]
+    files = (*source.files, *(entry.directory / path for path in (*handlers, *tools, *indexes)))
+    beside = {(entry.directory / path).parent for path in handlers}
+    if tools:
+        beside.add(entry.directory)
+    return WatchedFiles(files, folders, beside=tuple(sorted(beside)))
 
 
 def files_around(entry: GraphEntry, files: WatchedFiles) -> WatchedFiles:
@@ -108,45 +146,41 @@ def files_around(entry: GraphEntry, files: WatchedFiles) -> WatchedFiles:
     return replace(files, around=entry.graph_path.parent)
 
 
-class _Known(NamedTuple):
-    """The digest of a file. ``seen_at`` is when its marks were first seen, in monotonic seconds."""
+def named_files(entry: GraphEntry, source: GraphSource | None) -> str:
+    """Return a word for the files at every path that an option of the graph's nodes could be.
 
-    marks: tuple[int, ...]
-    digest: str
-    seen_at: float
-    is_settled: bool
-
-
-class _Contents:
-    """Digests of files, which are read again only when their times, sizes or places change."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
-
-    def digest(self, path: str) -> str:
-        """Return the digest of a file's content, or what stands for it."""
-        try:
-            with being_read(path):
-                status = os.stat(path)
-            if not stat.S_ISREG(status.st_mode):
-                return f"no regular file: {stat.S_IFMT(status.st_mode)}"
-            if status.st_size > _LARGEST_READ:
-                return f"{status.st_size} {status.st_mtime_ns}"
-            times = (status.st_mtime_ns, status.st_ctime_ns)
-            marks = (*times, status.st_size, status.st_ino, status.st_dev)
-            known = self._known.get(path)
-            is_same = known is not None and known.marks == marks
-            if known is not None and is_same and known.is_settled:
-                return known.digest
-            now = time.monotonic()
-            seen_at = known.seen_at if known is not None and is_same else now
-            digest = hashlib.sha256(read_regular_file(path, _LARGEST_READ)).hexdigest()
-        except OSError as error:
-            return type(error).__name__
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[path] = _Known(marks, digest, seen_at, now - seen_at > _SETTLING_SECONDS)
-        return digest
+    Most are of models. Words that are no path name files that do not exist, which costs nothing. A
+    file counts by its times, size and place. Reads directories: for a thread.
+    """
+    if source is None:
+        return ""
+    texts = {
+        text
+        for config in source.configs
+        for node in config.node
+        for held in node.node_options
+        for text in _texts_in(_options(node, held))
+    }
+    paths = [entry.directory / text for text in sorted(texts)]
+    files = model_files(paths)
+    return "" if files is None else identity_of(files=files)
 
 
-_CONTENTS: Final = _Contents()
+def _options(node: Any, held: Any) -> Any:
+    try:
+        return find_options(node, type_name(held))
+    except GraphError:  # reported when the graph is loaded
+        return None
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in options that could be paths, at any depth."""
+    if isinstance(value, str):
+        if 0 < len(value) <= _LONGEST_PATH and "\0" not in value:
+            yield value
+    elif hasattr(value, "ListFields"):
+        for _, each in value.ListFields():
+            yield from _texts_in(each)
+    elif isinstance(value, Iterable) and not isinstance(value, bytes):
+        for each in value:
+            yield from _texts_in(each)

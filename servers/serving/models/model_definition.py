@@ -204,9 +204,17 @@ class ModelDefinition:
         return any(present.get(each.number, ()) not in ((), each.files) for each in loaded)
 
     def fingerprint(self) -> str:
-        """Return a word for the files that loading would read. For a thread."""
+        """Return a word for the files that loading would read. For a thread.
+
+        Machines that share the files find the same word.
+        """
         found = find_versions(self.entry)
-        return repr((found.listings, str(found.problem or "")))
+        files = [
+            (number, name, marks and (marks.size, marks.modified_ns))
+            for number, listing in found.listings.items()
+            for name, marks in listing
+        ]
+        return repr((files, str(found.problem or "")))
 
     async def check_names(self) -> None:
         """Do nothing: a plain model has no adapters, whose names could be another servable's."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from calculators.openvino.model_folder import SUFFIXES, versions_in
+from calculators.seen_files import FileMarks, marks_of
 from graph_runtime import Code, GraphError
 from graph_runtime.regular_file import raise_if_exhausted
 from servers.config import ModelEntry
 
-#: Names, sizes and times of the files of one version, sorted.
-Listing: TypeAlias = tuple[tuple[str, int, int], ...]
+#: Names of the files of one version, sorted, with times, size and place of each.
+Listing: TypeAlias = tuple[tuple[str, FileMarks | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,10 @@ def _listing(path: Path | None) -> Listing:
         return ()
     try:
         files = sorted(path.iterdir()) if path.is_dir() else _parts_of(path)
-        found = [(file.name, file.stat()) for file in files]
     except OSError as error:  # it is being copied or removed; the next listing differs
         raise_if_exhausted(error)
-        return (("", 0, 0),)
-    return tuple((name, status.st_size, status.st_mtime_ns) for name, status in found)
+        return (("", None),)
+    return tuple((file.name, marks_of(os.fspath(file))) for file in files)
 
 
 def _parts_of(file: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.access import Access, ApiKeys, KeyFileError
+from tests.unprivileged import forbidden, modes_count
 
 CANARY = "sk-CANARY-7f3a"
 
@@ -94,6 +96,32 @@ def test_a_file_that_becomes_invalid_changes_nothing(
     file.write_text("second\n")
     keys.read_again()
     assert (keys.accepts("first"), keys.accepts("second")) == (False, True)
+
+
+def test_a_file_that_may_not_be_read_for_a_while_is_read_afterwards(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_text("first\n")
+    keys = ApiKeys.of_file(file)
+    with modes_count():
+        file.write_text("second\n")
+        with forbidden(file):
+            for _ in range(2):
+                keys.read_again()
+            assert keys.accepts("first")
+        keys.read_again()
+    assert keys.accepts("second")
+    assert caplog.text.count("permission denied") == 1
+
+
+def test_a_key_that_is_replaced_by_one_of_equal_size_and_time_counts(file: Path) -> None:
+    file.write_text("first\n")
+    keys = ApiKeys.of_file(file)
+    before = file.stat()
+    file.write_text("other\n")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    keys.read_again()
+    assert (keys.accepts("first"), keys.accepts("other")) == (False, True)
 
 
 def test_a_file_that_every_user_may_read_gives_a_warning(file: Path) -> None:

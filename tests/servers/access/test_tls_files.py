@@ -10,6 +10,7 @@ import pytest
 
 from servers.access import TlsError, TlsFiles
 from tests.servers.certificates import authority, locked_key
+from tests.unprivileged import forbidden, modes_count
 
 
 def test_good_files_make_a_context_from_tls_1_2_on(tmp_path: Path) -> None:
@@ -81,3 +82,22 @@ def test_renewed_files_are_used_once_both_have_changed(
     tls.read_again()
     assert tls.pair == (next_key.read_bytes(), next_certificate.read_bytes())
     assert "no such file" in caplog.text
+
+
+def test_a_key_that_may_not_be_read_for_a_while_is_read_afterwards(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    signer = authority(tmp_path)
+    certificate, key = signer.issue(tmp_path, "server")
+    (tmp_path / "later").mkdir()
+    next_certificate, next_key = signer.issue(tmp_path / "later", "server")
+    tls = TlsFiles(certificate, key)
+    with modes_count():
+        shutil.copy(next_certificate, certificate)
+        shutil.copy(next_key, key)
+        with forbidden(key):
+            for _ in range(2):
+                tls.read_again()
+        tls.read_again()
+    assert tls.pair == (next_key.read_bytes(), next_certificate.read_bytes())
+    assert caplog.text.count("permission denied") == 1

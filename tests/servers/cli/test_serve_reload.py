@@ -76,6 +76,37 @@ def test_a_reload_is_asked_for_where_nothing_looks_by_itself(site: Path) -> None
         )
 
 
+@pytest.mark.parametrize("workers", [[], ["--workers", "2"]])
+def test_a_config_that_the_first_signal_finds_broken_is_read_by_the_second(
+    site: Path, workers: list[str]
+) -> None:
+    good = (site / "config.json").read_text()
+    words = ["config.json", *workers, "--file_system_poll_wait_seconds", "0"]
+    with Serving(site, *words).wait_until_serving() as server:
+        for text, line in (
+            (good[:-3], "Reloading config file failed: config.json:1:"),
+            (good, "nothing has changed"),
+            (good.replace("stream", "nobody"), "failed: nobody: "),
+            (good, "reloaded: "),
+        ):
+            (site / "config.json").write_text(text)
+            server.send_signal(signal.SIGHUP)
+            assert str(site) not in server.wait_for(line)
+        assert post(server, CHAT, {"model": "echo"})[0] == 200
+
+
+def test_one_of_several_graphs_may_name_models_later(site: Path) -> None:
+    words = ["echo", "stream", "--file_system_poll_wait_seconds", "0"]
+    with Serving(site, *words).wait_until_serving() as server:
+        (site / "stream" / "subconfig.json").write_text("{")
+        status, text = post(server, RELOAD, None)
+        assert (status, "stream/subconfig.json:1:2: error" in text) == (412, True), text
+        listed = {"model_config_list": [{"config": {"name": "m", "base_path": "m"}}]}
+        (site / "stream" / "subconfig.json").write_text(json.dumps(listed))
+        status, text = post(server, RELOAD, None)
+        assert (status, 'there is no directory \\"m\\"' in text) == (412, True), text
+
+
 def test_one_graph_is_followed_too(site: Path) -> None:
     words = ["echo", "--file_system_poll_wait_seconds", "0.05"]
     with Serving(site, *words).wait_until_serving() as server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import calculators
 from graph_runtime import REGISTRY, Registry
 from servers.config import GraphEntry, find_graph
-from servers.serving.watched_files import WatchedFiles, files_around, files_of
+from servers.serving.watched_files import WatchedFiles, files_around, files_of, source_of
 from tests.servers.serving.served_graphs import http_graph, make_registry, write_graph
 
 HANDLER = """
@@ -43,7 +44,7 @@ def test_a_graphs_subgraphs_and_handlers_are_watched(tmp_path: Path, registry: R
     entry = write_graph(tmp_path, "g", outer)
     (entry.directory / "inner.pbtxt").write_text(f'type: "Inner" {inner}')
     (entry.directory / "other.pbtxt").write_text(f'type: "Other" {inner}')
-    found = files_of(entry, registry)
+    found = files_of(entry, source_of(entry, registry))
     assert set(found.files) == {
         entry.directory / "graph.pbtxt",
         entry.directory / "inner.pbtxt",
@@ -58,14 +59,16 @@ def test_a_generated_graph_has_only_modules(tmp_path: Path, registry: Registry) 
         "g", tmp_path, tmp_path / "graph.pbtxt", tmp_path / "subconfig.json", "node {}", (tmp_path,)
     )
     shared = (tmp_path / "shared.py",)
-    assert files_of(entry, registry, shared) == WatchedFiles(folders=(*shared, tmp_path))
+    assert files_of(entry, source_of(entry, registry), shared) == WatchedFiles(
+        folders=(*shared, tmp_path)
+    )
 
 
 def test_a_graph_that_does_not_parse_has_only_its_file(tmp_path: Path, registry: Registry) -> None:
     entry = write_graph(tmp_path, "g", "node {")
-    assert files_of(entry, registry).files == (entry.graph_path,)
+    assert files_of(entry, source_of(entry, registry)).files == (entry.graph_path,)
     gone = find_graph(tmp_path / "gone")
-    assert files_of(gone, registry).files == (gone.graph_path,)
+    assert files_of(gone, source_of(gone, registry)).files == (gone.graph_path,)
 
 
 def test_the_content_decides_and_not_the_time(tmp_path: Path) -> None:
@@ -109,9 +112,24 @@ def test_files_of_other_graphs_in_the_folder_do_not_count(
     tmp_path: Path, registry: Registry
 ) -> None:
     entry = write_graph(tmp_path, "g", http_graph("Ecko"))
-    files = files_of(entry, registry)
+    files = files_of(entry, source_of(entry, registry))
     around = files_around(entry, files)
     before = files.digest(), around.digest()
     (entry.directory / "ecko.pbtxt").write_text('type: "Ecko"')
     assert files.digest() == before[0]
     assert around.digest() != before[1]
+
+
+def test_a_module_beside_a_handler_belongs_to_its_graph(tmp_path: Path, registry: Registry) -> None:
+    text = 'input_stream: "input" output_stream: "n"' + handler("n", "code/model.py")
+    entry = write_graph(tmp_path, "g", text)
+    code = entry.directory / "code"
+    (code / "package").mkdir(parents=True)
+    files = files_of(entry, source_of(entry, registry))
+    seen = [files.digest()]
+    for path in ("model.py", "near.py", "package/__init__.py", "package/deep.py"):
+        (code / path).write_text("")
+        seen.append(files.digest())
+    assert len({*seen}) == len(seen)
+    shutil.rmtree(code)
+    assert files.digest() == seen[0]
