@@ -1,0 +1,585 @@
+"""Weights of a model file as nodes of an OpenVINO model: products, rows of an embedding, experts.
+
+A quantized matrix becomes ``Constant - Convert - [Subtract] - Multiply - Reshape``, which
+OpenVINO's CPU plug-in does not compute: the product reads the codes themselves (a *FullyConnected*
+with decompression; *GatherMatmul* for experts; a compressed *Gather* for rows of an embedding). So
+a model takes as many bytes as its constants. Types without offsets have one such form. For those
+with offsets (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K) there are three (`Form`):
+
+*scaled*
+    8-bit codes ``k * code + c``, a scale ``scale / k``, and a whole zero point. For each group,
+    ``k`` is chosen so that the offset comes nearest to a whole multiple of the step. The codes stay
+    exact; offsets are off by 0.004 of a step on average. The plug-in computes such products with
+    integers, and rounds their inputs to 8 bits (dynamic quantization): as fast as it gets.
+*split*
+    4-bit codes around 0, and a second, small product that adds what the offsets contribute: the
+    sum of the inputs of each group times the group's offset. Nothing is rounded, at half the
+    memory, and the inputs are rounded as before; the sums take time with long prompts.
+*exact*
+    A fractional zero point ``minus / scale``, which makes the plug-in compute in float32.
+
+Several products of the same input are one product of joined rows where their groups are alike: with
+one request, the number of nodes is what counts.
+
+All is done for some thousand rows at a time, and large constants lie on the disk (`Scratch`), so
+that a conversion takes far less memory than the model.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import tempfile
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+from openvino import opset15 as op
+
+from calculators.llm.model_files.gguf import GgufFile, Tensor
+from calculators.llm.model_files.packed import (
+    UNPACKED,
+    Bytes,
+    Codes,
+    Floats,
+    Packed,
+    floats_of,
+    unpack,
+)
+from graph_runtime import ResourceError
+
+#: Weights that are unpacked at a time.
+_SLICE: Final = 1 << 20
+#: The smallest array that is kept on the disk, and the bytes that are mapped at once.
+_SMALLEST: Final = 1 << 16
+_CHUNK: Final = 256 << 20
+_ALIGNMENT: Final = 64
+
+
+class Form(StrEnum):
+    """How weights with offsets are computed."""
+
+    SCALED = "scaled"
+    SPLIT = "split"
+    EXACT = "exact"
+
+
+class Rows(NamedTuple):
+    """Rows of a tensor, as a part of a product.
+
+    Attributes:
+        name: of the tensor and its bias, without ``.weight``.
+        rows: of the tensor.
+        order: which of them, and in which order; None: all.
+    """
+
+    name: str
+    rows: int
+    order: NDArray[np.int64] | None = None
+
+
+class Scratch:
+    """Memory for a model's constants: large arrays lie in a file without a name.
+
+    A model refers to its arrays, so a scratch must be kept as long as the model.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._file = None
+        if directory is not None:
+            self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+        self._chunk: Bytes | None = None
+        self._used = 0
+        self._size = 0
+        self._kept: list[object] = []
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> NDArray[Any]:
+        """Return an array whose numbers are not set."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if self._file is None or size < _SMALLEST:
+            found = np.empty(shape, dtype)
+        else:
+            place = self._place(size)
+            found = place.view(dtype).reshape(shape)
+        self._kept.append(found)
+        return found
+
+    def keep(self, value: object) -> None:
+        """Keep something that a constant refers to."""
+        self._kept.append(value)
+
+    def _place(self, size: int) -> Bytes:
+        assert self._file is not None
+        start = -(-self._used // _ALIGNMENT) * _ALIGNMENT
+        if self._chunk is None or start + size > self._chunk.size:
+            whole = max(size, _CHUNK)
+            whole = -(-whole // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+            self._file.truncate(self._size + whole)
+            self._chunk = np.memmap(self._file, np.uint8, "r+", self._size, (whole,))
+            self._size += whole
+            start = 0
+        self._used = start + size
+        return self._chunk[start : start + size]
+
+
+class _Target(NamedTuple):
+    """The common form of the parts of a matrix."""
+
+    kind: Codes
+    group: int
+    zero: str  # "", "u8" or "f32"
+    has_correction: bool
+
+
+class _Stored(NamedTuple):
+    """A matrix in a scratch, (rows, groups, columns of a group)."""
+
+    codes: ov.Node
+    zero: ov.Node | None
+    scale: ov.Node
+    correction: ov.Node | None
+
+
+class Weights:
+    """Nodes of a file's tensors.
+
+    Attributes:
+        used: the names of tensors that were asked for.
+    """
+
+    def __init__(self, file: GgufFile, form: Form, scratch: Scratch) -> None:
+        self._file = file
+        self._form = form
+        self._scratch = scratch
+        self._sums: dict[tuple[int, int], tuple[ov.Node, ov.Node]] = {}
+        self._embeddings: dict[str, ov.Node] = {}
+        self.used: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._file.tensors
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor.
+
+        Raises:
+            ResourceError: the file lacks it, or it is of a type that cannot be computed.
+        """
+        self.used.add(name)
+        tensor = self._file.tensors.get(name)
+        if tensor is None:
+            raise ResourceError(f'"{self._file.name}" lacks the tensor "{name}"')
+        check_type(self._file.name, tensor)
+        return tensor
+
+    def floats(self, name: str, length: int | None = None) -> Floats:
+        """Return a small tensor in float32.
+
+        Args:
+            length: of its last dimension, which is checked.
+        """
+        tensor = self.tensor(name)
+        if length is not None and tensor.shape[-1] != length:
+            raise self.wrong_shape(tensor, f"{length} numbers")
+        rows = floats_of(tensor.type.name, tensor.rows())
+        if rows is None:
+            rows = unpack(tensor.type.name, tensor.rows()).floats()
+        return np.array(rows, np.float32).reshape(tensor.shape)
+
+    def wrong_shape(self, tensor: Tensor, wanted: str) -> ResourceError:
+        """Return the error for a tensor of another shape."""
+        return ResourceError(
+            f'"{self._file.name}": the tensor "{tensor.name}" has the shape {list(tensor.shape)}, '
+            f"and the rest of the file wants {wanted}"
+        )
+
+    # Products.
+
+    def product(
+        self, x: ov.Output, name: str, shape: tuple[int, int], *, last: bool = False
+    ) -> ov.Output:
+        """Return ``x`` times a matrix, plus its bias.
+
+        Args:
+            shape: that the matrix must have, rows first.
+            last: it makes the logits, and must be a single product.
+        """
+        if last and name in self._embeddings:
+            return op.matmul(x, self._embeddings[name], False, True).output(0)
+        return self.products(x, [Rows(name, shape[0])], shape[1], last=last)[0]
+
+    def products(
+        self, x: ov.Output, parts: Sequence[Rows], width: int, *, last: bool = False
+    ) -> list[ov.Output]:
+        """Return ``x`` times each of the matrices: one product where their types allow it."""
+        tensors = [self.matrix(part.name, (part.rows, width)) for part in parts]
+        alike = [self._join_key(part, tensor) for part, tensor in zip(parts, tensors, strict=True)]
+        if len(set(alike)) > 1:
+            found: list[ov.Output] = []
+            start = 0
+            for end in range(1, len(parts) + 1):
+                if end == len(parts) or alike[end] != alike[start]:
+                    found += self.products(x, parts[start:end], width, last=last)
+                    start = end
+            return found
+        y = self._matrix_product(x, tensors, [part.order for part in parts], last)
+        if f"{parts[0].name}.bias" in self:
+            biases = [self._bias(part) for part in parts]
+            y = op.add(y, self.constant(np.concatenate(biases))).output(0)
+        if len(parts) == 1:
+            return [y]
+        counts = [part.rows if part.order is None else len(part.order) for part in parts]
+        return list(op.variadic_split(y, whole(-1), whole(counts)).outputs())
+
+    def matrix(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Return a tensor of this shape.
+
+        Raises:
+            ResourceError: it is absent, or has another shape.
+        """
+        tensor = self.tensor(f"{name}.weight")
+        if tensor.shape != shape:
+            raise self.wrong_shape(tensor, f"the shape {list(shape)}")
+        return tensor
+
+    def _join_key(self, part: Rows, tensor: Tensor) -> tuple[object, ...]:
+        layout = UNPACKED.get(tensor.type.name)
+        group = 0 if layout is None else layout.group
+        kind = tensor.type.name if layout is None else ""
+        return group, kind, f"{part.name}.bias" in self, f"{part.name}.scale" in self
+
+    def _bias(self, part: Rows) -> Floats:
+        bias = self.floats(f"{part.name}.bias", part.rows).reshape(-1)
+        return bias if part.order is None else bias[part.order]
+
+    def _matrix_product(
+        self,
+        x: ov.Output,
+        tensors: Sequence[Tensor],
+        orders: Sequence[NDArray[np.int64] | None],
+        last: bool,
+    ) -> ov.Output:
+        form = Form.EXACT if last and self._form is Form.SPLIT else self._form
+        if tensors[0].type.name not in UNPACKED:
+            y = op.matmul(x, self._plain(tensors, orders), False, True).output(0)
+        else:
+            stored = self._store(tensors, orders, form)
+            y = op.matmul(x, _dequantized(stored), False, True).output(0)
+            if stored.correction is not None:
+                groups, columns = stored.correction.shape[1], tensors[0].shape[-1]
+                sums = self._group_sums(x, groups, columns // groups)
+                y = op.add(y, op.matmul(sums, stored.correction, False, True)).output(0)
+        scales = [f"{tensor.name.removesuffix('.weight')}.scale" for tensor in tensors]
+        if scales[0] in self:  # NVFP4 has one more, of the whole matrix
+            factors = [
+                np.full(tensor.shape[0] if order is None else len(order), self.floats(name))
+                for name, tensor, order in zip(scales, tensors, orders, strict=True)
+            ]
+            y = op.multiply(y, self.constant(np.concatenate(factors))).output(0)
+        return y
+
+    def _group_sums(self, x: ov.Output, groups: int, columns: int) -> ov.Output:
+        """Return the sums of ``x`` in each group; products of the same ``x`` share them."""
+        node = x.get_node()
+        key = (hash((node.get_friendly_name(), x.get_index())), columns)
+        if key not in self._sums:
+            shaped = op.reshape(x, whole([0, 0, groups, columns]), True)
+            self._sums[key] = node, op.reduce_sum(shaped, whole([3]), False)
+        return self._sums[key][1].output(0)
+
+    # Rows of an embedding.
+
+    def embedded(self, ids: ov.Output, name: str, width: int) -> ov.Output:
+        """Return the rows of a matrix for each id; a tied output layer may use the matrix too."""
+        tensor = self.tensor(f"{name}.weight")
+        if len(tensor.shape) != 2 or tensor.shape[1] != width:
+            raise self.wrong_shape(tensor, f"rows of {width} numbers")
+        if tensor.type.name in UNPACKED:
+            form = Form.EXACT if self._form is Form.SPLIT else self._form
+            matrix = _dequantized(self._store([tensor], [None], form))
+        else:
+            matrix = self._plain([tensor], [None])
+        self._embeddings[name] = matrix
+        return op.gather(matrix, ids, whole(0)).output(0)
+
+    # Matrices of several experts or heads.
+
+    def matrices(
+        self, names: Sequence[str], shape: tuple[int, int, int], interleaved: bool = False
+    ) -> ov.Node:
+        """Return the matrices of all experts, (experts, rows, columns).
+
+        Args:
+            names: several tensors have their rows joined, expert by expert.
+            shape: that each tensor must have.
+            interleaved: the rows of the tensors come in turn.
+        """
+        tensors = [self.matrix(name, shape) for name in names]
+        count, rows, columns = shape
+        places = np.arange(len(tensors) * rows).reshape(len(tensors), rows)
+        if interleaved:
+            places = np.arange(len(tensors) * rows).reshape(rows, len(tensors)).T
+        # Where each tensor's rows are in the joined matrix of all experts.
+        order = [
+            (np.arange(count)[:, np.newaxis] * len(tensors) * rows + place).reshape(-1)
+            for place in places
+        ]
+        kinds = {tensor.type.name in UNPACKED for tensor in tensors}
+        groups = {UNPACKED[each.type.name].group for each in tensors if each.type.name in UNPACKED}
+        if kinds == {True} and len(groups) == 1:
+            form = Form.EXACT if self._form is Form.SPLIT else self._form
+            stored = self._store(tensors, [None] * len(tensors), form, order)
+            lead = (count, len(tensors) * rows)
+            return _dequantized(stored, lead)
+        found = self._scratch.empty((count * len(tensors) * rows, columns), np.float32)
+        for tensor, place in zip(tensors, order, strict=True):
+            for start, stop in _slices(tensor.row_count, columns):
+                found[place[start:stop]] = _float_rows(tensor, start, stop)
+        return self._shared(found.reshape(count, len(tensors) * rows, columns))
+
+    # Constants.
+
+    def constant(self, value: Any) -> ov.Node:
+        """Return a constant in float32."""
+        return op.constant(np.asarray(value, np.float32))
+
+    def _shared(self, array: NDArray[Any]) -> ov.Node:
+        """Return a constant that refers to an array."""
+        if array.size == 1:
+            return op.constant(array)
+        self._scratch.keep(array)
+        return op.constant(array, shared_memory=True)
+
+    def _plain(
+        self, tensors: Sequence[Tensor], orders: Sequence[NDArray[np.int64] | None]
+    ) -> ov.Node:
+        """Return rows of unquantized tensors: float16 and bfloat16 as they are, converted."""
+        kind = tensors[0].type.name
+        counts = [
+            each.shape[0] if order is None else len(order)
+            for each, order in zip(tensors, orders, strict=True)
+        ]
+        columns = tensors[0].shape[-1]
+        dtype: Any = {"F16": np.float16, "BF16": np.uint16}.get(kind, np.float32)
+        found = self._scratch.empty((sum(counts), columns), dtype)
+        at = 0
+        for tensor, order, count in zip(tensors, orders, counts, strict=True):
+            for start, stop in _slices(count, columns):
+                rows = _raw_rows(tensor, order, start, stop)
+                found[at + start : at + stop] = (
+                    rows.view(np.uint16) if kind == "BF16" else floats_of(kind, rows)
+                )
+            at += count
+        if kind == "BF16":
+            tensor_of = ov.Tensor(found, ov.Shape(list(found.shape)), ov.Type.bf16)
+            self._scratch.keep(tensor_of)
+            return op.convert(op.constant(tensor_of, shared_memory=True), "f32")
+        node = self._shared(found)
+        return op.convert(node, "f32") if kind == "F16" else node
+
+    def _store(
+        self,
+        tensors: Sequence[Tensor],
+        orders: Sequence[NDArray[np.int64] | None],
+        form: Form,
+        places: Sequence[NDArray[np.int64]] | None = None,
+    ) -> _Stored:
+        """Unpack tensors, and write their rows into the arrays of one matrix.
+
+        Args:
+            orders: the rows of each tensor.
+            places: where each of these rows is in the matrix; None: one after the other.
+        """
+        target = _target(tensors, form)
+        counts = [
+            each.row_count if order is None else len(order)
+            for each, order in zip(tensors, orders, strict=True)
+        ]
+        columns = tensors[0].shape[-1]
+        rows, groups = sum(counts), columns // target.group
+        is_narrow = target.kind in ("i4", "u4")
+        codes = self._scratch.empty((rows, columns // 2 if is_narrow else columns), np.uint8)
+        scale = self._scratch.empty((rows, groups, 1), np.float32)
+        zero = correction = None
+        if target.zero:
+            dtype: Any = np.uint8 if target.zero == "u8" else np.float32
+            zero = self._scratch.empty((rows, groups, 1), dtype)
+        if target.has_correction:
+            correction = self._scratch.empty((rows, groups), np.float32)
+        at = 0
+        for number, (tensor, order, count) in enumerate(zip(tensors, orders, counts, strict=True)):
+            for start, stop in _slices(count, columns):
+                packed = unpack(tensor.type.name, _raw_rows(tensor, order, start, stop))
+                where: Any = slice(at + start, at + stop)
+                if places is not None:
+                    where = places[number][start:stop]
+                packed, factors, added = _formed(packed, target, form)
+                flat = packed.codes.reshape(stop - start, columns).view(np.uint8)
+                codes[where] = (flat[:, ::2] & 15) | flat[:, 1::2] << 4 if is_narrow else flat
+                scale[where] = packed.scale[..., np.newaxis]
+                if zero is not None:
+                    zero[where] = factors[..., np.newaxis]
+                if correction is not None:
+                    correction[where] = added
+            at += count
+        shape = ov.Shape([rows, groups, target.group])
+        tensor_of = ov.Tensor(codes, shape, getattr(ov.Type, target.kind))
+        self._scratch.keep(tensor_of)
+        return _Stored(
+            op.constant(tensor_of, shared_memory=True),
+            None if zero is None else self._shared(zero),
+            self._shared(scale),
+            None if correction is None else self._shared(correction),
+        )
+
+
+def check_type(file: str, tensor: Tensor) -> None:
+    """Check that a tensor's type can be computed.
+
+    Raises:
+        ResourceError: it cannot; the text names the tensor and its type.
+    """
+    kind = tensor.type.name
+    if kind not in UNPACKED and kind not in ("F32", "F16", "BF16", "F64"):
+        raise ResourceError(
+            f'"{file}": the tensor "{tensor.name}" is of the type {kind}, which cannot be '
+            f"computed; F32, F16, BF16, {', '.join(sorted(UNPACKED))} can"
+        )
+
+
+def whole(value: Any) -> ov.Node:
+    """Return a constant in int64."""
+    return op.constant(np.asarray(value, np.int64))
+
+
+def _slices(rows: int, columns: int) -> Iterator[tuple[int, int]]:
+    step = max(1, _SLICE // columns)
+    for start in range(0, rows, step):
+        yield start, min(rows, start + step)
+
+
+def _raw_rows(tensor: Tensor, order: NDArray[np.int64] | None, start: int, stop: int) -> Bytes:
+    if order is None:
+        return np.ascontiguousarray(tensor.rows(start, stop))
+    wanted = order[start:stop]
+    lowest = int(wanted.min())
+    return np.asarray(tensor.rows(lowest, int(wanted.max()) + 1)[wanted - lowest])
+
+
+def _float_rows(tensor: Tensor, start: int, stop: int) -> Floats | NDArray[np.float16]:
+    rows = np.ascontiguousarray(tensor.rows(start, stop))
+    found = floats_of(tensor.type.name, rows)
+    return unpack(tensor.type.name, rows).floats() if found is None else found
+
+
+def _target(tensors: Sequence[Tensor], form: Form) -> _Target:
+    layouts = [UNPACKED[each.type.name] for each in tensors]
+    has_offset = any(each.has_offset for each in layouts)
+    is_narrow = all(each.kind in ("i4", "u4") for each in layouts)
+    group = layouts[0].group
+    if not has_offset or form is Form.SPLIT:
+        return _Target("i4" if is_narrow else "i8", group, "", has_offset)
+    if form is Form.SCALED:
+        return _Target("u8", group, "u8", False)
+    return _Target("u4" if is_narrow else "u8", group, "f32", False)
+
+
+def _formed(packed: Packed, target: _Target, form: Form) -> tuple[Packed, Any, Any]:
+    """Return codes and scales in the target's form, zero points, and corrections."""
+    if not target.zero:
+        if not target.has_correction:
+            return packed, None, None
+        return _centred(packed)
+    if packed.minus is None:
+        # Signed codes beside ones that have offsets.
+        middle = 8 if target.kind == "u4" else 128
+        codes = (packed.codes.astype(np.int16) + middle).astype(np.uint8)
+        factors = np.full(packed.scale.shape, middle)
+        return Packed(codes, target.kind, packed.scale), factors, None
+    if form is Form.SCALED:
+        scaled = with_whole_zero(packed)
+        return scaled, scaled.zero, None
+    # A group whose scale is 0 is constant: (0 - 1) * minus.
+    flat = packed.scale == 0
+    codes = np.where(flat[..., np.newaxis], 0, packed.codes).astype(np.uint8)
+    scale = np.where(flat, packed.minus, packed.scale)
+    factors = np.where(flat, 1, packed.minus / np.where(flat, 1, packed.scale))
+    return Packed(codes, target.kind, scale), factors, None
+
+
+def _centred(packed: Packed) -> tuple[Packed, None, Floats]:
+    """Return codes around 0, and what the sum of a group's inputs is multiplied by."""
+    if packed.minus is None:
+        return packed, None, np.zeros_like(packed.scale)
+    middle = 8 if packed.kind == "u4" else 16
+    codes = packed.codes.view(np.int8) - np.int8(middle)
+    added = packed.scale * np.float32(middle) - packed.minus
+    return Packed(codes, "i4" if packed.kind == "u4" else "i8", packed.scale), None, added
+
+
+def with_whole_zero(packed: Packed) -> Packed:
+    """Return rows with offsets in the form *scaled*: 8 bits, and whole zero points.
+
+    A code becomes ``k * code + c``. ``k`` is the multiple, of those that 8 bits have room for, with
+    which the offset is nearest to a whole number. A group whose offset lies too far from its
+    weights for any multiple has its weights rounded to 8 bits.
+    """
+    assert packed.minus is not None
+    most = {"u4": 17, "u8": 8}[packed.kind]
+    if packed.group == 16:  # Q2_K has codes of 2 bits
+        most = 85
+    flat = packed.scale == 0
+    offset = packed.minus / np.where(flat, 1, packed.scale)
+    low, high = packed.codes.min(-1).astype(np.float32), packed.codes.max(-1).astype(np.float32)
+    best = np.full(offset.shape, np.inf, np.float32)
+    multiple = np.zeros(offset.shape, np.float32)
+    for k in range(most, 0, -1):
+        if k <= most // 2 and np.isfinite(best).all():
+            break
+        zero = np.rint(offset * k)
+        error = np.abs(offset * k - zero) / k
+        reach = np.maximum(high * k, zero) - np.minimum(low * k, zero)
+        is_better = (error < best) & (reach <= 255)
+        best = np.where(is_better, error, best)
+        multiple = np.where(is_better, np.float32(k), multiple)
+    zero = np.rint(offset * multiple)
+    shift = np.maximum(-np.minimum(low * multiple, zero), 0)
+    reach = np.maximum(high * multiple, zero) + shift
+    shift = np.where(reach > 255, 255 - reach, shift)
+    codes = packed.codes * multiple[..., np.newaxis] + shift[..., np.newaxis]
+    zero = zero + shift
+    scale = packed.scale / np.where(multiple == 0, 1, multiple)
+    if flat.any():  # (0 - 1) * minus
+        codes = np.where(flat[..., np.newaxis], 0, codes)
+        scale, zero = np.where(flat, packed.minus, scale), np.where(flat, 1, zero)
+    far = (multiple == 0) & ~flat
+    if far.any():
+        weights = packed.floats().reshape(packed.codes.shape)[far]
+        lowest, highest = weights.min(-1).clip(max=0), weights.max(-1).clip(min=0)
+        step = np.maximum((highest - lowest) / 255, np.finfo(np.float32).tiny)
+        scale[far], zero[far] = step, np.rint(-lowest / step)
+        codes[far] = np.clip(
+            np.rint(weights / step[:, np.newaxis]) + zero[far][:, np.newaxis], 0, 255
+        )
+    return Packed(
+        codes.astype(np.uint8), "u8", scale.astype(np.float32), None, zero.astype(np.uint8)
+    )
+
+
+def _dequantized(stored: _Stored, lead: tuple[int, ...] | None = None) -> ov.Node:
+    """Return the nodes that the plug-in takes for a compressed matrix.
+
+    Args:
+        lead: the matrix has several dimensions before its columns.
+    """
+    rows, groups, columns = (int(each) for each in stored.codes.shape)
+    node = op.convert(stored.codes, "f32")
+    if stored.zero is not None:
+        is_whole = stored.zero.get_element_type() == ov.Type.u8
+        node = op.subtract(node, op.convert(stored.zero, "f32") if is_whole else stored.zero)
+    node = op.multiply(node, stored.scale)
+    shape = (rows,) if lead is None else lead
+    return op.reshape(node, whole([*shape, groups * columns]), False)
