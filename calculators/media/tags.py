@@ -42,6 +42,11 @@ def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return tagged
 
 
+def is_tag(text: str) -> bool:
+    """Return True if a text is the tag of an image and nothing else."""
+    return _TAG.fullmatch(text) is not None
+
+
 def without_tags(prompt: str) -> str:
     """The prompt's text without tags."""
     return _TAG.sub("", prompt)

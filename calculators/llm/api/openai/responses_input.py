@@ -187,9 +187,8 @@ def _call(item: dict[str, Any], path: str) -> dict[str, Any]:
     if not isinstance(call_id, str):
         raise fields.missing(f"{path}.call_id")
     arguments = required_string(item, "arguments", path)
-    # Text that is not JSON stays: some models write such arguments, and must see them again.
-    check_arguments(arguments, f"{path}.arguments", must_be_json=False)
-    function = {"name": required_string(item, "name", path), "arguments": arguments}
+    check_arguments(arguments, f"{path}.arguments")
+    function = {"name": required_string(item, "name", path), "arguments": arguments or "{}"}
     return {"id": call_id, "type": "function", "function": function}
 
 

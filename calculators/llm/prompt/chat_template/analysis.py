@@ -27,6 +27,7 @@ class TemplateAnalysis:
         supports_tool_calls: the template renders tool calls of earlier turns.
         requires_object_arguments: their arguments must be objects, not the JSON text that OpenAI's
             clients send.
+        takes_broken_arguments: arguments that are no JSON object may stay the text that they are.
         misnamed_reasoning_field: the member in which the template looks for the reasoning of
             earlier turns, if it is another than ``reasoning_content``; else empty.
         reasoning_excludes_content: the template refuses a tool call with text and such reasoning.
@@ -36,6 +37,7 @@ class TemplateAnalysis:
     reasoning_parser: str | None = None
     supports_tool_calls: bool = False
     requires_object_arguments: bool = False
+    takes_broken_arguments: bool = True
     misnamed_reasoning_field: str = ""
     reasoning_excludes_content: bool = False
 
@@ -143,6 +145,7 @@ def _probed(probe: Probe, found: TemplateAnalysis, source: str) -> TemplateAnaly
         # OpenVINO Model Server gives text to templates that it does not know.
         takes_objects = probe.takes_objects and not probe.takes_text
         found = replace(found, requires_object_arguments=takes_objects)
+    found = replace(found, takes_broken_arguments=probe.takes_broken_arguments)
     field = found.misnamed_reasoning_field or _OTHER_REASONING
     if field not in source or probe.shows_reasoning("reasoning_content"):
         return replace(found, misnamed_reasoning_field="")

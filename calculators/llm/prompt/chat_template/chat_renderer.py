@@ -11,7 +11,12 @@ from calculators.llm.prompt.chat_template.analysis import analyze
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.continuation import cut_at_marker, with_marker
 from calculators.llm.prompt.chat_template.history import prepare_history
-from calculators.llm.prompt.chat_template.probe import knows_tools, shows_system_message
+from calculators.llm.prompt.chat_template.probe import (
+    knows_tools,
+    needs_whole_tools,
+    shows_system_message,
+)
+from calculators.llm.prompt.chat_template.shown_roles import ShownRoles
 from calculators.llm.prompt.chat_template.unseen import UnseenParts
 from calculators.llm.prompt.chat_template.written_tools import WrittenTools
 
@@ -36,10 +41,13 @@ class ChatRenderer:
     def __init__(self, template: ChatTemplate) -> None:
         """Analyze the template."""
         self._template = template
+        self._roles = ShownRoles.of(template)
+        template.of_parts = self._roles.of_parts
         self._unseen = UnseenParts(template)
         self.analysis = analyze(template)
         self.knows_tools = knows_tools(template)
         self.tool_parser = self.analysis.tool_parser or ""
+        self._needs_whole_tools = self.knows_tools and needs_whole_tools(template)
         self._takes_system = False
         if not self.knows_tools:
             self.tool_parser = self.tool_parser or _USUAL_PARSER
@@ -68,17 +76,34 @@ class ChatRenderer:
             ChatTemplateError: the template refuses the chat, or would leave out a part of it.
         """
         self._unseen.check_documents(template_kwargs or {})
+        if tools and self._needs_whole_tools:
+            tools = [_whole(tool) for tool in tools]
+        writes_tools = not self.knows_tools and call_form is not None
 
         def render(messages: Sequence[Mapping[str, Any]]) -> str:
-            if self.knows_tools or call_form is None:
+            if not writes_tools or call_form is None:
                 return self._template.render(messages, tools=tools, template_kwargs=template_kwargs)
             writer = WrittenTools(call_form, takes_system=self._takes_system)
             written = writer.messages(messages, tools)
             return self._template.render(written, template_kwargs=template_kwargs)
 
         history = prepare_history(messages, self.analysis)
+        self._roles.check(history, has_tools=bool(tools) and not writes_tools)
         known = self._unseen.with_known_roles(history, render, has_tools=bool(tools))
         return cut_at_marker(render(with_marker(known))) if continues else render(known)
+
+
+def _whole(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a tool with an empty description and empty parameters where it has none."""
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        return tool
+    parameters = function.get("parameters") or {}
+    if isinstance(parameters, Mapping):
+        parameters = {"type": "object", "properties": {}, **parameters}
+    description = function.get("description") or ""
+    whole = {**function, "description": description, "parameters": parameters}
+    return {**tool, "function": whole}
 
 
 def call_form_of(name: str) -> CallForm | None:

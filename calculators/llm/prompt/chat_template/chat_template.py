@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,6 +27,7 @@ class ChatTemplate:
 
     Attributes:
         files: as given.
+        of_parts: roles whose text the template takes as a list of parts, see `ShownRoles`.
 
     Raises:
         ChatTemplateError: the template does not compile; the text names file and line.
@@ -34,6 +35,7 @@ class ChatTemplate:
 
     def __init__(self, files: TemplateFiles, limits: RenderLimits | None = None) -> None:
         self.files = files
+        self.of_parts = frozenset[str]()
         self._limits = limits or RenderLimits()
         self._environment = TemplateEnvironment(files.directory, self._limits)
         self._main = self._compile(files.main)
@@ -70,6 +72,7 @@ class ChatTemplate:
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
         template_kwargs: Mapping[str, Any] | None = None,
+        of_parts: Set[str] | None = None,
     ) -> str:
         """Render a prompt.
 
@@ -79,6 +82,7 @@ class ChatTemplate:
             add_generation_prompt: end with the opening of the assistant's turn.
             template_kwargs: further variables for the template, OpenAI's
                 ``chat_template_kwargs``; its ``add_generation_prompt`` wins.
+            of_parts: in place of the attribute.
 
         Raises:
             ChatTemplateError: the template refuses the messages, fails, exceeds its limits or
@@ -89,7 +93,7 @@ class ChatTemplate:
             **NOT_GIVEN,
             "add_generation_prompt": add_generation_prompt,
             **check_template_kwargs(template_kwargs),
-            "messages": messages,
+            "messages": _in_parts(messages, self.of_parts if of_parts is None else of_parts),
             "bos_token": self.files.bos_token,
             "eos_token": self.files.eos_token,
         }
@@ -148,6 +152,20 @@ class ChatTemplate:
             reason = clean(str(error)) or type(error).__name__
             raise ChatTemplateError(f"the chat template failed{place}: {reason}") from error
         return "".join(pieces)
+
+
+def _in_parts(
+    messages: Sequence[Mapping[str, Any]], roles: Set[str]
+) -> Sequence[Mapping[str, Any]]:
+    """Return the messages with the text of ``roles`` as a list of one part."""
+    if not roles:
+        return messages
+    return [
+        {**message, "content": [{"type": "text", "text": message.get("content") or ""}]}
+        if message.get("role") in roles and not isinstance(message.get("content"), list)
+        else message
+        for message in messages
+    ]
 
 
 def check_template_kwargs(value: object) -> dict[str, Any]:

@@ -7,12 +7,11 @@ changed. Order and meaning are OpenVINO Model Server's input processors.
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Mapping, Sequence
-from itertools import dropwhile
 from typing import Any
 
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis
+from calculators.media.tags import is_tag
 
 Message = Mapping[str, Any]
 
@@ -45,15 +44,20 @@ def without_empty_tool_calls(message: Message) -> Message:
 
 
 def with_joined_text(message: Message) -> Message:
-    """Join a list of nothing but text parts to one text, a line for each part.
+    """Join a list of nothing but text parts to one text.
 
-    Empty parts at the beginning leave no line.
+    Texts follow each other as in other servers, without anything between them. The tag of an image
+    has a line of its own.
     """
     parts = message.get("content")
     if not isinstance(parts, list) or not all(map(_is_text, parts)):
         return message
-    texts = dropwhile(operator.not_, (part["text"] for part in parts))
-    return {**message, "content": "\n".join(texts)}
+    joined: list[str] = []
+    for text in filter(None, (part["text"] for part in parts)):
+        if joined and (is_tag(text) or is_tag(joined[-1])):
+            joined.append("\n")
+        joined.append(text)
+    return {**message, "content": "".join(joined)}
 
 
 def _is_text(part: Any) -> bool:
@@ -65,8 +69,8 @@ def _is_text(part: Any) -> bool:
 def adapted(message: Message, analysis: TemplateAnalysis) -> Message:
     """Put arguments and reasoning where this template looks for them."""
     calls = message.get("tool_calls")
-    if analysis.requires_object_arguments and isinstance(calls, list):
-        message = {**message, "tool_calls": [_with_object_arguments(call) for call in calls]}
+    if isinstance(calls, list):
+        message = {**message, "tool_calls": [_with_arguments(call, analysis) for call in calls]}
     field = analysis.misnamed_reasoning_field
     if field and "reasoning_content" in message and not _excludes(analysis, message):
         message = {**message, field: message["reasoning_content"]}
@@ -79,13 +83,25 @@ def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:
     return analysis.reasoning_excludes_content and has_both
 
 
-def _with_object_arguments(call: Any) -> Any:
+def _with_arguments(call: Any, analysis: TemplateAnalysis) -> Any:
     function = call.get("function") if isinstance(call, dict) else None
     arguments = function.get("arguments") if isinstance(function, dict) else None
     if not isinstance(function, dict) or not isinstance(arguments, str):
         return call
+    parsed = _object_of(arguments)
+    if parsed is not None:
+        adapted: Any = parsed if analysis.requires_object_arguments else arguments
+    elif arguments.strip() and analysis.takes_broken_arguments:
+        adapted = arguments  # a call that was cut, or a model's bad JSON, which it sees again
+    else:
+        adapted = {} if analysis.requires_object_arguments else "{}"
+    return {**call, "function": {**function, "arguments": adapted}}
+
+
+def _object_of(text: str) -> dict[str, Any] | None:
+    """Return the object in a JSON text; None if there is none."""
     try:
-        parsed = json.loads(arguments)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        return call  # some models write bad JSON, and then see it again
-    return {**call, "function": {**function, "arguments": parsed}}
+        return None
+    return value if isinstance(value, dict) else None

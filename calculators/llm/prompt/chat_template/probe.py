@@ -14,24 +14,25 @@ from typing import Any, Final
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.errors import ChatTemplateError
 
-_NEEDLE: Final = "probe_needle_xK9m"
-_ARGUMENTS: Final = {_NEEDLE: "value"}
+#: The text that is looked for in prompts.
+NEEDLE: Final = "probe_needle_xK9m"
+_ARGUMENTS: Final = {NEEDLE: "value"}
 #: The ways in which templates that understand arguments write one of this name.
 _NATIVE: Final = (
-    f'"{_NEEDLE}": "',
-    f'"{_NEEDLE}":"',
-    f"<parameter={_NEEDLE}>",
-    f'<atem:parameter name="{_NEEDLE}">',
-    f'<param name="{_NEEDLE}">',
-    f"{_NEEDLE}:<|",
-    f"{_NEEDLE}=",
+    f'"{NEEDLE}": "',
+    f'"{NEEDLE}":"',
+    f"<parameter={NEEDLE}>",
+    f'<atem:parameter name="{NEEDLE}">',
+    f'<param name="{NEEDLE}">',
+    f"{NEEDLE}:<|",
+    f"{NEEDLE}=",
 )
 _RAW_DUMP: Final = '"tool_calls": ['
-_USER: Final = {"role": "user", "content": "Hello"}
-_SYSTEM: Final = {"role": "system", "content": "Hello"}
-_CALL_ID: Final = "probe0000"  # nine letters and digits, as Mistral's templates demand
-_RESULT: Final = {"role": "tool", "tool_call_id": _CALL_ID, "name": "probe", "content": "1"}
-_TOOL: Final[dict[str, Any]] = {
+USER: Final = {"role": "user", "content": "Hello"}
+SYSTEM: Final = {"role": "system", "content": "Hello"}
+CALL_ID: Final = "probe0000"  # nine letters and digits, as Mistral's templates demand
+RESULT: Final = {"role": "tool", "tool_call_id": CALL_ID, "name": "probe", "content": "1"}
+TOOL: Final[dict[str, Any]] = {
     "type": "function",
     "function": {
         "name": "probe",
@@ -40,18 +41,33 @@ _TOOL: Final[dict[str, Any]] = {
     },
 }
 
+_CHATS: Final = ([USER], [SYSTEM, USER])
+
 
 def knows_tools(template: ChatTemplate) -> bool:
     """True if the template shows the tools of a request. One that refuses every probe may."""
-    tool = {"type": "function", "function": {**_TOOL["function"], "name": _NEEDLE}}
-    chats = [[_USER], [_SYSTEM, _USER]]
-    prompts = [prompt for chat in chats if (prompt := _render(template, chat, [tool]))]
-    return not prompts or any(_NEEDLE in prompt for prompt in prompts)
+    tool = {"type": "function", "function": {**TOOL["function"], "name": NEEDLE}}
+    prompts = [prompt for chat in _CHATS if (prompt := _render(template, chat, [tool]))]
+    return not prompts or any(NEEDLE in prompt for prompt in prompts)
+
+
+def needs_whole_tools(template: ChatTemplate) -> bool:
+    """True if the template refuses a tool without description or parameters, and no whole one."""
+    function = TOOL["function"]
+    members = {"description": function["description"], "parameters": function["parameters"]}
+    if not any(_render(template, chat, [TOOL]) for chat in _CHATS):
+        return False
+    for absent in members:
+        bare = {"name": "probe", **{key: members[key] for key in members if key != absent}}
+        tool = {"type": "function", "function": bare}
+        if not any(_render(template, chat, [tool]) for chat in _CHATS):
+            return True
+    return False
 
 
 def shows_system_message(template: ChatTemplate) -> bool:
     """True if the template shows a system message, and neither refuses it nor leaves it out."""
-    return _NEEDLE in _render(template, [{**_SYSTEM, "content": _NEEDLE}, _USER])
+    return NEEDLE in _render(template, [{**SYSTEM, "content": NEEDLE}, USER])
 
 
 class Probe:
@@ -77,36 +93,42 @@ class Probe:
         """True if the template renders arguments that are objects, or at least shows only these."""
         if any(sign in self._with_object for sign in _NATIVE):
             return True
-        return _NEEDLE in self._with_object and _NEEDLE not in self._with_text
+        return NEEDLE in self._with_object and NEEDLE not in self._with_text
+
+    @property
+    def takes_broken_arguments(self) -> bool:
+        """True unless the template shows arguments, but not the beginning of a JSON object."""
+        shows_any = NEEDLE in self._with_object or NEEDLE in self._with_text
+        return not shows_any or NEEDLE in self._call(f'{{"{NEEDLE}": ')
 
     def shows_reasoning(self, field: str) -> bool:
         """Return True if the template shows the member ``field`` of an assistant's message."""
-        members = {field: _NEEDLE}
-        return _NEEDLE in self._render([_USER, _assistant(**members)]) or _NEEDLE in self._call(
+        members = {field: NEEDLE}
+        return NEEDLE in self._render([USER, _assistant(**members)]) or NEEDLE in self._call(
             {}, **members
         )
 
     def refuses_reasoning_with_content(self, field: str) -> bool:
         """Return True if a call with text and reasoning is refused, and one with text is not."""
-        with_text = self._call({}, content=_NEEDLE)
-        return bool(with_text) and not self._call({}, content=_NEEDLE, **{field: "reason"})
+        with_text = self._call({}, content=NEEDLE)
+        return bool(with_text) and not self._call({}, content=NEEDLE, **{field: "reason"})
 
     def _call(self, arguments: Any, **members: Any) -> str:
         """Render chats with one tool call; return the first with the needle, else the first."""
         first = ""
-        for chat, tools in self._chats(_assistant(**members, tool_calls=[_tool_call(arguments)])):
+        for chat, tools in self._chats(_assistant(**members, tool_calls=[tool_call(arguments)])):
             prompt = self._render(chat, tools)
-            if _NEEDLE in prompt:
+            if NEEDLE in prompt:
                 return prompt
             first = first or prompt
         return first
 
     def _chats(self, call: dict[str, Any]) -> Iterator[tuple[list[Any], list[Any] | None]]:
         if self._template.files.tool_use is None:
-            yield [_USER, call], None
-        yield [_USER, call], [_TOOL]
-        yield [_USER, call, _RESULT], [_TOOL]
-        yield [_SYSTEM, _USER, call, _RESULT, _USER], [_TOOL]
+            yield [USER, call], None
+        yield [USER, call], [TOOL]
+        yield [USER, call, RESULT], [TOOL]
+        yield [SYSTEM, USER, call, RESULT, USER], [TOOL]
 
     def _render(self, chat: list[Any], tools: list[Any] | None = None) -> str:
         return _render(self._template, chat, tools)
@@ -124,9 +146,10 @@ def _assistant(**members: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": "", **members}
 
 
-def _tool_call(arguments: Any) -> dict[str, Any]:
+def tool_call(arguments: Any) -> dict[str, Any]:
+    """Return a call of the tool of the probes."""
     return {
-        "id": _CALL_ID,
+        "id": CALL_ID,
         "type": "function",
         "function": {"name": "probe", "arguments": arguments},
     }

@@ -118,7 +118,11 @@ def test_a_template_that_does_not_parse_fails_chats_only(tmp_path: Path, source:
 )
 def test_a_template_that_fails_refuses_its_request(tmp_path: Path, source: str, word: str) -> None:
     # The check at the start sees only what the loading probes see.
-    source = "{% if messages[0].content == 'Hello, Grüße!' %}" + source + "{% endif %}ok"
+    source = (
+        "{% if messages[0].content == 'Hello, Grüße!' %}"
+        + source
+        + "{% endif %}{{ messages[0].content }}"
+    )
     maker = with_template(tmp_path / "model", source)
     assert maker.ready().template_problem == ""
     answer: Any = maker.answer(Chat(MESSAGES))

@@ -191,7 +191,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{{% if messages[0].content == '{name}' %}}{source}{{% endif %}}"
         for name, source in _HOSTILE.items()
     )
-    rewrite(folder / "chat_template.jinja", lambda _: cases.encode() + b"ok")
+    rewrite(folder / "chat_template.jinja", lambda _: cases.encode() + b"{{ messages[0].content }}")
     return folder
 
 
@@ -204,7 +204,7 @@ def test_hostile_templates_fail_their_own_requests(hostile: Path) -> None:
         for outcome in outcomes:
             assert isinstance(outcome, RequestError)
             assert outcome.code is Code.INVALID_ARGUMENT
-        assert [prompt.text for prompt in await soon(asyncio.gather(*others))] == ["ok"] * 5
+        assert [prompt.text for prompt in await soon(asyncio.gather(*others))] == list("01234")
         await prompts.close()
 
     asyncio.run(run())
@@ -227,7 +227,7 @@ def test_a_request_whose_process_is_killed_twice_from_outside_may_be_retried_lat
             await soon(at_work)
         assert caught.value.code is Code.UNAVAILABLE
         assert caught.value.retry_after
-        assert (await soon(waiting)).text == "ok"
+        assert (await soon(waiting)).text == "Hello"
         await prompts.close()
 
     asyncio.run(run())
@@ -246,7 +246,7 @@ def test_a_request_that_crashes_the_process_is_refused_at_once_and_delays_no_oth
             with pytest.raises(RequestError, match="too long or too much memory") as caught:
                 await soon(crashing)
             assert caught.value.code is Code.INVALID_ARGUMENT
-            assert (await soon(waiting)).text == "ok"
+            assert (await soon(waiting)).text == "Hello"
         await prompts.close()
 
     asyncio.run(run())
@@ -325,7 +325,7 @@ def test_thirty_thousand_parts_are_joined_within_the_limit(
 ) -> None:
     parts = [{"type": "text", "text": "x" * 70}] * 30_000
     prompt = runner.run(soon(prompts.chat([{"role": "user", "content": parts}])))
-    assert "\n".join(["x" * 70] * 30_000) in prompt.text
+    assert "x" * 70 * 30_000 in prompt.text
 
 
 def test_a_request_that_needs_too_much_memory_fails_alone(

@@ -82,5 +82,9 @@ def test_only_a_text_can_be_continued(last: dict[str, Any], param: str, words: s
 
 def test_a_template_that_hides_the_end_of_the_message_is_an_error() -> None:
     with pytest.raises(ChatTemplateError, match="does not write the end of its text") as raised:
-        rendered("{{ messages[0].content }}", [ASK, {**ASK, "role": "assistant"}], continues=True)
+        rendered(
+            "{{ messages[0].content + messages[-1].content[:40] }}",
+            [ASK, {"role": "assistant", "content": "x" * 99}],
+            continues=True,
+        )
     assert raised.value.param == "continue_final_message"

@@ -163,7 +163,7 @@ def test_tool_turns_as_openai_s_clients_send_them(family: str, content: dict[str
 def test_text_parts_are_joined_before_the_template_sees_them(family: str) -> None:
     """By design: most templates accept text only. Hugging Face passes the list on."""
     parts = CONVERSATIONS["parts"].messages
-    joined = answer(family, Conversation([user("One\n2")], TOOLS))
+    joined = answer(family, Conversation([user("One2")], TOOLS))
     assert prompt_of_request(family, parts) == joined
 
 

@@ -34,8 +34,9 @@ def call(arguments: Any) -> dict[str, Any]:
         ("plain", "plain"),
         ([], None),
         ([text("a")], "a"),
-        ([text("a"), text("b")], "a\nb"),
-        ([text(""), text("a"), text(""), text("b")], "a\n\nb"),
+        ([text("a"), text("b")], "ab"),
+        ([text(""), text("a"), text("\n"), text(""), text("b")], "a\nb"),
+        ([text("<ov_genai_image_0>"), text("a"), text("b")], "<ov_genai_image_0>\nab"),
         ([text(""), text("")], ""),
     ],
 )
@@ -58,7 +59,8 @@ def test_an_empty_list_of_tool_calls_is_removed() -> None:
         ('{"a": 1.0, "b/c": [null]}', {"a": 1.0, "b/c": [None]}),
         ({"a": 1}, {"a": 1}),
         ("not json {", "not json {"),
-        ("", ""),
+        ("", {}),
+        ("[1]", "[1]"),
         ("[" * 100_000, "[" * 100_000),
     ],
 )
@@ -67,7 +69,7 @@ def test_arguments_become_objects_where_the_template_wants_them(
 ) -> None:
     after = prepared(call(arguments), requires_object_arguments=True)
     assert after["tool_calls"][0]["function"]["arguments"] == expected
-    assert prepared(call(arguments)) == call(arguments)
+    assert prepared(call(arguments)) == call(arguments or "{}")
 
 
 def test_tool_calls_of_any_shape_are_passed_on() -> None:

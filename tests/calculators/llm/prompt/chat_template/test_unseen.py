@@ -61,7 +61,52 @@ def test_developer_messages_become_system_messages_where_only_those_are_rendered
 
 def test_a_system_message_at_a_place_where_none_is_rendered_is_refused() -> None:
     assert prompt(PLAIN, ("system", "Be kind"), ("user", "Hi")) == "<system>Be kind<user>Hi"
-    assert refusal(PLAIN, ("user", "Hi"), ("system", "Be kind")).param == "messages[1].role"
+    late = [("user", "Hi"), ("system", "Be kind")]
+    assert refusal("{{ messages[0].role }}", *late).param == "messages[1].role"
+
+
+#: Takes one system message, at the beginning.
+STRICT = (
+    "{% for message in messages %}"
+    "{% if message.role not in ('user', 'assistant') and not loop.first %}"
+    "{{ raise_exception('System message must be at the beginning.') }}{% endif %}"
+    "<{{ message.role }}>{{ message.content }}{% endfor %}"
+)
+ALTERNATING = STRICT.replace(
+    "{% for message in messages %}",
+    "{% for message in messages %}"
+    "{% if not loop.first and loop.previtem.role == message.role %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}",
+    1,
+)
+
+
+@pytest.mark.parametrize("source", [PLAIN, STRICT, ALTERNATING])
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_system_message_that_cannot_stand_where_it_is_joins_the_leading_one(
+    source: str, role: str
+) -> None:
+    said = [("system", "A"), ("user", "1"), (role, "B"), ("assistant", "2"), (role, "C")]
+    assert prompt(source, *said, ("user", "3")) == "<system>A\n\nB\n\nC<user>1<assistant>2<user>3"
+    first, *rest = prompt(source, ("user", "1"), (role, "B")).split("<")[1:]
+    assert first in ("system>B", f"{role}>B")
+    assert rest == ["user>1"]
+
+
+def test_two_leading_system_messages_become_one() -> None:
+    said = [("system", "A"), ("developer", "B"), ("user", "1")]
+    assert prompt(STRICT, *said) == "<system>A\n\nB<user>1"
+
+
+def test_turns_that_a_system_message_parted_are_joined_where_roles_must_alternate() -> None:
+    said = [("system", "A"), ("user", "1"), ("system", "B"), ("user", "2")]
+    assert prompt(ALTERNATING, *said) == "<system>A\n\nB<user>1\n\n2"
+    assert prompt(STRICT, *said) == "<system>A\n\nB<user>1<user>2"
+
+
+def test_a_system_message_stays_where_the_template_shows_it() -> None:
+    said = [("system", "A"), ("user", "1"), ("system", "B"), ("user", "2")]
+    assert prompt(EVERY_ROLE, *said) == "<system>A<user>1<system>B<user>2"
 
 
 def test_refusals_of_the_template_keep_its_words() -> None:
