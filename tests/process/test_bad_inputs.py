@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.checkout import SHARED_CASES
+from tests.overruled_cases import write_bad_inputs
 from tests.process.server_process import DEMO, ServerProcess
 
 CASES: Final = SHARED_CASES
@@ -26,16 +28,19 @@ pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the
 
 def run_corpus(server: ServerProcess, *words: str, have: str) -> str:
     """Send the cases whose requirements are in ``have``; return the summary."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(CASES / "run_bad_inputs.py"),
-            *("--url", server.url, "--model", "demo", "--have", have, *words),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        cases = write_bad_inputs(CASES / "bad_inputs.jsonl", Path(folder) / "cases.jsonl")
+        done = subprocess.run(
+            [
+                sys.executable,
+                str(CASES / "run_bad_inputs.py"),
+                *("--url", server.url, "--model", "demo", "--have", have),
+                *("--cases", str(cases), *words),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout
     return done.stdout.splitlines()[-1]
 

@@ -15,6 +15,7 @@ from calculators.llm.prompt.chat_template.probe import (
     knows_tools,
     needs_whole_tools,
     shows_system_message,
+    whole_tool,
 )
 from calculators.llm.prompt.chat_template.shown_roles import ShownRoles
 from calculators.llm.prompt.chat_template.unseen import UnseenParts
@@ -77,7 +78,7 @@ class ChatRenderer:
         """
         self._unseen.check_documents(template_kwargs or {})
         if tools and self._needs_whole_tools:
-            tools = [_whole(tool) for tool in tools]
+            tools = [whole_tool(tool) for tool in tools]
         writes_tools = not self.knows_tools and call_form is not None
 
         def render(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -88,22 +89,9 @@ class ChatRenderer:
             return self._template.render(written, template_kwargs=template_kwargs)
 
         history = prepare_history(messages, self.analysis)
-        self._roles.check(history, has_tools=bool(tools) and not writes_tools)
+        self._roles.check(history, has_tools=bool(tools), writes_tools=writes_tools)
         known = self._unseen.with_known_roles(history, render, has_tools=bool(tools))
         return cut_at_marker(render(with_marker(known))) if continues else render(known)
-
-
-def _whole(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a tool with an empty description and empty parameters where it has none."""
-    function = tool.get("function")
-    if not isinstance(function, Mapping):
-        return tool
-    parameters = function.get("parameters") or {}
-    if isinstance(parameters, Mapping):
-        parameters = {"type": "object", "properties": {}, **parameters}
-    description = function.get("description") or ""
-    whole = {**function, "description": description, "parameters": parameters}
-    return {**tool, "function": whole}
 
 
 def call_form_of(name: str) -> CallForm | None:

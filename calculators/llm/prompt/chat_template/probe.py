@@ -8,7 +8,7 @@ or show nothing of it, because they expect tools, or the result of a call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
@@ -52,17 +52,66 @@ def knows_tools(template: ChatTemplate) -> bool:
 
 
 def needs_whole_tools(template: ChatTemplate) -> bool:
-    """True if the template refuses a tool without description or parameters, and no whole one."""
-    function = TOOL["function"]
-    members = {"description": function["description"], "parameters": function["parameters"]}
-    if not any(_render(template, chat, [TOOL]) for chat in _CHATS):
+    """True if the template refuses a tool that lacks a description or a type, and no whole one."""
+
+    def is_refused(function: Mapping[str, Any]) -> bool:
+        tool = {"type": "function", "function": function}
+        return not any(_render(template, chat, [tool]) for chat in _CHATS)
+
+    text = {"type": "string", "description": "probe"}
+    schema = {"type": "object", "properties": {"text": text}, "required": ["text"]}
+    whole = {"name": "probe", "description": "probe", "parameters": schema}
+    if is_refused(whole):
         return False
-    for absent in members:
-        bare = {"name": "probe", **{key: members[key] for key in members if key != absent}}
-        tool = {"type": "function", "function": bare}
-        if not any(_render(template, chat, [tool]) for chat in _CHATS):
-            return True
-    return False
+    return any(
+        map(
+            is_refused,
+            (
+                _without(whole, "description"),
+                _without(whole, "parameters"),
+                {**whole, "parameters": {"type": "object"}},
+                {**whole, "parameters": _without(schema, "required")},
+                *(
+                    {**whole, "parameters": {**schema, "properties": {"text": part}}}
+                    for part in (_without(text, "description"), _without(text, "type"))
+                ),
+            ),
+        )
+    )
+
+
+def whole_tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a tool with empty descriptions and parameters where it has none."""
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        return tool
+    parameters = function.get("parameters") or {}
+    if isinstance(parameters, Mapping):
+        parameters = _whole_schema({"type": "object", "properties": {}, **parameters})
+        parameters = {"required": [], **parameters}
+    description = function.get("description") or ""
+    return {**tool, "function": {**function, "description": description, "parameters": parameters}}
+
+
+def _whole_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return dict(schema)
+    whole = {
+        name: {
+            **({} if "type" in each else {"type": "string"}),
+            **_whole_schema(each),
+            "description": each.get("description") or "",
+        }
+        if isinstance(each, Mapping)
+        else each
+        for name, each in properties.items()
+    }
+    return {**schema, "properties": whole}
+
+
+def _without(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if name != key}
 
 
 def shows_system_message(template: ChatTemplate) -> bool:

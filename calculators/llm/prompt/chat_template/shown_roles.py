@@ -63,8 +63,12 @@ class ShownRoles:
             of_parts.add("developer")
         return cls(frozenset(of_parts), frozenset(hidden))
 
-    def check(self, messages: Sequence[Mapping[str, Any]], *, has_tools: bool) -> None:
+    def check(
+        self, messages: Sequence[Mapping[str, Any]], *, has_tools: bool, writes_tools: bool = False
+    ) -> None:
         """Refuse a message whose text the template would leave out.
+
+        ``writes_tools``: tools and their results are written into other messages.
 
         Raises:
             ChatTemplateError: ``param`` is the message's content.
@@ -73,7 +77,13 @@ class ShownRoles:
             return
         for place, message in enumerate(messages):
             role = message["role"]
-            if role in TURNS and (role, has_tools) in self.hidden and says_something(message):
+            if writes_tools and role == "tool":
+                continue
+            if (
+                role in TURNS
+                and (role, has_tools and not writes_tools) in self.hidden
+                and says_something(message)
+            ):
                 raise ChatTemplateError(
                     "the chat template of this model shows nothing of the text of a message of the"
                     f' role "{role}"{" in a chat with tools" if has_tools else ""}',

@@ -71,14 +71,15 @@ def test_null_means_absent_and_unknown_members_are_dropped(
     assert list(normalised(message).items()) == list(expected.items())
 
 
-@pytest.mark.parametrize("function", [{"name": "f"}, {"name": "f", "arguments": None}])
+@pytest.mark.parametrize("function", [{}, {"arguments": None}, {"arguments": ""}])
 def test_a_call_without_arguments_has_none(function: dict[str, Any]) -> None:
-    message = {"role": "assistant", "tool_calls": [{"function": function}]}
+    sent = {"name": "f", **function}
+    message = {"role": "assistant", "tool_calls": [{"function": sent}]}
     assert normalised(message)["tool_calls"] == [{"function": {"name": "f", "arguments": "{}"}}]
-    assert function.get("arguments") is None, "the request itself is not changed"
+    assert sent == {"name": "f", **function}, "the request itself is not changed"
 
 
-@pytest.mark.parametrize("arguments", ["", "{}", "[1]", '{"a": "b"}', r'["\ud83d\ude00"]'])
+@pytest.mark.parametrize("arguments", ["{}", "[1]", "{bad", '{"a": "b"}', r'["\ud83d\ude00"]'])
 def test_arguments_are_kept_as_they_are(arguments: str) -> None:
     call = {"function": {"name": "f", "arguments": arguments}}
     assert normalised({"role": "assistant", "tool_calls": [call]})["tool_calls"] == [call]
@@ -131,10 +132,6 @@ def calls(value: object) -> list[dict[str, Any]]:
         (calls([{"function": "f"}]), "messages[0].tool_calls[0].function"),
         (
             calls([{"function": {"name": "f", "arguments": r'{"a": "\uD83d"}'}}]),
-            "messages[0].tool_calls[0].function.arguments",
-        ),
-        (
-            calls([{"function": {"name": "f", "arguments": "{bad"}}]),
             "messages[0].tool_calls[0].function.arguments",
         ),
         ([{"role": "user"}], "messages[0].content"),

@@ -100,6 +100,10 @@ def test_the_words_of_a_template_that_refuses_a_role_stay() -> None:
         "{{ t.function.name + ': ' + t.function.description }}",
         "{% for name, p in t.function.parameters.properties.items() %}{{ name }}{% endfor %}"
         "{{ t.function.name }}",
+        "{% for name, p in t.function.parameters.properties | items %}"
+        "{{ name + ' ' + p.description + p.type }}"
+        "{{ ' needed' if name in t.function.parameters.required }}{% endfor %}"
+        "{{ t.function.name }}",
         "{{ t.function.name ~ (t.function.parameters.properties | length) }}",
     ],
 )
@@ -110,6 +114,7 @@ def test_the_words_of_a_template_that_refuses_a_role_stay() -> None:
         {"name": "weather", "description": None, "parameters": None},
         {"name": "weather", "parameters": {}},
         {"name": "weather", "description": "d", "parameters": {"type": "object"}},
+        {"name": "weather", "parameters": {"properties": {"city": {"enum": ["Rome"]}, "day": {}}}},
     ],
 )
 def test_a_template_gets_whole_tools_where_it_needs_them(printed: str, function: Any) -> None:
