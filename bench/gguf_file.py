@@ -10,12 +10,12 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-Value = str | int | float | Sequence[str] | Sequence[int]
+Value = str | bool | int | float | Sequence[str] | Sequence[int] | Sequence[float]
 
 _VERSION: Final = 3
 _ALIGNMENT: Final = 32
 # Type numbers of metadata values and of tensors.
-_UINT32, _INT32, _FLOAT32, _STRING, _ARRAY = 4, 5, 6, 8, 9
+_UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 _BLOCK: Final = 32
 #: ggml's Q8_0: the numbers of a block are its values multiplied by its scale.
 Q8_0: Final = np.dtype([("scale", "<f2"), ("values", "i1", _BLOCK)])
@@ -83,6 +83,8 @@ def _value(value: Value) -> bytes:
     match value:
         case str():
             return struct.pack("<I", _STRING) + _string(value)
+        case bool():
+            return struct.pack("<I?", _BOOL, value)
         case int():
             return struct.pack("<II", _UINT32, value)
         case float():
@@ -91,8 +93,11 @@ def _value(value: Value) -> bytes:
             return struct.pack("<I", _ARRAY) + _array(value)
 
 
-def _array(values: Sequence[str] | Sequence[int]) -> bytes:
+def _array(values: Sequence[str] | Sequence[int] | Sequence[float]) -> bytes:
     if values and isinstance(values[0], str):
         head = struct.pack("<IQ", _STRING, len(values))
         return head + b"".join(_string(str(text)) for text in values)
+    if values and isinstance(values[0], float):
+        head = struct.pack("<IQ", _FLOAT32, len(values))
+        return head + np.array(values, dtype="<f4").tobytes()
     return struct.pack("<IQ", _INT32, len(values)) + np.array(values, dtype="<i4").tobytes()

@@ -1,13 +1,15 @@
-r"""Patterns that cut a text into words before byte-pair merging, by the name in `tokenizer.ggml.pre`.
+# The patterns are written as the models' own files have them.
+# ruff: noqa: RUF001
+r"""Patterns that cut a text into words before byte-pair merging, by ``tokenizer.ggml.pre``.
 
-A pattern is data of the model's own ``tokenizer.json`` (``pre_tokenizer``); GGUF files carry only a
+A pattern is data of the model's own ``tokenizer.json`` (``pre_tokenizer``). GGUF files carry only a
 name for it, which llama.cpp's converter finds by the tokens of a fixed text. A wrong pattern gives
 other tokens without any error, so a name that is not listed is refused.
 
-Several patterns of one name are applied in order: each cuts the pieces that the one before has left,
-and both the matches and the text between them are pieces. The dialect is PCRE2 with Unicode
-properties, as openvino_tokenizers has it. ``tests/calculators/llm/conversion`` compares the patterns
-with the package `tokenizers`.
+Several patterns of one name are applied in order: each cuts the pieces that the one before has
+left, and both the matches and the text between them are pieces. The dialect is PCRE2 with Unicode
+properties, as openvino_tokenizers has it. There ``\p{Han}`` has the punctuation that Chinese shares
+with other scripts too, and ``\p{sc:Han}`` has not.
 """
 
 from __future__ import annotations
@@ -92,16 +94,16 @@ _DEEPSEEK3: Final = (
 )
 #: Letters as DeepSeek LLM's tokenizer.json lists them: cased letters without `\p{Lm}` and `\p{Lo}`.
 _DEEPSEEK_LETTERS: Final = (
-    "A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώ"
-    "ᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗ"
-    "Ａ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃"
+    "A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-"
+    "ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-\u1f7dᾀ-ᾴᾶ-ᾼ\u1fbeῂ-ῄῆ-ῌῐ-\u1fd3ῖ-\u1fdbῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ"
+    "\u2126ℨ\u212a-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃"
 )
 _NO_PUNCTUATION: Final = r" ?[^(\s|.,!?…。，、।۔،)]+"
 _ASIAN: Final = (
     "[一-鿿㐀-䶿豈-﫿\u3040-\u309f\u30a0-\u30ff･-ﾟ⼀-\u2fdf\u0e40-\u0e7f\u0e80-\u0eff\u1780-\u17ff"
     "\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff가-\ud7af\u1100-\u11ff]+"
 )
-_NOT_HAN: Final = r"(?!\p{Han})"
+_NOT_HAN: Final = r"(?!\p{sc:Han})"
 
 # Names ------------------------------------------------------------------------------------------
 
@@ -155,9 +157,7 @@ _PATTERNS: Final[Mapping[tuple[str, ...], PreTokenizer]] = {
             _words(
                 r"\p{N}{1,3}",
                 spaces=r"\s*[\r\n]+|"
-                + "|".join(
-                    rf"\s{{{n}}}(?!\S)" for n in (512, 256, 128, 64, 32, 16, 8, 4, "1,2")
-                )
+                + "|".join(rf"\s{{{n}}}(?!\S)" for n in (512, 256, 128, 64, 32, 16, 8, 4, "1,2"))
                 + r"|\s",
             ),
         )
@@ -204,17 +204,15 @@ _PATTERNS: Final[Mapping[tuple[str, ...], PreTokenizer]] = {
     ("tiny_aya", "cohere2moe"): PreTokenizer((r"\d{1,3}(?=(?:\d{3})*\b)", _O200K)),
     ("youtu",): PreTokenizer(
         (
-            "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|" + _HAN_AND_KANA,  # noqa: RUF001
+            "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|" + _HAN_AND_KANA,
             _cased_words(_DIGIT, _CONTRACTION + "?"),
         ),
         takes_whole_words=True,
     ),
     ("kimi-k2",): PreTokenizer(
         (
-            r"\p{Han}+|"
-            + _cased_words(
-                r"\p{N}{1,3}", _CONTRACTION + "?", but=_NOT_HAN, symbols=r"[\r\n]*"
-            ),
+            r"\p{sc:Han}+|"
+            + _cased_words(r"\p{N}{1,3}", _CONTRACTION + "?", but=_NOT_HAN, symbols=r"[\r\n]*"),
         )
     ),
     ("deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"): PreTokenizer(_DEEPSEEK3),
@@ -232,7 +230,7 @@ _PATTERNS: Final[Mapping[tuple[str, ...], PreTokenizer]] = {
         (
             r"[\r\n]",
             rf"\s?[{_DEEPSEEK_LETTERS}]+",
-            r"\s?[!-/:-~！-／：-～‘-‟　-。]+",  # noqa: RUF001
+            r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
             r"\s+$",
             _CJK,
             r"\p{N}+",

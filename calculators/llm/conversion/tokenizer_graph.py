@@ -8,7 +8,8 @@ operation takes such tensors and returns others::
 
     ids -> bytes of each token -> joined -> valid UTF-8 -> text
 
-The tokenizer never truncates: how long a prompt may be is decided where prompts are read.
+The tokenizer never truncates: the length of a prompt is checked where prompts are read, which have
+to be counted for that.
 
 The operations are created here by their names, and not by the classes of the package's pipeline,
 which take seconds to pack a vocabulary of 262,144 texts and reorder what they are given.
@@ -16,12 +17,15 @@ which take seconds to pack a vocabulary of 262,144 texts and reorder what they a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import openvino as ov
+import openvino_tokenizers
 from openvino import opset15 as opset
 from openvino_tokenizers import _get_factory
 
@@ -31,9 +35,12 @@ from graph_runtime import ResourceError
 
 _Outputs: TypeAlias = list[Any]
 
+_NAMES: Final = ("openvino_tokenizer", "openvino_detokenizer")
 _META_SPACE: Final = "▁"
 #: Words that the operation remembers with their tokens.
 _REMEMBERED_WORDS: Final = 20_000
+#: Tokens of a text, so far from the largest number that tokens around it do not exceed it.
+_LONGEST: Final = np.iinfo(np.int32).max - 64
 #: The dialect's characters that mean something outside of brackets.
 _META: Final = re.compile(rb"[\\^$.\[|()?*+{}\]#\s-]")
 _CHINESE: Final = (
@@ -56,6 +63,44 @@ def make_models(vocabulary: Vocabulary, file: str) -> tuple[ov.Model, ov.Model]:
     """
     graph = _Graph(vocabulary, _pre_tokenizer(vocabulary, file))
     return graph.tokenizer(), graph.detokenizer()
+
+
+def write_tokenizer(vocabulary: Vocabulary, directory: Path, file: str) -> None:
+    """Write the tokenizer's files into the directory of a model, with the chat templates.
+
+    Raises:
+        ResourceError: see `make_models`.
+    """
+    texts = {
+        "bos_token": vocabulary.text(vocabulary.bos),
+        "eos_token": vocabulary.text(vocabulary.eos),
+        "pad_token": vocabulary.text(vocabulary.padding),
+        "unk_token": vocabulary.text(vocabulary.unknown),
+        "sep_token": vocabulary.text(vocabulary.separator),
+        "mask_token": vocabulary.text(vocabulary.mask),
+    }
+    for model, name in zip(make_models(vocabulary, file), _NAMES, strict=True):
+        for key, token in (
+            ("bos_token_id", vocabulary.bos),
+            ("eos_token_id", vocabulary.eos),
+            ("pad_token_id", vocabulary.padding),
+        ):
+            if token is not None:
+                model.set_rt_info(token, key)
+        # Without it the library does not look for the parts that it switches at run time.
+        model.set_rt_info(openvino_tokenizers.__version__, "openvino_tokenizers_version")
+        # The default compresses the scores of a Unigram model to float16.
+        ov.save_model(model, directory / f"{name}.xml", compress_to_fp16=False)
+    config = {name: text for name, text in texts.items() if text}
+    (directory / "tokenizer_config.json").write_text(
+        json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
+    )
+    for name, template in vocabulary.templates.items():
+        path = directory / "chat_template.jinja"
+        if name:
+            path = directory / "additional_chat_templates" / f"{name}.jinja"
+            path.parent.mkdir(exist_ok=True)
+        path.write_text(template, encoding="utf-8")
 
 
 def _pre_tokenizer(vocabulary: Vocabulary, file: str) -> PreTokenizer:
@@ -127,8 +172,10 @@ class _Graph:
         if vocabulary.kind == "bert":
             return [(_CONTROLS, "")]
         found: list[tuple[str, str]] = []
-        if vocabulary.kind == "t5":
-            return found
+        if vocabulary.normalization:
+            return found  # the table does it all
+        if vocabulary.merges_spaces:
+            found += [("^ +| +$", ""), (" +", " ")]
         if self._is_escaped:
             if vocabulary.adds_space:
                 found.append((r"^([\s\S])", _META_SPACE + "$1"))
@@ -215,18 +262,17 @@ class _Graph:
 
     def _unigram(self, texts: _Outputs, pieces: _Outputs) -> _Outputs:
         vocabulary = self._vocabulary
-        table = np.frombuffer(vocabulary.normalization, np.uint8)
-        inputs = [*pieces, *([opset.constant(table).output(0)] if len(table) else [])]
-        pieces = _make(
-            "CharsMapNormalization",
-            inputs,
-            normalization_form="" if len(table) else "identity",
-            add_dummy_prefix=vocabulary.adds_space,
-            remove_extra_whitespaces=vocabulary.merges_spaces,
-            escape_whitespaces=True,
-            case_fold=False,
-            nmt=False,
-        )
+        if vocabulary.normalization:
+            pieces = _make(
+                "CharsMapNormalization",
+                [*pieces, _text(vocabulary.normalization)],
+                normalization_form="",
+                add_dummy_prefix=vocabulary.adds_space,
+                remove_extra_whitespaces=vocabulary.merges_spaces,
+                escape_whitespaces=True,
+                case_fold=False,
+                nmt=False,
+            )
         # Tokens of the user's count as if they were certain, control tokens never occur in text.
         scores = vocabulary.scores.copy()
         scores[vocabulary.types == TokenType.USER_DEFINED] = 0.0
@@ -249,7 +295,12 @@ class _Graph:
         parts: _Outputs = []
         for tokens in (before, None, after):
             if tokens is None:
-                parts += ids
+                # openvino-genai 2026.4 switches special tokens on and off only behind this
+                # operation; without it `add_special_tokens=False` leaves nothing of a text.
+                parts += _make(
+                    "Truncate",
+                    [*ids, _scalar(_LONGEST).output(0), _text("right"), _text("longest_first")],
+                )
             elif tokens:
                 parts += [
                     opset.constant(0, ov.Type.i32).output(0),
@@ -261,7 +312,7 @@ class _Graph:
         longest = opset.reduce_max(
             opset.subtract(ends, begins), opset.constant(0, ov.Type.i32)
         ).output(0)
-        pad = vocabulary.pad if vocabulary.pad is not None else vocabulary.eos or 0
+        pad = vocabulary.padding or 0
         dense = _make(
             "RaggedToDense",
             [begins, ends, values, longest, opset.constant(pad, ov.Type.i32).output(0)],
@@ -324,7 +375,11 @@ class _Graph:
         vocabulary = self._vocabulary
         space = _META_SPACE.encode()
         if self._is_byte_level:
-            decoded = [token if raw is None else raw for token in vocabulary.tokens for raw in [_raw(token)]]
+            decoded = [
+                token if raw is None else raw
+                for token in vocabulary.tokens
+                for raw in [_raw(token)]
+            ]
         elif self._is_escaped or vocabulary.kind == "bert":
             decoded = [token.replace(space, b" ") for token in vocabulary.tokens]
         else:
@@ -405,11 +460,7 @@ def _word_pieces(vocabulary: Vocabulary) -> list[bytes]:
     space = _META_SPACE.encode()
     special = set(vocabulary.special)
     return [
-        token
-        if i in special
-        else token[len(space) :]
-        if token.startswith(space)
-        else b"##" + token
+        token if i in special else token[len(space) :] if token.startswith(space) else b"##" + token
         for i, token in enumerate(vocabulary.tokens)
     ]
 

@@ -16,6 +16,7 @@ t5        SentencePiece's Unigram model: the best sum of scores
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -28,12 +29,13 @@ from calculators.llm.model_files.gguf import Metadata
 from graph_runtime import ResourceError
 
 _PREFIX: Final = "tokenizer.ggml."
+_TEMPLATE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 KINDS: Final = ("gpt2", "gemma4", "llama", "bert", "t5")
 #: The ids of tokens that a file does not name.
 _IDS: Final[Mapping[str, Mapping[str, int]]] = {
     "llama": {"bos": 1, "eos": 2, "unknown": 0},
     "t5": {"eos": 1, "unknown": 2, "padding": 0},
-    "bert": {"bos": 101, "unknown": 100, "seperator": 102, "padding": 0, "mask": 103},
+    "bert": {"bos": 101, "cls": 101, "unknown": 100, "seperator": 102, "padding": 0, "mask": 103},
 }
 
 #: Texts of tokens that end an answer whatever the keys say. Most files name one end token only, and
@@ -113,6 +115,11 @@ class Vocabulary:
     strips_behind: bool
 
     @property
+    def padding(self) -> int | None:
+        """The token that fills up a shorter text of a batch."""
+        return self.eos if self.pad is None else self.pad
+
+    @property
     def special(self) -> list[int]:
         """Tokens that are found in a text before it is cut into words."""
         return [i for i in self._of(_SPECIAL) if self.tokens[i]]
@@ -166,7 +173,7 @@ class _Reader:
             types=types,
             scores=self._scores(),
             merges=self._merges(),
-            bos=self._token("bos"),
+            bos=self._token("bos" if self._kind != "bert" or self._has("bos") else "cls"),
             eos=eos,
             pad=self._token("padding"),
             unknown=self._token("unknown"),
@@ -198,8 +205,8 @@ class _Reader:
             )
         if kind not in KINDS:
             raise ResourceError(
-                f'"{self._file}" has a tokenizer of the kind "{kind}" (the value "{_PREFIX}model"), '
-                f"and these kinds are known: {', '.join(KINDS)}"
+                f'"{self._file}" has a tokenizer of the kind "{kind}" ("{_PREFIX}model"), which is '
+                f"not known; known are {', '.join(KINDS)}"
             )
         return kind
 
@@ -251,11 +258,18 @@ class _Reader:
 
     def _templates(self) -> dict[str, str]:
         key = "tokenizer.chat_template"
-        return {
+        found = {
             name[len(key) + 1 :]: self._metadata.text(name, "") or ""
             for name in self._metadata
             if name == key or name.startswith(f"{key}.")
         }
+        for name in found:
+            if name and not _TEMPLATE_NAME.fullmatch(name):
+                raise ResourceError(
+                    f'"{self._file}": "{key}.{name}" does not end in a name of letters, digits, - '
+                    "and _"
+                )
+        return {name: text for name, text in found.items() if text and not text.isspace()}
 
     def _numbers(self, key: str) -> NDArray[Any] | None:
         """Return a list with a number for each token; None if there is none."""
@@ -263,6 +277,9 @@ class _Reader:
         if numbers is not None and len(numbers) < len(self._tokens):
             raise self._damaged(key, f"has {len(numbers)} numbers for {len(self._tokens)} tokens")
         return None if numbers is None else numbers[: len(self._tokens)]
+
+    def _has(self, token: str) -> bool:
+        return f"{_PREFIX}{token}_token_id" in self._metadata
 
     def _token(self, key: str) -> int | None:
         default = _IDS.get(self._kind, {}).get(key)

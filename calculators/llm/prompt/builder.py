@@ -28,7 +28,8 @@ from calculators.llm.prompt.messages import (
     Tokens,
 )
 from calculators.llm.prompt.text_encoder import TextEncoder
-from calculators.llm.text.token_table import TokenTable, make_token_table
+from calculators.llm.text.token_pieces import read_token_pieces
+from calculators.llm.text.token_table import TokenTable, make_token_table, pieces_of
 from calculators.media.image import EncodedImage, Image
 from calculators.media.tags import check_tags, check_tokens, media_tokens, without_tags
 from calculators.requests.http_payload import RequestError
@@ -74,6 +75,7 @@ class PromptBuilder:
             limits: limits of one rendering.
         """
         self._limits = limits
+        self._model_path = Path(model_path)
         self._tokenizer = genai.Tokenizer(model_path, **_THREADS)
         self._encoder = TextEncoder(self._tokenizer)
         self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
@@ -234,10 +236,9 @@ class PromptBuilder:
     # The token table ------------------------------------------------------------------------------
 
     def _token_table(self) -> TokenTable:
-        size = max(self._vocabulary.values(), default=-1) + 1
-        return make_token_table(
-            self._vocabulary, self._special(size), self.decode, self._samples(size)
-        )
+        pieces = read_token_pieces(self._model_path) or pieces_of(self._vocabulary)
+        size = len(pieces)
+        return make_token_table(pieces, self._special(size), self.decode, self._samples(size))
 
     def _special(self, size: int) -> Iterator[int]:
         each: list[Any] = [[token_id] for token_id in range(size)]

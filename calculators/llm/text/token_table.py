@@ -53,8 +53,16 @@ class TokenTable(msgspec.Struct, frozen=True):
         return decode_all(data)
 
 
+def pieces_of(vocabulary: dict[bytes, int]) -> list[bytes]:
+    """Return the texts of tokens by id, from a vocabulary that has the ids by text."""
+    pieces = [b""] * (max(vocabulary.values(), default=-1) + 1)
+    for piece, token_id in vocabulary.items():
+        pieces[token_id] = piece
+    return pieces
+
+
 def make_token_table(
-    vocabulary: dict[bytes, int],
+    raw: Sequence[bytes],
     special: Iterable[int],
     decode: Decode,
     samples: Iterable[Sequence[int]],
@@ -64,10 +72,11 @@ def make_token_table(
     The vocabulary of byte-level BPE has the bytes; SentencePiece writes bytes as ``<0x0A>`` and
     spaces as U+2581. If no table agrees, the result is not exact, and text has to be decoded by the
     tokenizer itself.
+
+    Args:
+        raw: the tokens by id, as the tokenizer's files write them.
     """
-    raw = [b""] * (max(vocabulary.values(), default=-1) + 1)
-    for piece, token_id in vocabulary.items():
-        raw[token_id] = piece
+    raw = list(raw)
     hidden = sorted(set(special))
     plain = [_plain(piece) for piece in raw]
     for token_id in hidden:
@@ -75,6 +84,7 @@ def make_token_table(
             plain[token_id] = raw[token_id]
     candidates = [
         TokenTable(raw, hidden),
+        TokenTable(raw, hidden, strips_space=True),
         TokenTable(plain, hidden, strips_space=True),
         TokenTable(plain, hidden),
     ]
