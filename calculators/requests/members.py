@@ -199,7 +199,7 @@ def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) ->
     known = tuple(known)
     missing = [name for name in known if name not in value]
     for name in value:
-        if name not in known and _misspells(name, missing):
+        if name not in known and misspelt(name, missing) is not None:
             found_unknown(name, missing, path=path)
 
 
@@ -225,7 +225,7 @@ def found_unknown(name: str, missing: Iterable[str], hint: str = "", *, path: st
         return
     missing = tuple(missing)
     error = unknown(name, missing, hint, path=path)
-    if _misspells(name, missing):
+    if misspelt(name, missing) is not None:
         raise error
     leave_out(error)
 
@@ -251,22 +251,22 @@ def leave_out(error: RequestError) -> None:
         request.warnings += (text,)
 
 
-def _misspells(name: str, known: Iterable[str]) -> bool:
-    """Return True if the name is probably one of the known names with a slip of the hand.
+def misspelt(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant, or None: the name is another one.
 
     A slip is another case or separator (``maxTokens``), a letter too many or too few, two letters
     exchanged, or, in a longer word, anything that leaves it as similar as `_ALIKE`. Another letter
     in a short word is none: ``top_a`` and ``top_p`` are different things.
     """
     if len(name) > _SHOWN:
-        return False
+        return None
     plain = _plain(name)
-    by_plain = {_plain(each) for each in known}
-    return (
-        plain in by_plain
-        or any(_one_slip(plain, each) for each in by_plain)
-        or bool(get_close_matches(plain, by_plain, n=1, cutoff=_ALIKE))
-    )
+    by_plain = {_plain(each): each for each in known}
+    if plain in by_plain:
+        return by_plain[plain]
+    slips = [each for each in by_plain if _one_slip(plain, each)]
+    near = slips or get_close_matches(plain, by_plain, n=1, cutoff=_ALIKE)
+    return by_plain[near[0]] if near else None
 
 
 def _plain(name: str) -> str:

@@ -31,9 +31,16 @@ from calculators.language.delta import (
     Submitted,
     refusal_deltas,
 )
-from calculators.language.events import Content, Event, Refused
+from calculators.language.events import (
+    Arguments,
+    Content,
+    Event,
+    Reasoning,
+    Refused,
+    ToolCall,
+)
 from calculators.language.finish_reason import FinishReason
-from calculators.language.generation_request import GenerationRequest
+from calculators.language.generation_request import GenerationRequest, text_of_content
 from calculators.language.refusal import Refusal
 from calculators.language.usage import Usage, usage_sum
 from calculators.requests.http_payload import RequestError
@@ -61,7 +68,9 @@ def answers(
 
     The calculator has the function's name, and the ports ``REQUEST`` in and ``DELTAS`` out. What is
     yielded is sent at once: texts and events (`ToolCall`, ...) for every choice of the answer, or
-    items of `Deltas`. `Begun`, `Finished` and `Ended` are added where they are not yielded.
+    items of `Deltas`. `Begun`, `Finished` and `Ended` are added where they are not yielded: a
+    choice that has called a tool ends with "tool_calls", any other with "stop", and the usage
+    counts words, as there are no tokens.
     For a completion of several prompts the function is called for each prompt, one after the other,
     with a request that has only this prompt.
     `Refusal` and `RequestError` may be raised; another exception ends the answer with an error that
@@ -127,6 +136,9 @@ class _Answer:
         self._request = request
         self._node = node
         self._open: set[int] | None = None
+        #: The choices that have called a tool.
+        self._called: set[int] = set()
+        self._words = 0
         self._is_done = False
         self._is_stopped = False
         self._is_running = False
@@ -209,6 +221,8 @@ class _Answer:
                 items += self._begin()
                 if isinstance(each, Finished) and self._open is not None:
                     self._open.discard(each.choice)
+                elif isinstance(each, Gained):
+                    self._count(each)
                 items.append(each)
             else:
                 self._gain(each, items)
@@ -223,7 +237,25 @@ class _Answer:
             items.append(self._failed())
             return
         items += self._begin()
-        items += [Gained(choice, (event,)) for choice in sorted(self._open or ())]
+        for choice in sorted(self._open or ()):
+            gained = Gained(choice, (event,))
+            self._count(gained)
+            items.append(gained)
+
+    def _count(self, gained: Gained) -> None:
+        for event in gained.events:
+            if isinstance(event, ToolCall):
+                self._called.add(gained.choice)
+                self._words += 1
+            elif isinstance(event, Content | Reasoning | Arguments):
+                self._words += _words(event.text)
+
+    @property
+    def _usage(self) -> Usage:
+        request = self._request
+        texts = [text_of_content(each.get("content")) for each in request.messages]
+        prompts = [_words(each) if isinstance(each, str) else len(each) for each in request.prompts]
+        return Usage(sum(map(_words, texts)) + sum(prompts), self._words)
 
     def _begin(self) -> list[Delta]:
         if self._open is not None:
@@ -233,7 +265,7 @@ class _Answer:
         return [
             Begun(
                 request.choices,
-                _UNUSED,
+                structs.replace(self._usage, completion_tokens=0),
                 request,
                 request.answer_model,
                 sources=request.sources,
@@ -243,7 +275,9 @@ class _Answer:
 
     def _finish(self, reason: FinishReason) -> list[Delta]:
         items = self._begin()
-        items += [Finished(choice, reason) for choice in sorted(self._open or ())]
+        for choice in sorted(self._open or ()):
+            has_called = reason is FinishReason.STOP and choice in self._called
+            items.append(Finished(choice, FinishReason.TOOL_CALLS if has_called else reason))
         self._open = set()
         return items
 
@@ -253,13 +287,13 @@ class _Answer:
         error, self._error = self._error, None  # it leads back here
         match error:
             case None:
-                return [*self._finish(FinishReason.STOP), Ended(_UNUSED)]
+                return [*self._finish(FinishReason.STOP), Ended(self._usage)]
             case Refusal():
                 items = self._begin()
                 refused = Refused(error.text, error.category)
                 for choice in sorted(self._open or ()):
                     items.append(Gained(choice, (refused,)))
-                return [*items, *self._finish(FinishReason.CONTENT_FILTER), Ended(_UNUSED)]
+                return [*items, *self._finish(FinishReason.CONTENT_FILTER), Ended(self._usage)]
             case RequestError():
                 return [Failed(error.with_traceback(None), self._request)]
             case _:
@@ -322,6 +356,11 @@ class _Answers:
                 return (item,)
             case _:
                 return (structs.replace(item, choice=item.choice + place * self._request.n),)
+
+
+def _words(text: str) -> int:
+    """Return the number of words; a piece that has any text counts as one."""
+    return max(len(text.split()), bool(text))
 
 
 _END = object()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.llm.api.openai.responses_input import PASSED_OVER
 from calculators.llm.requests.template_arguments import VERBOSITY
+from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 from calculators.requests.schema import (
     Members,
     Schema,
@@ -24,6 +26,7 @@ from calculators.requests.schema import (
     word,
 )
 
+NAME: Final = f"^{name_pattern(LONGEST_NAME)}$"
 _STATUS: Final = word(("in_progress", "completed", "incomplete"))
 _CONTENT: Final = one_of(string(), array(ref("InputPart"), minItems=1))
 _TEXTS: Final = nullable(array({}, "Parts with a `text`; others are passed over."))
@@ -37,6 +40,14 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         RefusalPart=tagged("refusal", {"refusal": string()}),
         InputImagePart=tagged("input_image", {"image_url": one_of(string(), ref("ImageUrl"))}),
         InputAudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
+        InputFilePart=record(
+            {
+                "type": const("input_file"),
+                "file_data": string("A file of text, as a `data:` URL or Base64."),
+                "filename": {"type": ["string", "null"]},
+            },
+            required=("type", "file_data"),
+        ),
     ),
     **union(
         "InputItem",
@@ -80,8 +91,109 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             "A call that this server ran in an earlier answer.",
             required=("type", "id", "name", "arguments"),
         ),
-        InputListedTools=record(
-            {"type": const("mcp_list_tools")}, "Passed over.", required=("type",)
+        InputCustomCall=record(
+            {
+                "type": const("custom_tool_call"),
+                "call_id": string("Or `id`."),
+                "name": string(),
+                "input": string(),
+            },
+            required=("type", "call_id", "name", "input"),
+        ),
+        InputActionCall=record(
+            {
+                "type": word(("local_shell_call", "shell_call")),
+                "call_id": string("Or `id`."),
+                "action": anything(),
+            },
+            required=("type", "call_id", "action"),
+        ),
+        InputPatchCall=record(
+            {
+                "type": const("apply_patch_call"),
+                "call_id": string("Or `id`."),
+                "operation": anything(),
+            },
+            required=("type", "call_id", "operation"),
+        ),
+        InputToolOutput=record(
+            {
+                "type": word(("custom_tool_call_output", "local_shell_call_output")),
+                "call_id": {"type": ["string", "null"]},
+                "output": nullable(_CONTENT),
+            },
+            required=("type",),
+        ),
+        InputRunOutput=record(
+            {
+                "type": word(("shell_call_output", "apply_patch_call_output")),
+                "call_id": {"type": ["string", "null"]},
+                "output": one_of(string(), array(anything()), {"type": "null"}),
+            },
+            required=("type",),
+        ),
+        InputAgentMessage=record(
+            {"type": const("agent_message"), "content": _CONTENT},
+            "A message of the user, for the model.",
+            required=("type", "content"),
+        ),
+        InputMoreTools=record(
+            {
+                "type": word(("additional_tools", "tool_search_output")),
+                "tools": nullable(array(one_of(ref("Tool"), ref("ToolOfClient")))),
+            },
+            "Tools beside those of the request.",
+            required=("type",),
+        ),
+        InputCompaction=record(
+            {"type": const("compaction"), "encrypted_content": string()},
+            required=("type", "encrypted_content"),
+        ),
+        InputPassedOver=record(
+            {"type": word(PASSED_OVER)},
+            "About tools that ran elsewhere; passed over.",
+            required=("type",),
+        ),
+    ),
+    **union(
+        "ToolOfClient",
+        NamespaceTool=record(
+            {
+                "type": const("namespace"),
+                "name": string(pattern=NAME),
+                "description": {"type": ["string", "null"]},
+                "tools": nullable(array(ref("FlatFunctionTool"))),
+            },
+            "Functions, which the model knows as `NAME__FUNCTION`.",
+            required=("type", "name"),
+        ),
+        CustomTool=record(
+            {
+                "type": const("custom"),
+                "name": string(pattern=NAME),
+                "description": {"type": ["string", "null"]},
+                "format": nullable(
+                    one_of(
+                        tagged("text", {}),
+                        tagged(
+                            "grammar",
+                            {"syntax": word(("lark", "regex")), "definition": string()},
+                        ),
+                    )
+                ),
+            },
+            "A tool that takes a text.",
+            required=("type", "name"),
+        ),
+        BuiltInTool=record(
+            {"type": word(("local_shell", "shell", "apply_patch"))},
+            "A tool of the client with a schema that everyone knows.",
+            required=("type",),
+        ),
+        HostedTool=record(
+            {"type": string()},
+            "A tool that runs at OpenAI, such as `web_search`: left out with a warning.",
+            required=("type",),
         ),
     ),
     "McpTool": record(
@@ -100,6 +212,14 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         },
         "The tools of a server, for a graph with a tools node.",
         required=("type", "server_label", "require_approval"),
+    ),
+    "ChosenClientTool": record(
+        {
+            "type": word(("custom", "local_shell", "shell", "apply_patch")),
+            "name": {"type": ["string", "null"]},
+        },
+        "The tool to call.",
+        required=("type",),
     ),
     "AllowedTools": record(
         {
@@ -123,6 +243,13 @@ _TEXT_PART: Final = record(
 _SUMMARY_PART: Final = tagged("summary_text", {"text": string()})
 #: A part of a message; a refusal is of a node of the graph.
 _PART: Final = one_of(ref("OutputTextPart"), ref("RefusalPart"))
+
+_ACTION: Final[Members] = {
+    "id": string(),
+    "status": _STATUS,
+    "call_id": string(),
+    "action": anything(),
+}
 
 RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "OutputTextPart": _TEXT_PART,
@@ -148,6 +275,22 @@ RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                 "name": string(),
                 "arguments": string("A JSON object, as text."),
             },
+        ),
+        OutputCustomCall=tagged(
+            "custom_tool_call",
+            {
+                "id": string(),
+                "status": _STATUS,
+                "call_id": string(),
+                "name": string(),
+                "input": string(),
+            },
+        ),
+        OutputLocalShellCall=tagged("local_shell_call", _ACTION),
+        OutputShellCall=tagged("shell_call", _ACTION),
+        OutputPatchCall=tagged(
+            "apply_patch_call",
+            {"id": string(), "status": _STATUS, "call_id": string(), "operation": anything()},
         ),
         OutputServerCall=tagged(
             "mcp_call",
@@ -253,6 +396,7 @@ _RESPONSE: Final[dict[str, Schema]] = {
                 required=("type", "name", "description", "parameters", "strict"),
             ),
             ref("McpTool"),
+            ref("ToolOfClient"),
         )
     ),
     "top_logprobs": integer(),
@@ -293,6 +437,8 @@ _EVENTS: Final[dict[str, Members]] = {
     "reasoning_summary_text.done": {**_SUMMARY_PLACE, "text": string()},
     "function_call_arguments.delta": {**_PLACE, "delta": string()},
     "function_call_arguments.done": {**_PLACE, "name": string(), "arguments": string()},
+    "custom_tool_call_input.delta": {**_PLACE, "delta": string()},
+    "custom_tool_call_input.done": {**_PLACE, "input": string()},
     "mcp_list_tools.in_progress": _PLACE,
     "mcp_list_tools.completed": _PLACE,
     "mcp_call.in_progress": _PLACE,

@@ -12,10 +12,12 @@ from calculators.requests.readers import BOOLEAN, Choice, Integer
 
 #: The item of ``include`` in a responses request that asks for log-probabilities.
 _INCLUDED_LOGPROBS: Final = "message.output_text.logprobs"
+#: The item that asks for reasoning as an opaque text.
+SEALED_REASONING: Final = "reasoning.encrypted_content"
 #: All items of OpenAI's ``include``. The others are about items that no answer has here.
 INCLUDES: Final = (
     _INCLUDED_LOGPROBS,
-    "reasoning.encrypted_content",
+    SEALED_REASONING,
     "message.input_image.image_url",
     "file_search_call.results",
     "web_search_call.results",

@@ -41,7 +41,7 @@ class RequestLimits:
     max_stop_strings: int = 16
     max_stop_length: int = 256
     max_stop_token_ids: int = 128
-    max_tools: int = 128
+    max_tools: int = 1024
     max_messages: int = 4096
     max_prompts: int = 64
     max_images: int = 0

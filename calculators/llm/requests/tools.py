@@ -38,7 +38,7 @@ def read_tools(
     body: Mapping[str, Any],
     limits: RequestLimits,
     *,
-    places: Sequence[int] | None = None,
+    paths: Sequence[str] | None = None,
     has_servers: bool = False,
     longest_name: int = LONGEST_NAME,
 ) -> Tools:
@@ -49,7 +49,7 @@ def read_tools(
     ``llm/apis/openai_api_handler.cpp``.
 
     Args:
-        places: the places of the tools in the client's array, if they are not all of it.
+        paths: where the tools stand in the client's body, if not in ``tools`` one after the other.
         has_servers: the request names servers that have further tools, so "required" needs none.
         longest_name: the most characters of a name.
 
@@ -67,11 +67,9 @@ def read_tools(
             "tools", f"{len(items)} tools are more than the maximum {limits.max_tools}"
         )
     check_size(items, MAX_TOGETHER, "tools")
-    numbers = range(len(items)) if places is None else places
-    read = [
-        _check_tool(f"tools[{i}]", tool, longest_name)
-        for i, tool in zip(numbers, items, strict=True)
-    ]
+    if paths is None:
+        paths = [f"tools[{i}]" for i in range(len(items))]
+    read = [_check_tool(path, tool, longest_name) for path, tool in zip(paths, items, strict=True)]
     _check_names(read)
     if chosen is not None:
         places = [i for i, tool in enumerate(read) if tool.name == chosen]

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from calculators.language import (
     Api,
+    Arguments,
     AuthorError,
     Begun,
     Content,
@@ -27,6 +28,7 @@ from calculators.language import (
     Refusal,
     RequestError,
     Submitted,
+    ToolCall,
     Usage,
     answers,
     call,
@@ -247,6 +249,28 @@ def test_a_function_may_answer_with_events_and_items() -> None:
     assert isinstance(items[1], Begun)
     assert text_of(made, kind="arguments") == '{"a": 1}'
     assert items[-2:] == [Finished(0, FinishReason.TOOL_CALLS), Ended(Usage(3, 4))]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_with_a_call_ends_with_it_and_has_a_usage(stream: bool) -> None:
+    @answers
+    async def caller(request: GenerationRequest) -> AsyncIterator[Any]:
+        if request.last_text() == "time please":
+            yield ToolCall("now", "call_1")
+            yield Arguments("{}")
+        else:
+            yield "It is noon."
+
+    for text, reason, words in [("time please", "tool_calls", 2), ("hi there", "stop", 3)]:
+        options: dict[str, Any] = {"stream": stream}
+        if stream:
+            options["stream_options"] = {"include_usage": True}
+        told = asyncio.run(run_graph(CHAT, None, [caller], text=text, **options))
+        bodies = told.events if stream else [told.whole]
+        reasons = [each["finish_reason"] for body in bodies for each in body["choices"]]
+        assert [each for each in reasons if each is not None] == [reason]
+        usage = bodies[-1]["usage"]
+        assert (usage["prompt_tokens"], usage["completion_tokens"]) == (2, words)
 
 
 def test_every_choice_gets_what_a_function_answers() -> None:

@@ -33,16 +33,19 @@ def read_messages_tools(
     choice, is_parallel = _read_choice(body)
     tools = body.get("tools", [])
     places = [i for i, tool in enumerate(tools) if not (has_servers and is_toolset(tool))]
-    flat = [_tool(tools[i], f"tools[{i}]") for i in places]
+    paths = [f"tools[{i}]" for i in places]
+    flat = [_tool(tools[i], path) for i, path in zip(places, paths, strict=True)]
     read = read_tools(
-        {"tools": flat, "tool_choice": choice}, limits, places=places, has_servers=has_servers
+        {"tools": flat, "tool_choice": choice}, limits, paths=paths, has_servers=has_servers
     )
     items = [
         {"type": "function", "function": {name: tool[name] for name in tool if name != "type"}}
         for tool in read.items
     ]
-    paths = tuple(f"{path.removesuffix('.parameters')}.input_schema" for path in read.schema_paths)
-    return replace(read, items=items, schema_paths=paths), is_parallel
+    schemas = tuple(
+        f"{path.removesuffix('.parameters')}.input_schema" for path in read.schema_paths
+    )
+    return replace(read, items=items, schema_paths=schemas), is_parallel
 
 
 def _read_choice(body: Mapping[str, Any]) -> tuple[Any, bool]:

@@ -3,24 +3,84 @@
 Source: OpenVINO Model Server ``llm/apis/openai_responses.cpp``. Unlike there, all parts of
 reasoning are kept, not only the first, and calls after a text of the assistant belong to the same
 message, as they did when the model wrote them.
+
+Calls of all types become calls of the functions that `responses_tools` makes of the tools. Items
+about what OpenAI's servers have done are passed over: they have nothing that a model can read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from calculators.llm.api.openai.encrypted_reasoning import opened
+from calculators.llm.api.openai.responses_tools import CUSTOM_INPUT, flat_name
+from calculators.llm.requests.documents import file_text
 from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.messages import check_arguments, required_string
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests import fields
+from calculators.requests.members import leave_out, misspelt
 
-_TEXT_PARTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
+_TEXT_PARTS: Final = {
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+}
 
 
-def read_input(
-    value: object, limits: RequestLimits, media: MediaCheck | None = None
-) -> list[dict[str, Any]]:
+#: Items about tools that ran at OpenAI, or that only its servers and clients know.
+PASSED_OVER: Final = (
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "web_search_call",
+    "file_search_call",
+    "image_generation_call",
+    "code_interpreter_call",
+    "computer_call",
+    "computer_call_output",
+    "tool_search_call",
+    "ghost_snapshot",
+)
+_ITEMS: Final = (
+    "message",
+    "agent_message",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "local_shell_call",
+    "local_shell_call_output",
+    "shell_call",
+    "shell_call_output",
+    "apply_patch_call",
+    "apply_patch_call_output",
+    "reasoning",
+    "mcp_call",
+    "tool_search_output",
+    "additional_tools",
+    "compaction",
+    *PASSED_OVER,
+)
+#: These need an earlier response, of which none is kept.
+_STORED: Final = ("item_reference",)
+
+
+class ReadInput(NamedTuple):
+    """The input of a request.
+
+    Attributes:
+        messages: for the template.
+        tools: those that items add to the request's, each after its path.
+    """
+
+    messages: list[dict[str, Any]]
+    tools: Sequence[tuple[str, Any]] = ()
+
+
+def read_input(value: object, limits: RequestLimits, media: MediaCheck | None = None) -> ReadInput:
     """Read a string, which is the user's message, or an array of items.
 
     ``media`` gathers the images.
@@ -33,7 +93,7 @@ def read_input(
     if isinstance(value, str):
         if not value:
             raise fields.invalid("input", "the string is empty")
-        return [{"role": "user", "content": value}]
+        return ReadInput([{"role": "user", "content": value}])
     if not isinstance(value, list):
         raise fields.wrong_type("input", "a string or an array", value)
     if not value:
@@ -46,7 +106,7 @@ def read_input(
     for place, item in enumerate(value):
         conversation.add(item, f"input[{place}]")
     conversation.flush()
-    return conversation.messages
+    return ReadInput(conversation.messages, conversation.tools)
 
 
 class _Conversation:
@@ -54,6 +114,7 @@ class _Conversation:
 
     def __init__(self, media: MediaCheck) -> None:
         self.messages: list[dict[str, Any]] = []
+        self.tools: list[tuple[str, Any]] = []
         self._media = media
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []
@@ -69,19 +130,40 @@ class _Conversation:
                 self._add_reasoning(item, path)
             case "function_call":
                 self._calls.append(_call(item, path))
-            case "function_call_output":
+            case "custom_tool_call" | "local_shell_call" | "shell_call" | "apply_patch_call":
+                self._calls.append(_client_call(item, kind, path))
+            case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
                 self._add_output(item, path)
+            case "shell_call_output" | "apply_patch_call_output":
+                self._add_output({**item, "output": _run_output(item, path)}, path)
             case "mcp_call":
                 self._add_server_call(item, path)
-            case "mcp_list_tools":
-                pass  # the tools are listed anew
+            case "tool_search_output" | "additional_tools":
+                found = fields.array(item, "tools", f"{path}.tools") or ()
+                self.tools += [(f"{path}.tools[{i}]", tool) for i, tool in enumerate(found)]
             case None | "message":
                 self._add_message(item, path)
-            case _:
+            case "agent_message":
+                self._add_message({"role": "user", **item}, path)
+            case "compaction":
+                self._add_compaction(item, path)
+            case _ if kind in PASSED_OVER:
+                pass
+            case _ if kind in _STORED:
                 raise fields.invalid(
                     f"{path}.type",
-                    f'{fields.describe(kind)} is none of "message", "function_call", '
-                    '"function_call_output", "reasoning", "mcp_call", "mcp_list_tools"',
+                    f"{fields.describe(kind)} names what is not stored here; send the item itself",
+                )
+            case _:
+                if (meant := misspelt(kind, _ITEMS)) is not None:
+                    raise fields.invalid(
+                        f"{path}.type",
+                        f'{fields.describe(kind)} is no type of items. Did you mean "{meant}"?',
+                    )
+                leave_out(
+                    fields.invalid(
+                        f"{path}.type", f"items of the type {fields.describe(kind)} are not read"
+                    )
                 )
 
     def flush(self) -> None:
@@ -104,16 +186,41 @@ class _Conversation:
         self.messages.append(message)
 
     def _add_reasoning(self, item: dict[str, Any], path: str) -> None:
-        self._reasoning += _texts(item, "content", path) or _texts(item, "summary", path)
+        sealed = fields.string(item, "encrypted_content", f"{path}.encrypted_content")
+        texts = _texts(item, "content", path) or _texts(item, "summary", path)
+        if sealed and (text := opened(sealed)) is not None:
+            texts = [text]
+        elif sealed and not texts:
+            leave_out(
+                fields.invalid(
+                    f"{path}.encrypted_content", "the text is not of this server, or is changed"
+                )
+            )
+        self._reasoning += texts
+
+    def _add_compaction(self, item: dict[str, Any], path: str) -> None:
+        """Add a summary of an earlier conversation, if this server has made it."""
+        sealed = required_string(item, "encrypted_content", path)
+        if (text := opened(sealed)) is not None:
+            self.flush()
+            self.messages.append({"role": "user", "content": text})
+        else:
+            leave_out(
+                fields.invalid(
+                    f"{path}.encrypted_content", "the text is not of this server, or is changed"
+                )
+            )
 
     def _add_output(self, item: dict[str, Any], path: str) -> None:
         self.flush()
         message: dict[str, Any] = {"role": "tool"}
         call_id = fields.string(item, "call_id", f"{path}.call_id")
+        if call_id is None:
+            call_id = fields.string(item, "id", f"{path}.id")
         if call_id is not None:
             message["tool_call_id"] = call_id
         output = item.get("output")
-        if output is None:
+        if output is None or output == []:
             output = ""
         message["content"] = self._content(output, f"{path}.output")
         self.messages.append(message)
@@ -149,9 +256,10 @@ class _Conversation:
             raise fields.wrong_type(path, "a string or an array of parts", value)
         if not value:
             raise fields.invalid(path, "expected at least one part")
-        return [self._part(part, f"{path}[{place}]") for place, part in enumerate(value)]
+        parts = [self._part(part, f"{path}[{place}]") for place, part in enumerate(value)]
+        return [part for part in parts if part is not None] or ""
 
-    def _part(self, part: object, path: str) -> dict[str, Any]:
+    def _part(self, part: object, path: str) -> dict[str, Any] | None:
         if not isinstance(part, dict):
             raise fields.wrong_type(path, "an object", part)
         kind = fields.string(part, "type", f"{path}.type")
@@ -160,6 +268,10 @@ class _Conversation:
                 raise fields.missing(f"{path}.type")
             case "input_text" | "output_text" | "refusal":
                 return {"type": "text", "text": required_string(part, _TEXT_PARTS[kind], path)}
+            case "input_file":
+                return {"type": "text", "text": file_text(part, path)}
+            case "encrypted_content":
+                return None  # for OpenAI's own models
             case "input_image":
                 url = _image_url(part, f"{path}.image_url")
                 self._media.image(path, url, "image_url")
@@ -176,20 +288,67 @@ class _Conversation:
                 raise fields.invalid(
                     f"{path}.type",
                     f'{fields.describe(kind)} is none of "input_text", "output_text", '
-                    '"input_image", "input_audio"',
+                    '"input_image", "input_audio", "input_file"',
                 )
 
 
 def _call(item: dict[str, Any], path: str) -> dict[str, Any]:
-    call_id = item.get("call_id")
-    if not isinstance(call_id, str):
-        call_id = item.get("id")
-    if not isinstance(call_id, str):
-        raise fields.missing(f"{path}.call_id")
+    call_id = _call_id(item, path)
     arguments = required_string(item, "arguments", path)
     check_arguments(arguments, f"{path}.arguments")
-    function = {"name": required_string(item, "name", path), "arguments": arguments or "{}"}
+    name = required_string(item, "name", path)
+    return _function_call(item, call_id, name, arguments or "{}", path)
+
+
+def _client_call(item: dict[str, Any], kind: str, path: str) -> dict[str, Any]:
+    """Return a call of a tool that is no function, as the call of the function it has become."""
+    call_id = _call_id(item, path)
+    match kind:
+        case "custom_tool_call":
+            name = required_string(item, "name", path)
+            given: dict[str, Any] = {CUSTOM_INPUT: required_string(item, "input", path)}
+        case "apply_patch_call":
+            name = "apply_patch"
+            given = _inner(item, "operation", path)
+        case _:
+            name = kind.removesuffix("_call")
+            given = {
+                member: value
+                for member, value in _inner(item, "action", path).items()
+                if member != "type" and value not in (None, {})
+            }
+    return _function_call(item, call_id, name, json.dumps(given, ensure_ascii=False), path)
+
+
+def _call_id(item: dict[str, Any], path: str) -> str:
+    for name in ("call_id", "id"):
+        if isinstance(found := item.get(name), str):
+            return found
+    raise fields.missing(f"{path}.call_id")
+
+
+def _function_call(
+    item: dict[str, Any], call_id: str, name: str, arguments: str, path: str
+) -> dict[str, Any]:
+    namespace = fields.string(item, "namespace", f"{path}.namespace") or ""
+    function = {"name": flat_name(namespace, name), "arguments": arguments}
     return {"id": call_id, "type": "function", "function": function}
+
+
+def _inner(item: dict[str, Any], name: str, path: str) -> dict[str, Any]:
+    inner = fields.json_object(item, name, f"{path}.{name}")
+    if inner is None:
+        raise fields.missing(f"{path}.{name}")
+    return inner
+
+
+def _run_output(item: dict[str, Any], path: str) -> str:
+    """Return the result of shell commands or of a patch as a text for the model."""
+    output = item.get("output")
+    if not isinstance(output, list):
+        text = fields.string(item, "output", f"{path}.output") or ""
+        return text or fields.string(item, "status", f"{path}.status") or ""
+    return json.dumps(output, ensure_ascii=False)
 
 
 def _image_url(part: Mapping[str, Any], path: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -14,6 +16,8 @@ from calculators.llm.answers.blocks import Block, Kind
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.token_logprob import logprob_items_json
 from calculators.llm.api.openai.citations import citations
+from calculators.llm.api.openai.encrypted_reasoning import seal
+from calculators.llm.api.openai.responses_tools import CUSTOM_INPUT, CallForm, CallKind
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -27,6 +31,13 @@ _PREFIXES: Final = {
     Kind.SERVER_CALL: "mcp",
     Kind.SERVER_TOOLS: "mcpl",
 }
+_CALL_PREFIXES: Final[Mapping[CallKind, str]] = {
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "local_shell_call": "lsh",
+    "shell_call": "sh",
+    "apply_patch_call": "apc",
+}
 
 
 def new_id(prefix: str) -> str:
@@ -34,16 +45,35 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{uuid.uuid4().hex}"
 
 
+NO_FORMS: Final[Mapping[str, CallForm]] = {}
+
+
 class Item:
     """A block with its id."""
 
-    __slots__ = ("block", "id", "logprobs", "sources", "tools")
+    __slots__ = ("block", "form", "id", "is_sealed", "logprobs", "sources", "tools")
 
-    def __init__(self, block: Block, sources: Sequence[Source] = ()) -> None:
-        """``sources``: the passages that a text may cite."""
+    def __init__(
+        self,
+        block: Block,
+        sources: Sequence[Source] = (),
+        forms: Mapping[str, CallForm] = NO_FORMS,
+        *,
+        is_sealed: bool = False,
+    ) -> None:
+        """Make the item of a block.
+
+        Args:
+            sources: the passages that a text may cite.
+            forms: the forms of calls that are not plain, by the names that the model knows.
+            is_sealed: reasoning has an opaque text with it, for clients that store nothing here.
+        """
         self.block = block
         self.sources = sources
-        self.id = new_id(_PREFIXES[block.kind])
+        self.is_sealed = is_sealed
+        self.form = forms.get(block.name) or CallForm("function_call", block.name)
+        is_call = block.kind is Kind.CALL
+        self.id = new_id(_CALL_PREFIXES[self.form.kind] if is_call else _PREFIXES[block.kind])
         #: Log-probabilities of the tokens of a text, if the request asks for them.
         self.logprobs: list[TokenLogprob] = []
         #: The tools that a server offers.
@@ -68,8 +98,10 @@ class Item:
             head += f',"status":"{status}"'
         match self.block.kind:
             case Kind.REASONING:
-                parts = "" if status == "in_progress" else summary_part(text)
-                return f'{head},"type":"reasoning","summary":[{parts}]}}'
+                if status == "in_progress":
+                    return f'{head},"type":"reasoning","summary":[]}}'
+                sealed = f',"encrypted_content":{quote(seal(text))}' if self.is_sealed else ""
+                return f'{head},"type":"reasoning","summary":[{summary_part(text)}]{sealed}}}'
             case Kind.CONTENT:
                 parts = "" if status == "in_progress" else self.text_part()
                 return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
@@ -77,10 +109,7 @@ class Item:
                 parts = "" if status == "in_progress" else refusal_part(text)
                 return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
             case Kind.CALL:
-                return (
-                    f'{head},"type":"function_call","call_id":{quote(self.block.call_id)}'
-                    f',"name":{quote(self.block.name)},"arguments":{quote(text)}}}'
-                )
+                return f"{head}{self._call(text)}}}"
             case kind:
                 raise AssertionError(f"{kind} is no item")
 
@@ -88,6 +117,24 @@ class Item:
         """Return the one part of a message that is complete."""
         text = self.block.text
         return text_part(text, self.logprobs, citations(text, self.sources))
+
+    def _call(self, arguments: str) -> str:
+        """Return the members of a call that the client runs."""
+        form = self.form
+        head = f',"type":"{form.kind}","call_id":{quote(self.block.call_id)}'
+        if form.namespace:
+            head += f',"namespace":{quote(form.namespace)}'
+        match form.kind:
+            case "function_call":
+                return f'{head},"name":{quote(form.name)},"arguments":{quote(arguments)}'
+            case "custom_tool_call":
+                return f'{head},"name":{quote(form.name)},"input":{quote(custom_input(arguments))}'
+            case "apply_patch_call":
+                return f'{head},"operation":{_json(_operation(_object(arguments)))}'
+            case "shell_call":
+                return f'{head},"action":{_json(_shell_action(_object(arguments)))}'
+            case "local_shell_call":
+                return f'{head},"action":{_json(_local_action(_object(arguments)))}'
 
     def _server_call(self, status: Status) -> str:
         """Return the members of a call that this server runs; its result says how it ended."""
@@ -133,3 +180,109 @@ def text_part(
         f'{{"type":"output_text","text":{quote(text)},"annotations":[{",".join(annotations)}]'
         f',"logprobs":[{logprob_items_json(logprobs)}]}}'
     )
+
+
+# Calls of tools that are no functions -------------------------------------------------------------
+
+
+def custom_input(arguments: str) -> str:
+    """Return the text of a call of a custom tool; arguments of another form are the text."""
+    text = _object(arguments).get(CUSTOM_INPUT)
+    return text if isinstance(text, str) else arguments
+
+
+class CustomInput:
+    """The text of a custom tool's call, out of its arguments while they are written.
+
+    The pieces joined are `custom_input` of the whole.
+    """
+
+    __slots__ = ("_form", "_rest", "_sent")
+
+    #: The beginning of the arguments, and the complete characters of a JSON string.
+    _HEAD: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
+    _UNITS: Final = re.compile(
+        r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
+        r"|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"
+    )
+
+    def __init__(self) -> None:
+        self._rest = ""
+        self._sent = 0
+        self._form = "unknown"
+
+    def add(self, piece: str) -> str:
+        """Take a piece of the arguments, and return the text that is certain now."""
+        self._rest += piece
+        if self._form == "unknown" and (head := self._HEAD.match(self._rest)) is not None:
+            self._form, self._rest = "text", self._rest[head.end() :]
+        if self._form != "text":
+            return ""
+        units = self._UNITS.match(self._rest)
+        assert units is not None
+        text: str = json.loads(f'"{units[0]}"', strict=False)
+        self._rest = self._rest[units.end() :]
+        if self._rest.startswith('"'):
+            self._form = "ended"
+        self._sent += len(text)
+        return text
+
+    def end(self, arguments: str) -> str:
+        """Return the text that has not been returned yet, of the whole arguments."""
+        return custom_input(arguments)[self._sent :]
+
+
+def _object(arguments: str) -> dict[str, Any]:
+    """Return arguments as an object; {} if the model has written something else."""
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> list[str]:
+    """Return a list of texts out of what a model may write for one."""
+    if isinstance(value, str):
+        return [value]
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _local_action(given: Mapping[str, Any]) -> dict[str, Any]:
+    env = given.get("env")
+    pairs = env.items() if isinstance(env, dict) else ()
+    return {
+        "type": "exec",
+        "command": _texts(given.get("command")),
+        "env": {name: value for name, value in pairs if isinstance(value, str)},
+        "timeout_ms": _number(given.get("timeout_ms")),
+        "user": _text_or_none(given.get("user")),
+        "working_directory": _text_or_none(given.get("working_directory")),
+    }
+
+
+def _shell_action(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "commands": _texts(given.get("commands")),
+        "timeout_ms": _number(given.get("timeout_ms")),
+        "max_output_length": _number(given.get("max_output_length")),
+    }
+
+
+def _operation(given: Mapping[str, Any]) -> dict[str, Any]:
+    made = {"type": str(given.get("type", "update_file")), "path": str(given.get("path", ""))}
+    if made["type"] != "delete_file":
+        made["diff"] = str(given.get("diff", ""))
+    return made
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return _encode(value).decode()

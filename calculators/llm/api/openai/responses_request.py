@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import structs
@@ -83,7 +83,9 @@ RESPONSES_MEMBERS: Final[Members] = table(
     max_tokens_member("max_output_tokens"),
     stop_member("stop"),
     honoured(
-        "include", Array(word(INCLUDES)), "Only `message.output_text.logprobs` has an effect."
+        "include",
+        Array(word(INCLUDES)),
+        "`message.output_text.logprobs` and `reasoning.encrypted_content` have an effect.",
     ),
     honoured(
         "text",
@@ -108,8 +110,18 @@ RESPONSES_MEMBERS: Final[Members] = table(
         ),
         "Only the effort has an effect.",
     ),
-    honoured("tools", Value(array(one_of(ref("Tool"), ref("McpTool")), maxItems=LIMITS.max_tools))),
-    honoured("tool_choice", Value(one_of(ref("ToolChoice"), ref("AllowedTools")))),
+    honoured(
+        "tools",
+        Value(
+            array(
+                one_of(ref("Tool"), ref("McpTool"), ref("ToolOfClient")), maxItems=LIMITS.max_tools
+            )
+        ),
+    ),
+    honoured(
+        "tool_choice",
+        Value(one_of(ref("ToolChoice"), ref("AllowedTools"), ref("ChosenClientTool"))),
+    ),
     honoured(
         "max_tool_calls",
         COUNT,
@@ -163,13 +175,13 @@ def parse_responses_request(
     if generation.n > 1:
         raise fields.invalid("n", f"{generation.n} is not supported: a response is one answer")
     servers = read_mcp_tools(body)
-    tools = read_responses_tools(body, limits, has_servers=bool(servers))
+    media = MediaCheck(limits)
+    messages, more = read_input(body.get("input"), limits, media)
+    tools = read_responses_tools(body, limits, more=more, has_servers=bool(servers))
     text = body.get("text", {})
     structured = only_one(
         generation.structured, read_text_format(text.get("format"), "text.format")
     )
-    media = MediaCheck(limits)
-    messages = read_input(body.get("input"), limits, media)
     settings = generation.settings
     return ResponsesRequest(
         **structs.asdict(structs.replace(generation, structured=structured)),
@@ -180,7 +192,7 @@ def parse_responses_request(
         template=_read_template(body),
         logprobs=settings.logprobs,
         images=tuple(media.images),
-        echo=_read_echo(body, settings, tools),
+        echo=_read_echo(body, settings, tools, more),
     )
 
 
@@ -233,7 +245,10 @@ def _read_template(body: Mapping[str, Any]) -> TemplateArguments:
 
 
 def _read_echo(
-    body: Mapping[str, Any], settings: GenerationSettings, tools: Tools
+    body: Mapping[str, Any],
+    settings: GenerationSettings,
+    tools: Tools,
+    more: Sequence[tuple[str, Any]],
 ) -> dict[str, Any]:
     text = body.get("text", {})
     reasoning = body.get("reasoning", {})
@@ -259,7 +274,7 @@ def _read_echo(
             "verbosity": text.get("verbosity") or "medium",
         },
         "tool_choice": shown_tool_choice(body),
-        "tools": shown_tools(body, tools),
+        "tools": shown_tools(body, tools, more),
         "top_logprobs": 0,
         "top_p": 1 if settings.top_p is None else settings.top_p,
         "truncation": "disabled",

@@ -1,57 +1,217 @@
-"""The tools of a responses request: written flat, where a chat request nests the function."""
+"""The tools of a responses request, as functions for the model, and its calls in the client's form.
+
+A client of this API offers tools of several types. Each that the client itself runs becomes one or
+more functions, which is all that chat templates know, and a call of such a function is written in
+the answer as the client expects calls of that type (`CallForm`):
+
+======================  ============================  ========================================
+type of the tool        for the model                 a call in the answer
+======================  ============================  ========================================
+``function``            the function                  ``function_call``
+``namespace``           ``NAMESPACE__FUNCTION`` each  ``function_call`` with ``namespace``
+``custom``              a function of one text        ``custom_tool_call`` with ``input``
+``local_shell``         ``local_shell(command, ..)``  ``local_shell_call`` with ``action``
+``shell``               ``shell(commands, ...)``      ``shell_call`` with ``action``
+``apply_patch``         ``apply_patch(type, ...)``    ``apply_patch_call`` with ``operation``
+======================  ============================  ========================================
+
+Tools of the type ``mcp`` name servers (`calculators.llm.requests.tool_servers`). Tools of all other
+types run at OpenAI, such as ``web_search``. They are left out with a warning, unless the choice
+forces one: a model that is free to call tools does without.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.tools import Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tool_servers import is_mcp, shown_mcp_tool
 from calculators.llm.requests.tools import read_tools
 from calculators.requests import fields
+from calculators.requests.members import leave_out, misspelt
+
+CallKind = Literal[
+    "function_call",
+    "custom_tool_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """How the answer writes a call of one function.
+
+    Attributes:
+        kind: the type of the item.
+        name: of the tool, as the client knows it; "" for types that have no names.
+        namespace: of the function; "" without one.
+    """
+
+    kind: CallKind
+    name: str
+    namespace: str = ""
+
+
+#: The one argument of the function that a custom tool becomes.
+CUSTOM_INPUT: Final = "input"
+
+_TEXT: Final = {"type": "string"}
+_TIME_LIMIT: Final = {"type": "integer", "description": "The time limit in milliseconds."}
+_LOCAL_SHELL: Final[dict[str, Any]] = {
+    "description": "Run a command on the user's computer and return its output.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "command": {
+                "type": "array",
+                "items": _TEXT,
+                "description": "The program and its arguments.",
+            },
+            "working_directory": {**_TEXT, "description": "The folder to run it in."},
+            "timeout_ms": _TIME_LIMIT,
+            "env": {
+                "type": "object",
+                "additionalProperties": _TEXT,
+                "description": "Further variables of the environment.",
+            },
+            "user": {**_TEXT, "description": "The user to run it as."},
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+}
+_SHELL: Final[dict[str, Any]] = {
+    "description": "Run shell commands and return their output.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "commands": {
+                "type": "array",
+                "items": _TEXT,
+                "description": "Command lines; they may run at the same time.",
+            },
+            "timeout_ms": _TIME_LIMIT,
+            "max_output_length": {
+                "type": "integer",
+                "description": "The most characters of output to return.",
+            },
+        },
+        "required": ["commands"],
+        "additionalProperties": False,
+    },
+}
+_APPLY_PATCH: Final[dict[str, Any]] = {
+    "description": "Create, update or delete a file by a V4A diff.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+            "path": {**_TEXT, "description": "The path of the file."},
+            "diff": {**_TEXT, "description": "The diff; not for delete_file."},
+        },
+        "required": ["type", "path"],
+        "additionalProperties": False,
+    },
+}
+#: The functions of tools that have no schema of their own, by the tool's type.
+_BUILT_IN: Final[Mapping[str, tuple[CallKind, dict[str, Any]]]] = {
+    "local_shell": ("local_shell_call", _LOCAL_SHELL),
+    "shell": ("shell_call", _SHELL),
+    "apply_patch": ("apply_patch_call", _APPLY_PATCH),
+}
+TOOL_TYPES: Final = ("function", "namespace", "custom", "mcp", *_BUILT_IN)
+
+
+class _Offered(NamedTuple):
+    """A function for the model. ``path``: of the client's tool that it is made of."""
+
+    path: str
+    function: dict[str, Any]
+    form: CallForm
+
+    @property
+    def name(self) -> str:
+        """The name that the model knows; "" if the function has none, which is checked later."""
+        name = _function(self.function).get("name")
+        return name if isinstance(name, str) else ""
+
+
+def flat_name(namespace: str, name: str) -> str:
+    """Return the name by which the model knows a function of a namespace."""
+    if not namespace:
+        return name
+    return f"{namespace}{name}" if namespace.endswith("__") else f"{namespace}__{name}"
 
 
 def read_responses_tools(
-    body: Mapping[str, Any], limits: RequestLimits, *, has_servers: bool = False
+    body: Mapping[str, Any],
+    limits: RequestLimits,
+    *,
+    more: Sequence[tuple[str, Any]] = (),
+    has_servers: bool = False,
 ) -> Tools:
-    """Read ``tools`` and ``tool_choice``, and nest the tools as templates expect them.
+    """Read ``tools`` and ``tool_choice``, and nest the functions as templates expect them.
 
-    Flat and nested tools are accepted. Tools that are not functions would run at OpenAI, and are
-    refused. ``has_servers``: some of the type "mcp" are there, which are read elsewhere.
+    Args:
+        more: tools that items of the input add, each after its path.
+        has_servers: some of the type "mcp" are there, which are read elsewhere.
 
     Raises:
-        RequestError: a tool or the choice is wrong.
+        RequestError: a tool or the choice is wrong, or the choice forces a tool that is not here.
     """
-    choice = body.get("tool_choice")
-    places = None
-    if has_servers:
-        places = [i for i, tool in enumerate(body["tools"]) if not is_mcp(tool)]
-        body = {**body, "tools": [body["tools"][i] for i in places]}
+    if body.get("tool_choice") == "none" or (
+        not more and body.get("tools") is None and body.get("tool_choice") is None
+    ):
+        return read_tools(body, limits)
+    offered = list(_all_offered(body, more))
+    choice = _plain_choice(body.get("tool_choice"), offered)
+    asked = {"tools": [each.function for each in offered], "tool_choice": choice}
+    paths = [each.path for each in offered]
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        everything = read_tools({**body, "tool_choice": "auto"}, limits, places=places)
+        everything = read_tools({**asked, "tool_choice": "auto"}, limits, paths=paths)
         own = replace(limits, may_get_tools=False)  # the list is of the client's functions
-        tools = read_tools(_only_allowed(body, choice, everything), own)
+        tools = read_tools(_only_allowed(choice, everything, offered), own)
         left = {_function(tool)["name"] for tool in tools.items}
         pairs = zip(everything.items, everything.schema_paths, strict=True)
-        paths = tuple(path for tool, path in pairs if _function(tool)["name"] in left)
+        schema_paths = tuple(path for tool, path in pairs if _function(tool)["name"] in left)
     else:
-        tools = read_tools(body, limits, places=places, has_servers=has_servers)
-        paths = tools.schema_paths
+        tools = read_tools(asked, limits, paths=paths, has_servers=has_servers)
+        schema_paths = tools.schema_paths
     items = [_nested(tool) for tool in tools.items]
-    return replace(tools, items=items, schema_paths=paths)
+    return replace(tools, items=items, schema_paths=schema_paths)
 
 
-def shown_tools(body: Mapping[str, Any], tools: Tools) -> list[dict[str, Any]]:
+def call_forms(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, CallForm]:
+    """Return the forms of calls that are not plain, by the names that the model knows.
+
+    ``tools``: those of the answer, as `shown_tools` returns them.
+    """
+    return {
+        each.name: each.form
+        for tool in tools
+        if tool["type"] not in ("function", "mcp")
+        for each in _offered(dict(tool), "tools")
+    }
+
+
+def shown_tools(
+    body: Mapping[str, Any], tools: Tools, more: Sequence[tuple[str, Any]] = ()
+) -> list[dict[str, Any]]:
     """Return the tools as the answer repeats them: flat, with the members that clients read.
 
-    These are all tools of the request, or only servers if no tool of the client may be called.
+    These are all tools of the request that are not left out, or only servers if no tool of the
+    client may be called.
     """
+    given = [*(body.get("tools") or ()), *(tool for _, tool in more)]
     return [
-        shown_mcp_tool(tool) if is_mcp(tool) else _flat(tool)
-        for tool in body.get("tools") or ()
-        if is_mcp(tool) or tools.choice != "none"
+        shown_mcp_tool(tool) if is_mcp(tool) else _shown(tool)
+        for tool in given
+        if is_mcp(tool) or (tools.choice != "none" and not _is_hosted(tool))
     ]
 
 
@@ -66,30 +226,117 @@ def shown_tool_choice(body: Mapping[str, Any]) -> Any:
             return choice
 
 
-def _only_allowed(
-    body: Mapping[str, Any], choice: Mapping[str, Any], everything: Tools
-) -> dict[str, Any]:
-    """Return the body with only the allowed tools."""
-    mode = choice.get("mode")
-    if mode not in ("auto", "required"):
-        raise fields.invalid(
-            "tool_choice.mode", f'{fields.describe(mode)} is neither "auto" nor "required"'
-        )
-    allowed = set()
-    for i, tool in enumerate(fields.array(choice, "tools", "tool_choice.tools") or []):
-        match tool:
-            case {"type": "function", "name": str(name)} | {"function": {"name": str(name)}}:
-                allowed.add(name)
-            case _:
+# Tools --------------------------------------------------------------------------------------------
+
+
+def _all_offered(body: Mapping[str, Any], more: Sequence[tuple[str, Any]]) -> Iterator[_Offered]:
+    """Yield the functions of all tools that the client runs.
+
+    A tool that an item of the input adds replaces one of its name: a client that searches for
+    tools sends those again that it has found before.
+    """
+    added = {each.name: each for path, tool in more for each in _offered(tool, path)}
+    for i, tool in enumerate(fields.array(body, "tools") or ()):
+        if not is_mcp(tool):
+            yield from (each for each in _offered(tool, f"tools[{i}]") if each.name not in added)
+    yield from added.values()
+
+
+def _offered(tool: object, path: str) -> Iterator[_Offered]:
+    """Yield the functions that the model knows a tool as.
+
+    Functions are checked later, by `read_tools`; a tool that runs at OpenAI is left out.
+
+    Raises:
+        RequestError: the tool is wrong, or its type is a misspelt one.
+    """
+    if not isinstance(tool, dict):
+        raise fields.wrong_type(path, "an object", tool)
+    kind = fields.string(tool, "type", f"{path}.type")
+    match kind:
+        case None | "function":
+            name = _function(tool).get("name")
+            form = CallForm("function_call", name if isinstance(name, str) else "")
+            yield _Offered(path, tool, form)
+        case "namespace":
+            yield from _of_namespace(tool, path)
+        case "custom":
+            yield _custom(tool, path)
+        case _ if kind in _BUILT_IN and not _is_hosted(tool):
+            call, function = _BUILT_IN[kind]
+            made = {"type": "function", "name": kind, **function}
+            yield _Offered(path, made, CallForm(call, ""))
+        case _:
+            meant = None if kind in TOOL_TYPES else misspelt(kind, TOOL_TYPES)
+            if meant is not None:
                 raise fields.invalid(
-                    f"tool_choice.tools[{i}]", 'expected {"type": "function", "name": ...}'
+                    f"{path}.type", f'{fields.describe(kind)} is no type. Did you mean "{meant}"?'
                 )
-    tools = [tool for tool in everything.items if _function(tool)["name"] in allowed]
-    return {**body, "tools": tools, "tool_choice": mode}
+            leave_out(
+                fields.invalid(
+                    f"{path}.type", f"{fields.describe(kind)} is no tool that this server has"
+                )
+            )
+
+
+def _of_namespace(tool: dict[str, Any], path: str) -> Iterator[_Offered]:
+    namespace = fields.string(tool, "name", f"{path}.name")
+    if namespace is None:
+        raise fields.missing(f"{path}.name")
+    for i, inner in enumerate(fields.array(tool, "tools", f"{path}.tools") or ()):
+        place = f"{path}.tools[{i}]"
+        for each in _offered(inner, place):
+            function = _function(each.function)
+            name = fields.string(function, "name", f"{place}.name")
+            if name is None:
+                raise fields.missing(f"{place}.name")
+            renamed = {**function, "type": "function", "name": flat_name(namespace, name)}
+            yield _Offered(place, renamed, replace(each.form, namespace=namespace))
+
+
+def _custom(tool: dict[str, Any], path: str) -> _Offered:
+    """Return the function of a tool that takes a text, which may have a grammar."""
+    # Chat requests nest it; the flat form is that of responses.
+    inner = fields.json_object(tool, "custom", f"{path}.custom") or tool
+    name = fields.string(inner, "name", f"{path}.name")
+    if name is None:
+        raise fields.missing(f"{path}.name")
+    about = fields.string(inner, "description", f"{path}.description") or ""
+    text: dict[str, Any] = {"type": "string"}
+    form = fields.json_object(inner, "format", f"{path}.format")
+    if form is not None and form.get("type") == "grammar":
+        given = fields.json_object(form, "grammar", f"{path}.format.grammar") or form
+        syntax = fields.string(given, "syntax", f"{path}.format.syntax")
+        definition = fields.string(given, "definition", f"{path}.format.definition")
+        if definition is None:
+            raise fields.missing(f"{path}.format.definition")
+        if syntax == "regex":
+            text["pattern"] = f"^(?:{definition})$"
+        text["description"] = f"It follows this grammar ({syntax}):\n{definition}"
+    function: dict[str, Any] = {"type": "function", "name": name}
+    if about:
+        function["description"] = about
+    function["parameters"] = {
+        "type": "object",
+        "properties": {CUSTOM_INPUT: text},
+        "required": [CUSTOM_INPUT],
+        "additionalProperties": False,
+    }
+    return _Offered(path, function, CallForm("custom_tool_call", name))
+
+
+def _is_hosted(tool: Mapping[str, Any]) -> bool:
+    """Return True if a tool that is well formed would run at OpenAI."""
+    kind = tool.get("type")
+    if kind == "shell":
+        environment = tool.get("environment")
+        place = environment.get("type") if isinstance(environment, dict) else None
+        return place not in (None, "local")
+    return kind is not None and kind not in TOOL_TYPES
 
 
 def _function(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return the object with the name of a tool."""
+    """Return the object with the name of a function."""
     function = tool.get("function")
     return function if isinstance(function, dict) else tool
 
@@ -102,7 +349,80 @@ def _nested(tool: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": kept}
 
 
-def _flat(tool: dict[str, Any]) -> dict[str, Any]:
+def _shown(tool: dict[str, Any]) -> dict[str, Any]:
+    if tool.get("type") not in (None, "function"):
+        return tool
     function = _function(tool)
     members = ("name", "description", "parameters", "strict")
     return {"type": "function", **{name: function.get(name) for name in members}}
+
+
+# The choice ---------------------------------------------------------------------------------------
+
+
+def _plain_choice(choice: Any, offered: Sequence[_Offered]) -> Any:
+    """Return a choice of one tool as that of a function that the model knows; others unchanged.
+
+    Raises:
+        RequestError: it forces a tool that this server does not have.
+    """
+    match choice:
+        case {"type": "function" | "custom" | None} | {"function": _} | {"custom": _}:
+            name = _chosen_name(choice, offered)
+            return choice if name is None else {"type": "function", "name": name}
+        case {"type": "allowed_tools"}:
+            return choice
+        case {"type": str(kind)} if kind in _BUILT_IN:
+            return {"type": "function", "name": kind}
+        case {"type": str(kind)}:
+            raise fields.invalid(
+                "tool_choice.type",
+                f"{fields.describe(kind)} cannot be forced: this server has no such tool",
+            )
+        case _:
+            return choice
+
+
+def _chosen_name(choice: Mapping[str, Any], offered: Sequence[_Offered]) -> str | None:
+    """Return the name that the model knows a chosen tool by, or None if it is chosen wrongly."""
+    inner = choice.get("function") or choice.get("custom") or choice
+    name = inner.get("name") if isinstance(inner, dict) else None
+    if not isinstance(name, str):
+        return None
+    namespace = inner.get("namespace")
+    if isinstance(namespace, str):
+        return flat_name(namespace, name)
+    if any(each.name == name for each in offered):
+        return name
+    short = [each.name for each in offered if each.form.name == name]
+    return short[0] if len(short) == 1 else name
+
+
+def _only_allowed(
+    choice: Mapping[str, Any], everything: Tools, offered: Sequence[_Offered]
+) -> dict[str, Any]:
+    """Return the body with only the allowed tools."""
+    mode = choice.get("mode")
+    if mode not in ("auto", "required"):
+        raise fields.invalid(
+            "tool_choice.mode", f'{fields.describe(mode)} is neither "auto" nor "required"'
+        )
+    allowed = set()
+    for i, tool in enumerate(fields.array(choice, "tools", "tool_choice.tools") or []):
+        match tool:
+            case {"type": "function" | "custom"} | {"function": _} if (
+                name := _chosen_name(tool, offered)
+            ) is not None:
+                allowed.add(name)
+            case {"type": "namespace", "name": str(namespace)}:
+                allowed |= {each.name for each in offered if each.form.namespace == namespace}
+            case {"type": str(kind)} if kind in _BUILT_IN:
+                allowed.add(kind)
+            case {"type": str(kind)} if kind not in TOOL_TYPES:
+                pass  # left out, as the tool itself is
+            case _:
+                raise fields.invalid(
+                    f"tool_choice.tools[{i}]", 'expected {"type": "function", "name": ...}'
+                )
+    tools = [tool for tool in everything.items if _function(tool)["name"] in allowed]
+    return {"tools": tools, "tool_choice": mode}

@@ -17,18 +17,32 @@ from calculators.language.token_logprob import TokenLogprob
 from calculators.language.tools import ToolServer
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Kind, Opened, Step, blocks_of
+from calculators.llm.answers.blocks import (
+    Block,
+    BlockDelta,
+    Blocks,
+    Closed,
+    Kind,
+    Opened,
+    Step,
+    blocks_of,
+)
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import DONE, AnswerChoice, Verbose, answering_model
 from calculators.llm.answers.token_logprob import logprob_items_json
 from calculators.llm.api.openai.citations import citations
 from calculators.llm.api.openai.responses_items import (
+    NO_FORMS,
+    CustomInput,
     Item,
+    custom_input,
     refusal_part,
     summary_part,
     text_part,
 )
 from calculators.llm.api.openai.responses_object import ResponsesObject
+from calculators.llm.api.openai.responses_tools import call_forms
+from calculators.llm.requests.logprobs import SEALED_REASONING
 from calculators.requests.http_payload import RequestError
 
 
@@ -59,7 +73,10 @@ class ResponsesAnswerWriter:
     __slots__ = (
         "_blocks",
         "_calls",
+        "_custom",
         "_done",
+        "_forms",
+        "_is_sealed",
         "_item",
         "_logprobs",
         "_object",
@@ -80,6 +97,7 @@ class ResponsesAnswerWriter:
         created: int | None = None,
         servers: Sequence[ToolServer] = (),
         sources: Sequence[Source] = (),
+        seals_reasoning: bool = False,
     ) -> None:
         """Make the writer.
 
@@ -87,7 +105,13 @@ class ResponsesAnswerWriter:
             response_id, created: see `ResponsesObject`.
             servers: those whose tools the answer lists.
             sources: passages that the text may cite.
+            seals_reasoning: reasoning has the opaque text that a client may send back.
         """
+        tools: Sequence[Mapping[str, Any]] = request.echo.get("tools", ())
+        self._forms = call_forms(tools) if tools else NO_FORMS
+        self._is_sealed = seals_reasoning
+        #: The text of the custom tool's call that grows.
+        self._custom = CustomInput()
         self._sources = sources
         self.wants_logprobs = request.logprobs
         self.details: AnswerDetails | None = None
@@ -119,9 +143,7 @@ class ResponsesAnswerWriter:
         choice = choices[0]
         listed = [item.json("completed") for item in self._list_tools()]
         blocks = blocks_of(choice)
-        items = [
-            Item(block, self._sources) for block in blocks if block.kind is not Kind.SERVER_RESULT
-        ]
+        items = [self._item_of(each) for each in blocks if each.kind is not Kind.SERVER_RESULT]
         if choice.refusal is not None and not items:
             [opened, *_] = Blocks().refuse(choice.refusal.text)
             items.append(Item(opened.block))
@@ -135,6 +157,9 @@ class ResponsesAnswerWriter:
         written = [item.json("completed") for item in items[:-1]]
         written.append(items[-1].json("incomplete" if is_cut else "completed"))
         return self._object.ended([*listed, *written], choice.finish_reason, usage)
+
+    def _item_of(self, block: Block) -> Item:
+        return Item(block, self._sources, self._forms, is_sealed=self._is_sealed)
 
     def start(self, usage: Usage) -> str:
         response = f'"response":{self._object.started()}'
@@ -246,7 +271,8 @@ class ResponsesAnswerWriter:
                 assert self._item is not None
                 return self._grow(self._item, text)
             case Opened(block):
-                self._item = Item(block, self._sources)
+                self._item = self._item_of(block)
+                self._custom = CustomInput()
                 return self._open(self._item)
             case Closed(_, is_cut):
                 assert self._item is not None
@@ -290,7 +316,40 @@ class ResponsesAnswerWriter:
             case Kind.REFUSAL:
                 return self._event("response.refusal.delta", f'{more},"content_index":0')
             case _:
-                return self._event("response.function_call_arguments.delta", more)
+                return self._grow_call(item, text)
+
+    def _grow_call(self, item: Item, text: str) -> str:
+        """Return the events of further arguments; actions are written when they are complete."""
+        match item.form.kind:
+            case "function_call":
+                kind = "response.function_call_arguments.delta"
+            case "custom_tool_call":
+                kind = "response.custom_tool_call_input.delta"
+                text = self._custom.add(text)
+            case _:
+                return ""
+        return self._event(kind, f'{_place(item)},"delta":{quote(text)}') if text else ""
+
+    def _end_arguments(self, item: Item) -> str:
+        arguments = item.block.text
+        place = _place(item)
+        match item.form.kind:
+            case "function_call":
+                return self._event(
+                    "response.function_call_arguments.done",
+                    f'{place},"name":{quote(item.form.name)},"arguments":{quote(arguments)}',
+                )
+            case "custom_tool_call":
+                kind = "response.custom_tool_call_input"
+                rest = self._custom.end(arguments)
+                # The numbers of events go up with each that is made.
+                last = (
+                    self._event(f"{kind}.delta", f'{place},"delta":{quote(rest)}') if rest else ""
+                )
+                done = f'{place},"input":{quote(custom_input(arguments))}'
+                return last + self._event(f"{kind}.done", done)
+            case _:
+                return ""
 
     def _end_text(self, item: Item) -> str:
         text = item.block.text
@@ -325,11 +384,7 @@ class ResponsesAnswerWriter:
                     "response.content_part.done", f'{place},"part":{refusal_part(text)}'
                 )
             case _:
-                name = quote(item.block.name)
-                return self._event(
-                    "response.function_call_arguments.done",
-                    f'{place},"name":{name},"arguments":{quote(text)}',
-                )
+                return self._end_arguments(item)
 
     def _cite(self, item: Item) -> str:
         """Return the events about the passages that a complete text cites."""
@@ -378,4 +433,5 @@ def responses_writer(begun: Begun) -> ResponsesAnswerWriter:
         created=request.created,
         servers=request.tool_servers,
         sources=begun.sources,
+        seals_reasoning=SEALED_REASONING in (request.sampling.get("include") or ()),
     )

@@ -15,7 +15,7 @@ SEES = RequestLimits(max_images=2)
 
 
 def messages(*items: dict[str, Any], limits: RequestLimits = SEES) -> Items:
-    return read_input(list(items), limits)
+    return read_input(list(items), limits).messages
 
 
 def refused(value: object, limits: RequestLimits = SEES) -> RequestError:
@@ -37,7 +37,7 @@ def said(text: str) -> dict[str, Any]:
 
 
 def test_a_string_is_a_message_of_the_user() -> None:
-    assert read_input("hi", SEES) == [{"role": "user", "content": "hi"}]
+    assert read_input("hi", SEES).messages == [{"role": "user", "content": "hi"}]
 
 
 def test_reasoning_calls_and_results_become_three_messages() -> None:
@@ -87,11 +87,6 @@ def test_all_parts_of_a_reasoning_count_and_its_text_goes_before_the_summary() -
     parts = [{"type": "reasoning_text", "text": "one"}, {"type": "reasoning_text", "text": "two"}]
     [_, assistant] = messages(USER, {**THOUGHT, "content": parts}, said("ok"))
     assert assistant["reasoning_content"] == "one\ntwo"
-
-
-def test_encrypted_reasoning_is_left_out() -> None:
-    sealed = {"type": "reasoning", "summary": [], "encrypted_content": "xyz"}
-    assert messages(USER, sealed) == [USER]
 
 
 def test_a_call_without_call_id_is_matched_by_its_id() -> None:
@@ -152,8 +147,8 @@ def test_a_result_may_be_parts() -> None:
         ),
         (
             [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}],
-            "input[0].content[0].type",
-            "input_file",
+            "input[0].content[0].file_id",
+            "use file_data",
         ),
         (
             [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}],
@@ -171,7 +166,10 @@ def test_a_result_may_be_parts() -> None:
             "does not read audio",
         ),
         ([{"type": "item_reference", "id": "msg_1"}], "input[0].type", "item_reference"),
-        ([USER, {"type": "computer_call"}], "input[1].type", "computer_call"),
+        ([USER, {"type": "functoin_call"}], "input[1].type", 'Did you mean "function_call"'),
+        ([USER, {"type": "weather_call"}], "input[1].type", "weather_call"),
+        ([{"type": "custom_tool_call", "name": "f"}], "input[0].call_id", "Missing"),
+        ([{"type": "shell_call", "call_id": "c"}], "input[0].action", "Missing"),
         ([{"type": "function_call", "name": "f"}], "input[0].call_id", "Missing"),
         ([{**CALL, "name": None}], "input[0].name", "Missing"),
         ([{**CALL, "arguments": {}}], "input[0].arguments", "a string"),

@@ -249,8 +249,9 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
             "never",
         ),
         ({"tools": [TOOL, {"type": "web_search"}]}, "tools[1].type", "web_search"),
-        ({"tools": [{"type": "custom", "name": "x"}]}, "tools[0].type", "custom"),
-        ({"tools": [TOOL], "tool_choice": {"type": "file_search"}}, "tool_choice", "function"),
+        ({"tools": [{"type": "fucntion", "name": "x"}]}, "tools[0].type", 'mean "function"'),
+        ({"tools": [{"type": "namespace"}]}, "tools[0].name", "Missing"),
+        ({"tools": [TOOL], "tool_choice": {"type": "file_search"}}, "tool_choice.type", "forced"),
         (
             {"tools": [TOOL], "tool_choice": {"type": "function", "name": "x"}},
             "tool_choice",

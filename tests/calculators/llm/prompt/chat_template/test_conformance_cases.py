@@ -169,7 +169,7 @@ def run_pipeline(case: dict[str, Any], expected: dict[str, Any]) -> None:
     request = case["request"]
     try:
         if case["endpoint"] == "/v3/responses":
-            messages = read_input(request.get("input"), RequestLimits(max_images=8))
+            messages = read_input(request.get("input"), RequestLimits(max_images=8)).messages
         else:
             messages = normalise_messages(request.get("messages"))
     except GraphError:
