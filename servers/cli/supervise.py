@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from calculators.llm.api.openai.encrypted_reasoning import shared_key
+from calculators.requests.server_secret import server_secret
 from servers.cli.access import FrontAccess
 from servers.cli.listening import grpc_settings, http_settings, listen_failure
 from servers.cli.log_lines import JSON
@@ -59,7 +59,7 @@ def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) 
             poll_seconds=options.lifecycle.poll_seconds,
             drain_seconds=options.lifecycle.drain_seconds,
         )
-        shared_key()  # before the workers start, so that each reads what another has written
+        server_secret()  # before the workers start, so that each reads what another has written
         return run_crew(settings, _print if options.server.log_format != JSON else _ignore)
     except ListenError as error:
         raise listen_failure(error) from error

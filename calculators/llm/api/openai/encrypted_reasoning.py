@@ -5,9 +5,8 @@ sends it again, and the model sees its reasoning as before. The text is authenti
 this server, so that what comes back is what was sent. It is not secret: the summary beside it says
 the same.
 
-Workers of a server and its children have the key by their environment. Another server, also the
-same one after a restart, cannot read the text unless its environment has the key; it takes the
-summary.
+Another server, also the same one after a restart, cannot read the text unless its environment has
+the same secret (`calculators.requests.server_secret`); it takes the summary.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 import zlib
 from typing import Final
 
-#: Environment variable with the key, for servers that have to read each other's texts.
-KEY_VARIABLE: Final = "GRAPHRT_REASONING_KEY"
+from calculators.requests.server_secret import server_secret
+
 _MARK: Final = "grt1."
 _TAG_BYTES: Final = 16
 #: More than any reasoning: a text that claims more is not unpacked.
@@ -49,9 +47,4 @@ def opened(sealed: str) -> str | None:
 
 
 def _tag(content: bytes) -> bytes:
-    return hmac.digest(shared_key(), content, hashlib.sha256)[:_TAG_BYTES]
-
-
-def shared_key() -> bytes:
-    """Return the key; one that is made here is inherited by processes that start later."""
-    return os.environ.setdefault(KEY_VARIABLE, os.urandom(32).hex()).encode()
+    return hmac.digest(server_secret(), content, hashlib.sha256)[:_TAG_BYTES]
