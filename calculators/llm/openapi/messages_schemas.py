@@ -35,11 +35,43 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         "MessageBlock",
         TextBlock=tagged("text", {"text": string()}),
         ImageBlock=tagged("image", {"source": ref("ImageSource")}),
+        DocumentBlock=record(
+            {
+                "type": const("document"),
+                "source": ref("DocumentSource"),
+                "title": {"type": ["string", "null"]},
+                "context": {"type": ["string", "null"]},
+            },
+            "A document of text.",
+            required=("type", "source"),
+        ),
+        SearchResultBlock=record(
+            {
+                "type": const("search_result"),
+                "source": string(),
+                "title": {"type": ["string", "null"]},
+                "content": array(_TEXT),
+            },
+            required=("type", "source", "content"),
+        ),
         ToolResultBlock=record(
             {
                 "type": const("tool_result"),
                 "tool_use_id": string(),
-                "content": nullable(one_of(string(), array(one_of(_TEXT, ref("ImageBlock"))))),
+                "content": nullable(
+                    one_of(
+                        string(),
+                        array(
+                            one_of(
+                                _TEXT,
+                                ref("ImageBlock"),
+                                ref("DocumentBlock"),
+                                ref("SearchResultBlock"),
+                                ref("ToolReferenceBlock"),
+                            )
+                        ),
+                    )
+                ),
                 "is_error": {"type": ["boolean", "null"]},
             },
             required=("type", "tool_use_id"),
@@ -60,6 +92,15 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
             },
         ),
     ),
+    **union(
+        "DocumentSource",
+        DocumentText=tagged("text", {"data": string()}),
+        DocumentFile=tagged(
+            "base64", {"media_type": string(), "data": string("A file of text, as Base64.")}
+        ),
+        DocumentBlocks=tagged("content", {"content": one_of(string(), array(_TEXT))}),
+    ),
+    "ToolReferenceBlock": tagged("tool_reference", {"tool_name": string()}),
     "McpServer": record(
         {
             "type": {"type": ["string", "null"], "enum": ["url", None]},
@@ -103,6 +144,13 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
             "strict": {"type": ["boolean", "null"]},
         },
         required=("name", "input_schema"),
+    ),
+    "AnthropicTool": record(
+        {"type": string(), "name": string(pattern=f"^{name_pattern(LONGEST_NAME)}$")},
+        "A tool of the client with a schema that everyone knows (`bash_20250124`, "
+        "`text_editor_...`, `memory_...`), or one that runs at Anthropic, which is left out with a "
+        "warning.",
+        required=("type", "name"),
     ),
     **union(
         "MessageToolChoice",

@@ -25,7 +25,7 @@ def document_text(text: str, name: str = "") -> str:
     """Return a document as it stands in a prompt."""
     shown = "".join(each if each.isprintable() and each != '"' else " " for each in name)
     head = f'<document name="{shown}">' if shown else "<document>"
-    return f"{head}\n{text}\n</document>"
+    return f"{head}\n{text}\n</document>\n"
 
 
 def file_text(file: Mapping[str, Any], path: str) -> str:

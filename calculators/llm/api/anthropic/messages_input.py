@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from calculators.llm.requests.documents import decoded_text, document_text
 from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.messages import required_string
 from calculators.llm.requests.request_limits import RequestLimits
@@ -96,7 +97,7 @@ class _Conversation:
             raise fields.invalid(path, "expected at least one block")
         for block, kind, place in blocks:
             if kind != "tool_result":
-                parts.append(self._part(block, kind, place, "text", "image", "tool_result"))
+                parts += self._parts(block, kind, place, "tool_result")
                 continue
             if parts:
                 self.messages.append({"role": "user", "content": _joined(parts)})
@@ -111,12 +112,13 @@ class _Conversation:
         parts: list[dict[str, Any]] = []
         if fields.boolean(block, "is_error", f"{path}.is_error"):
             # Templates have no member for errors.
-            parts.append(_text("Error:"))
+            parts.append(_text("Error: "))
         if isinstance(content, str):
             parts.append(_text(content))
         elif content is not None:
             path = f"{path}.content"
-            parts += [self._part(*each, "text", "image") for each in _blocks(content, path)]
+            for each in _blocks(content, path):
+                parts += self._parts(*each, "tool_reference")
         self.messages.append({"role": "tool", "tool_call_id": call_id, "content": _joined(parts)})
 
     def _add_assistant(self, content: object, path: str) -> None:
@@ -140,6 +142,8 @@ class _Conversation:
                     said.reasoning.append(required_string(block, "thinking", place))
                 case "redacted_thinking":
                     pass  # encrypted by its author
+                case _ if _ran_elsewhere(kind):
+                    pass  # by tools of Anthropic, in an earlier turn
                 case "tool_use" | "mcp_tool_use":
                     said.calls.append(_call(block, place))
                 case _:
@@ -147,16 +151,67 @@ class _Conversation:
         if said.has_any or not results:
             self.messages.append(said.message)
 
-    def _part(self, block: dict[str, Any], kind: str, path: str, *known: str) -> dict[str, Any]:
+    def _parts(
+        self, block: dict[str, Any], kind: str, path: str, also: str
+    ) -> list[dict[str, Any]]:
+        """Return the parts of a block of the user's or of a result; ``also``: what else may be."""
         match kind:
             case "text":
-                return _text(required_string(block, "text", path))
+                return [_text(required_string(block, "text", path))]
             case "image":
                 url = _image_url(block, path)
                 self._media.image(path, url, "source")
-                return {"type": "image_url", "image_url": {"url": url}}
+                return [{"type": "image_url", "image_url": {"url": url}}]
+            case "document":
+                return self._document(block, path)
+            case "search_result":
+                return self._search_result(block, path)
+            case "tool_reference" if also == kind:
+                name = required_string(block, "tool_name", path)
+                return [_text(f"The tool {name} is loaded.\n")]
             case _:
-                raise _unknown(kind, path, *known)
+                raise _unknown(kind, path, "text", "image", "document", "search_result", also)
+
+    def _document(self, block: dict[str, Any], path: str) -> list[dict[str, Any]]:
+        name = fields.string(block, "title", f"{path}.title") or ""
+        about = fields.string(block, "context", f"{path}.context")
+        path = f"{path}.source"
+        source = fields.json_object(block, "source", path)
+        if source is None:
+            raise fields.missing(path)
+        before = [_text(f"{about}\n")] if about else []
+        match required_string(source, "type", path):
+            case "text":
+                return [*before, _text(document_text(required_string(source, "data", path), name))]
+            case "base64":
+                kind = required_string(source, "media_type", path)
+                data = required_string(source, "data", path)
+                text = decoded_text(data, kind, f"{path}.data")
+                return [*before, _text(document_text(text, name))]
+            case "content":
+                content = source.get("content")
+                if isinstance(content, str):
+                    return [*before, _text(document_text(content, name))]
+                inner = [
+                    part
+                    for each in _blocks(content, f"{path}.content")
+                    for part in self._parts(*each, "text")
+                ]
+                texts = [part["text"] for part in inner if part["type"] == "text"]
+                others = [part for part in inner if part["type"] != "text"]
+                return [*before, _text(document_text("".join(texts), name)), *others]
+            case kind:
+                raise _unknown(kind, path, "text", "base64", "content")
+
+    def _search_result(self, block: dict[str, Any], path: str) -> list[dict[str, Any]]:
+        source = required_string(block, "source", path)
+        title = fields.string(block, "title", f"{path}.title") or source
+        texts = []
+        for inner, kind, place in _blocks(block.get("content"), f"{path}.content"):
+            if kind != "text":
+                raise _unknown(kind, place, "text")
+            texts.append(required_string(inner, "text", place))
+        return [_text(document_text(f"Source: {source}\n" + "".join(texts), title))]
 
 
 @dataclass(slots=True)
@@ -179,6 +234,11 @@ class _Said:
         if self.calls:
             message["tool_calls"] = self.calls
         return message
+
+
+def _ran_elsewhere(kind: str) -> bool:
+    """Return True for blocks about tools that ran at Anthropic."""
+    return kind == "server_tool_use" or kind.endswith("_tool_result")
 
 
 def _blocks(content: object, path: str) -> list[tuple[dict[str, Any], str, str]]:

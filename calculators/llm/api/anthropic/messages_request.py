@@ -91,7 +91,10 @@ _CONVERSATION: Final[Members] = table(
     honoured("system", Value(one_of(string(), array(ref("TextBlock"))))),
     honoured(
         "tools",
-        Array(one_of(ref("MessageTool"), ref("McpToolset")), {"maxItems": LIMITS.max_tools}),
+        Array(
+            one_of(ref("MessageTool"), ref("AnthropicTool"), ref("McpToolset")),
+            {"maxItems": LIMITS.max_tools},
+        ),
     ),
     honoured("tool_choice", Value(ref("MessageToolChoice"))),
     honoured("thinking", Object(record(THINKING, additionalProperties=False))),

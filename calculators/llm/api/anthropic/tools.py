@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from calculators.language.tools import Tools
 from calculators.llm.requests.client_json import check_size
@@ -15,7 +17,75 @@ from calculators.llm.requests.tools import (
     read_tools,
 )
 from calculators.requests import fields
-from calculators.requests.members import check_object
+from calculators.requests.members import check_object, leave_out, misspelt
+
+_VERSIONED: Final = re.compile(r"(?P<name>[a-z_]+)_(?P<date>\d{8})")
+#: The first version of the text editor that cannot undo.
+_WITHOUT_UNDO: Final = "20250429"
+
+
+def _commands(about: str, commands: Sequence[str], **properties: dict[str, Any]) -> dict[str, Any]:
+    """Return a function of several commands, each of which needs some of the properties."""
+    return {
+        "description": about,
+        "parameters": {
+            "type": "object",
+            "properties": {"command": {"type": "string", "enum": list(commands)}, **properties},
+            "required": ["command"],
+            "additionalProperties": False,
+        },
+    }
+
+
+def _string(about: str) -> dict[str, Any]:
+    return {"type": "string", "description": about}
+
+
+_PATH: Final = _string("Absolute path of the file or folder.")
+_RANGE: Final = {
+    "type": "array",
+    "items": {"type": "integer"},
+    "description": "First and last line for view; -1 is the end.",
+}
+_LINE: Final = {"type": "integer", "description": "The line after which insert writes; 0: first."}
+#: The functions that Anthropic's types of tools stand for, without the date of their version.
+_KNOWN: Final[Mapping[str, dict[str, Any]]] = {
+    "bash": {
+        "description": "Run a command in a bash session that lives on between calls.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "command": _string("The command to run."),
+                "restart": {"type": "boolean", "description": "Begin a new session."},
+            },
+            "additionalProperties": False,
+        },
+    },
+    "text_editor": _commands(
+        "View, create and edit files.",
+        ("view", "create", "str_replace", "insert", "undo_edit"),
+        path=_PATH,
+        view_range=_RANGE,
+        file_text=_string("The whole text for create."),
+        old_str=_string("The text that str_replace replaces; it must stand in the file once."),
+        new_str=_string("The new text for str_replace; for older versions of insert too."),
+        insert_line=_LINE,
+        insert_text=_string("The text for insert."),
+    ),
+    "memory": _commands(
+        "Read and write notes below /memories that outlive this conversation.",
+        ("view", "create", "str_replace", "insert", "delete", "rename"),
+        path=_PATH,
+        view_range=_RANGE,
+        file_text=_string("The whole text for create."),
+        old_str=_string("The text that str_replace replaces."),
+        new_str=_string("The new text for str_replace."),
+        insert_line=_LINE,
+        insert_text=_string("The text for insert."),
+        old_path=_string("The present path for rename."),
+        new_path=_string("The new path for rename."),
+    ),
+}
 
 
 def read_messages_tools(
@@ -23,9 +93,10 @@ def read_messages_tools(
 ) -> tuple[Tools, bool]:
     """Read ``tools`` and ``tool_choice``; True: one answer may call several tools.
 
-    A tool of another type than "custom" would run at Anthropic, or has a schema that only
-    Anthropic's models know; it is refused. ``has_servers``: the request names servers, whose tools
-    of the type "mcp_toolset" are read elsewhere.
+    Tools that the client runs and whose schema Anthropic's models know get it here (`_KNOWN`).
+    Tools that run at Anthropic, such as ``web_search_20250305``, are left out with a warning; a
+    choice that forces one finds none of its name. ``has_servers``: the request names servers, whose
+    tools of the type "mcp_toolset" are read elsewhere.
 
     Raises:
         RequestError: a tool or the choice is wrong.
@@ -33,8 +104,9 @@ def read_messages_tools(
     choice, is_parallel = _read_choice(body)
     tools = body.get("tools", [])
     places = [i for i, tool in enumerate(tools) if not (has_servers and is_toolset(tool))]
-    paths = [f"tools[{i}]" for i in places]
-    flat = [_tool(tools[i], path) for i, path in zip(places, paths, strict=True)]
+    offered = [(f"tools[{i}]", _tool(tools[i], f"tools[{i}]")) for i in places]
+    paths = [path for path, tool in offered if tool is not None]
+    flat = [tool for _, tool in offered if tool is not None]
     read = read_tools(
         {"tools": flat, "tool_choice": choice}, limits, paths=paths, has_servers=has_servers
     )
@@ -77,15 +149,35 @@ def _read_choice(body: Mapping[str, Any]) -> tuple[Any, bool]:
     return chosen, not is_single
 
 
-def _tool(tool: object, path: str) -> dict[str, Any]:
+def _known_tool(tool: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+    """Return a tool of the client as the function that its type stands for; None: it has none."""
+    version = _VERSIONED.fullmatch(kind)
+    if version is None or (known := _KNOWN.get(version["name"])) is None:
+        return None
+    if version["name"] == "text_editor" and version["date"] >= _WITHOUT_UNDO:
+        known = copy.deepcopy(known)
+        known["parameters"]["properties"]["command"]["enum"].remove("undo_edit")
+    return {"type": "function", "name": tool.get("name"), **known}
+
+
+def _tool(tool: object, path: str) -> dict[str, Any] | None:
+    """Return a tool as a function, or None: it is left out."""
     if not isinstance(tool, dict):
         raise fields.wrong_type(path, "an object", tool)
     kind = fields.string(tool, "type", f"{path}.type")
     if kind not in (None, "custom"):
-        raise fields.invalid(
-            f"{path}.type",
-            f'{fields.describe(kind)} is not supported; only tools of the client are, "custom"',
+        if (known := _known_tool(tool, kind)) is not None:
+            return known
+        if (meant := misspelt(kind, ("custom",))) is not None:
+            raise fields.invalid(
+                f"{path}.type", f'{fields.describe(kind)} is no type. Did you mean "{meant}"?'
+            )
+        leave_out(
+            fields.invalid(
+                f"{path}.type", f"{fields.describe(kind)} is no tool that this server has"
+            )
         )
+        return None
     name = fields.string(tool, "name", f"{path}.name")
     if name is None:
         raise fields.missing(f"{path}.name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from calculators.llm.api.anthropic.messages_request import (
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests.http_payload import RequestError
+from calculators.requests.request_record import RequestRecord, set_current_record
 
 SEES = RequestLimits(max_images=2)
 USER = {"role": "user", "content": "hi"}
@@ -37,6 +39,14 @@ def refused(**members: Any) -> RequestError:
     with pytest.raises(RequestError) as raised:
         parsed(**members)
     return raised.value
+
+
+@pytest.fixture
+def warned() -> Iterator[RequestRecord]:
+    record = RequestRecord("mine")
+    set_current_record(record)
+    yield record
+    set_current_record(None)
 
 
 def turn(role: str, *blocks: Any) -> dict[str, Any]:
@@ -124,7 +134,110 @@ def test_tool_results_are_messages_of_their_own_and_the_rest_is_the_users() -> N
 def test_a_result_that_is_an_error_says_so() -> None:
     failed = {"type": "tool_result", "tool_use_id": "t", "content": "no file", "is_error": True}
     [message] = conversation(turn("user", failed))
-    assert message["content"] == [text("Error:"), text("no file")]
+    assert message["content"] == [text("Error: "), text("no file")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "commands"),
+    [
+        ("bash_20250124", "bash", None),
+        ("text_editor_20250124", "str_replace_editor", {"undo_edit"}),
+        ("text_editor_20250728", "str_replace_based_edit_tool", {"view", "insert"}),
+        ("memory_20250818", "memory", {"rename", "delete"}),
+    ],
+)
+def test_tools_of_the_client_that_anthropics_models_know_get_their_schemas(
+    kind: str, name: str, commands: set[str] | None
+) -> None:
+    request = parsed(tools=[{"type": kind, "name": name, "cache_control": None}])
+    [tool] = [each["function"] for each in request.tools.items]
+    assert tool["name"] == name
+    properties = tool["parameters"]["properties"]
+    if commands is None:
+        assert set(properties) == {"command", "restart"}
+    else:
+        known = set(properties["command"]["enum"])
+        assert commands <= known
+        assert ("undo_edit" in known) == (kind < "text_editor_20250429" and kind.startswith("text"))
+
+
+def test_tools_that_run_at_anthropic_are_left_out(warned: RequestRecord) -> None:
+    hosted = [
+        {"type": kind, "name": kind.rsplit("_", 1)[0]}
+        for kind in ("web_search_20250305", "web_fetch_20250910", "tool_search_tool_regex_20251119")
+    ]
+    assert [each["function"]["name"] for each in parsed(tools=[*hosted, TOOL]).tools.items] == ["f"]
+    for tool, warning in zip(hosted, warned.warnings, strict=True):
+        assert f'"{tool["type"]}"' in warning
+    forced = refused(tools=[*hosted, TOOL], tool_choice={"type": "tool", "name": "web_search"})
+    assert forced.param == "tool_choice"
+
+
+def test_a_tool_that_was_found_is_named_in_the_result() -> None:
+    found = [{"type": "tool_reference", "tool_name": name} for name in ("WebFetch", "Task")]
+    result = {"type": "tool_result", "tool_use_id": "t", "content": found}
+    [message] = conversation(turn("user", result))
+    assert [part["text"] for part in message["content"]] == [
+        "The tool WebFetch is loaded.\n",
+        "The tool Task is loaded.\n",
+    ]
+
+
+@pytest.mark.parametrize("in_result", [False, True])
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        (
+            {"type": "document", "title": "a.md", "source": {"type": "text", "data": "one"}},
+            '<document name="a.md">\none\n</document>\n',
+        ),
+        (
+            {
+                "type": "document",
+                "source": {"type": "base64", "media_type": "text/plain", "data": "b25l"},
+            },
+            "<document>\none\n</document>\n",
+        ),
+        (
+            {
+                "type": "document",
+                "source": {"type": "content", "content": [text("one"), text(" two")]},
+            },
+            "<document>\none two\n</document>\n",
+        ),
+        (
+            {"type": "document", "source": {"type": "content", "content": "one"}},
+            "<document>\none\n</document>\n",
+        ),
+        (
+            {
+                "type": "search_result",
+                "source": "https://a.example",
+                "title": "A",
+                "content": [text("one")],
+            },
+            '<document name="A">\nSource: https://a.example\none\n</document>\n',
+        ),
+    ],
+)
+def test_documents_and_search_results_are_read(
+    block: dict[str, Any], expected: str, in_result: bool
+) -> None:
+    if in_result:
+        block = {"type": "tool_result", "tool_use_id": "t", "content": [block]}
+    [message] = conversation(turn("user", block))
+    assert message["content"] == expected
+
+
+def test_blocks_of_tools_that_ran_at_anthropic_are_passed_over() -> None:
+    said = turn(
+        "assistant",
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+        text("Noon."),
+    )
+    [_, message] = conversation(USER, said)
+    assert message["content"] == "Noon."
 
 
 def test_an_empty_answer_in_the_history_is_kept() -> None:
@@ -258,9 +371,9 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
             "Missing",
         ),
         (
-            {"messages": [turn("user", {"type": "document", "source": {}})]},
-            "messages[0].content[0].type",
-            "document",
+            {"messages": [turn("user", {"type": "document", "source": {"type": "url"}})]},
+            "messages[0].content[0].source.type",
+            "base64",
         ),
         (
             {"messages": [turn("user", {"type": "image", "source": {"type": "file"}})]},
@@ -293,11 +406,11 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
             {
                 "messages": [
                     USER,
-                    turn("assistant", {"type": "server_tool_use", "id": "s", "name": "web"}),
+                    turn("assistant", {"type": "weather", "id": "s", "name": "web"}),
                 ]
             },
             "messages[1].content[0].type",
-            "server_tool_use",
+            "weather",
         ),
         (
             {
@@ -311,7 +424,8 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
         ),
         ({"tools": [1]}, "tools[0]", "an object"),
         ({"tools": [{"type": "web_search_20250305", "name": "w"}]}, "tools[0].type", "web_search"),
-        ({"tools": [TOOL, {"type": "bash_20250124", "name": "bash"}]}, "tools[1].type", "bash_"),
+        ({"tools": [{"type": "cutsom", "name": "x"}]}, "tools[0].type", 'mean "custom"'),
+        ({"tools": [TOOL, {"type": "bash_20250124"}]}, "tools[1].name", "Missing"),
         ({"tools": [{"input_schema": SCHEMA}]}, "tools[0].name", "Missing"),
         ({"tools": [{"name": "f"}]}, "tools[0].input_schema", "Missing"),
         ({"tools": [{**TOOL, "name": "a b"}]}, "tools[0].name", "letters"),

@@ -361,7 +361,7 @@ def test_a_file_of_text_is_read(data: str) -> None:
     part = {"type": "input_file", "filename": 'a"b.md', "file_data": data}
     [message] = parsed(input=[{"role": "user", "content": [part]}]).messages
     assert message["content"] == [
-        {"type": "text", "text": '<document name="a b.md">\nhello\n</document>'}
+        {"type": "text", "text": '<document name="a b.md">\nhello\n</document>\n'}
     ]
 
 
