@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,22 @@ _TENSOR_TYPES: Final = {
 }
 
 
+class Blocks(NamedTuple):
+    """A tensor of a quantized type.
+
+    Attributes:
+        kind: ggml's number of the type.
+        shape: rows first, in weights.
+        data: all blocks.
+    """
+
+    kind: int
+    shape: tuple[int, ...]
+    data: NDArray[np.uint8]
+
+
 def write_gguf(
-    path: Path, metadata: Mapping[str, Value], tensors: Mapping[str, NDArray[Any]]
+    path: Path, metadata: Mapping[str, Value], tensors: Mapping[str, NDArray[Any] | Blocks]
 ) -> None:
     """Write ``metadata`` and ``tensors`` (C order; matrices are (out, in)).
 
@@ -43,14 +57,18 @@ def write_gguf(
         for name, array in tensors.items():
             # ggml counts dimensions from the fastest one.
             lengths = list(reversed(array.shape))
-            lengths[0] *= _BLOCK if array.dtype == Q8_0 else 1
-            dimensions = struct.pack(f"<I{array.ndim}Q", array.ndim, *lengths)
-            kind = _TENSOR_TYPES[array.dtype]
+            if isinstance(array, Blocks):
+                kind, size = array.kind, array.data.nbytes
+            else:
+                lengths[0] *= _BLOCK if array.dtype == Q8_0 else 1
+                kind, size = _TENSOR_TYPES[array.dtype], array.nbytes
+            dimensions = struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths)
             file.write(_string(name) + dimensions + struct.pack("<IQ", kind, offset))
-            offset += array.nbytes + -array.nbytes % _ALIGNMENT
+            offset += size + -size % _ALIGNMENT
         for array in tensors.values():
             _pad(file)
-            file.write(np.ascontiguousarray(array).view(np.uint8).data)
+            data = array.data if isinstance(array, Blocks) else array
+            file.write(np.ascontiguousarray(data).view(np.uint8).data)
         _pad(file)
 
 
