@@ -115,6 +115,8 @@ def _array(values: Sequence[str] | Sequence[int] | Sequence[float]) -> bytes:
     if values and isinstance(values[0], str):
         head = struct.pack("<IQ", _STRING, len(values))
         return head + b"".join(_string(str(text)) for text in values)
+    if values and isinstance(values[0], bool):
+        return struct.pack("<IQ", _BOOL, len(values)) + np.array(values, dtype="?").tobytes()
     if values and isinstance(values[0], float):
         head = struct.pack("<IQ", _FLOAT32, len(values))
         return head + np.array(values, dtype="<f4").tobytes()

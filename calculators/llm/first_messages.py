@@ -27,7 +27,7 @@ def first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, b
     if known is None:
         return {}
     path, engine = known
-    length = length_of(options).length
+    length = length_of(options)
     sees_images = options.engine.kind.sees_images
     return {
         "calculators.llm.engine.process": encode(engine_load(engine)),

@@ -12,7 +12,7 @@ import msgspec
 from calculators.device_name import has_no_accelerator
 from calculators.llm.conversion.converted_gguf import find_converted, hold_converted
 from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.model_files.gguf import GgufModel, read_gguf_model
+from calculators.llm.model_files.decoder import check_model
 from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.options.node_options import NodeOptions
 from calculators.model_cache import CacheEntry, ModelCache
@@ -96,15 +96,15 @@ def files_known_now(
     return path, engine
 
 
-def length_of(options: NodeOptions) -> GgufModel:
-    """Return a model's length in tokens, and the types of weights that are not read exactly.
+def length_of(options: NodeOptions) -> int | None:
+    """Return a model's length in tokens; None: unknown.
 
     Raises:
-        ResourceError: the file is no GGUF file that the engine can read.
+        ResourceError: the file is no GGUF file that can be run.
     """
     if options.model_path.is_file():
-        return read_gguf_model(options.model_path)
-    return GgufModel(read_model_length(options.model_directory), ())
+        return check_model(options.model_path).context or None
+    return read_model_length(options.model_directory)
 
 
 def _can_be_compiled_once(engine: EngineSettings) -> bool:

@@ -67,14 +67,7 @@ async def load_servable(
         ResourceError: the model cannot be loaded; nothing is left running.
     """
     defaults = read_generation_defaults(options.model_directory)
-    length, rounded = length_of(options)
-    if rounded:
-        log.warning(
-            "%s: openvino-genai does not read weights of %s exactly: expect worse answers than "
-            "from a file of Q4_0, Q6_K, Q8_0 or F16",
-            name,
-            " and ".join(rounded),
-        )
+    length = length_of(options)
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
     # An engine on another machine has no access to this one's cache.

@@ -29,10 +29,11 @@ from openvino import opset15 as op
 from openvino.op.util import Variable, VariableInfo
 from openvino.utils.node_factory import NodeFactory
 
-from calculators.llm.model_files.architectures import NEIGHBOURS, Decoder, Layer, Rotary
+from calculators.llm.model_files.decoder import Decoder, Layer, Rotary
+from calculators.llm.model_files.families import NEIGHBOURS
 from calculators.llm.model_files.gguf import GgufFile
-from calculators.llm.model_files.packed import Floats
-from calculators.llm.model_files.weights import Form, Rows, Scratch, Weights, whole
+from calculators.llm.model_files.packed import Floats, Form
+from calculators.llm.model_files.weights import Rows, Scratch, Weights, whole
 from graph_runtime import ResourceError
 
 _LOWEST: Final = float(np.finfo(np.float32).min)

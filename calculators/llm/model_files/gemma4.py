@@ -13,7 +13,6 @@ import numpy as np
 import openvino as ov
 from openvino import opset15 as op
 
-from calculators.llm.model_files.architectures import Decoder, Layer, Rotary
 from calculators.llm.model_files.builder import (
     Builder,
     _joined,
@@ -21,8 +20,10 @@ from calculators.llm.model_files.builder import (
     _transposed,
     floats,
 )
+from calculators.llm.model_files.decoder import Decoder, Layer, Rotary
 from calculators.llm.model_files.gguf import GgufFile
-from calculators.llm.model_files.weights import Form, Rows, Scratch, whole
+from calculators.llm.model_files.packed import Form
+from calculators.llm.model_files.weights import Rows, Scratch, whole
 
 
 class Gemma4Builder(Builder):

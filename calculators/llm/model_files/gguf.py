@@ -390,48 +390,6 @@ def part_files(path: Path) -> list[Path]:
     return parts
 
 
-class GgufModel(NamedTuple):
-    """A model in a GGUF file.
-
-    Attributes:
-        length: tokens of prompt and answer together; None: unknown.
-        rounded: the types of weights that the engine does not read exactly.
-    """
-
-    length: int | None
-    rounded: tuple[str, ...]
-
-
-#: ``general.architecture`` of the models that openvino-genai 2026.4 can build
-#: (``gguf_utils/gguf_modeling.cpp``).
-ARCHITECTURES: Final = ("llama", "qwen2", "qwen3")
-#: Types whose blocks have an offset that is any number. openvino-genai 2026.4 rounds it to a whole
-#: step between two weights (``gguf_utils/building_blocks.cpp``), so the answers are others.
-_ROUNDED: Final = ("Q4_1", "Q4_K")
-
-
-def read_gguf_model(path: Path) -> GgufModel:
-    """Read the facts of a model that must be known before it is loaded.
-
-    Raises:
-        ResourceError: it is no GGUF file, a truncated one, or one that the engine cannot read.
-    """
-    file = GgufFile(path)
-    if len(file.parts) > 1:
-        raise ResourceError(
-            f'"{path.name}" is one of {len(file.parts)} files of a model, and the engine reads '
-            "models of one file; join them with `llama-gguf-split --merge`"
-        )
-    if file.architecture not in ARCHITECTURES:
-        raise ResourceError(
-            f'"{path.name}" is a GGUF file of the architecture {file.architecture!r}, and the '
-            f"engine reads {', '.join(ARCHITECTURES)}; use the model in OpenVINO's form, as "
-            "huggingface.co/OpenVINO has many"
-        )
-    length = file.metadata.integer(f"{file.architecture}.context_length", 0)
-    return GgufModel(length or None, tuple(kind for kind in _ROUNDED if kind in file.kinds))
-
-
 def read_gguf_facts(path: Path) -> Mapping[str, Any]:
     """Return the metadata of a GGUF file by ggml's keys, without lists.
 

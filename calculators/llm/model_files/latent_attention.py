@@ -14,10 +14,11 @@ import numpy as np
 import openvino as ov
 from openvino import opset15 as op
 
-from calculators.llm.model_files.architectures import Decoder, Layer
 from calculators.llm.model_files.builder import Builder, _joined, _transposed
+from calculators.llm.model_files.decoder import Decoder, Layer
 from calculators.llm.model_files.gguf import GgufFile
-from calculators.llm.model_files.weights import Form, Rows, Scratch, whole
+from calculators.llm.model_files.packed import Form
+from calculators.llm.model_files.weights import Rows, Scratch, whole
 from graph_runtime import ResourceError
 
 

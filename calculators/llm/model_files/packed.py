@@ -31,10 +31,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from calculators.llm.model_files.gguf import Tensor
+from graph_runtime import ResourceError
+
+
+class Form(StrEnum):
+    """How weights with offsets are computed; see ``weights.py``."""
+
+    SCALED = "scaled"
+    SPLIT = "split"
+    EXACT = "exact"
+
 
 Codes = Literal["i4", "u4", "i8", "u8"]
 Bytes = NDArray[np.uint8]
@@ -301,3 +314,34 @@ UNPACKED: Final[Mapping[str, _Layout]] = {
     "TQ1_0": _Layout(54, 256, "i4", _tq1_0),
     "TQ2_0": _Layout(66, 256, "i4", _tq2_0),
 }
+_PLAIN: Final[Mapping[str, int]] = {"F32": 4, "F64": 4, "BF16": 2, "F16": 2}
+
+
+def computable_types() -> list[str]:
+    """Return the names of all types that can be unpacked, for errors and documents."""
+    return [*_PLAIN, *UNPACKED]
+
+
+def check_type(file: str, tensor: Tensor) -> None:
+    """Check that a tensor's weights can be unpacked.
+
+    Raises:
+        ResourceError: they cannot; the text names the tensor and its type.
+    """
+    if tensor.type.name not in UNPACKED and tensor.type.name not in _PLAIN:
+        raise ResourceError(
+            f'"{file}": the tensor "{tensor.name}" is of the type {tensor.type.name}, which cannot '
+            f"be computed; {', '.join(computable_types())} can"
+        )
+
+
+def stored_bytes(kind: str, weights: int, form: Form) -> int:
+    """Return the bytes of a matrix in an OpenVINO model."""
+    layout = UNPACKED.get(kind)
+    if layout is None:
+        return _PLAIN[kind] * weights
+    is_narrow = layout.kind in ("i4", "u4") and not (layout.has_offset and form is Form.SCALED)
+    of_group = 4
+    if layout.has_offset:
+        of_group += 1 if form is Form.SCALED else 4
+    return int(weights * (0.5 if is_narrow else 1) + weights // layout.group * of_group)

@@ -31,7 +31,6 @@ import math
 import mmap
 import tempfile
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -46,7 +45,9 @@ from calculators.llm.model_files.packed import (
     Bytes,
     Codes,
     Floats,
+    Form,
     Packed,
+    check_type,
     floats_of,
     unpack,
 )
@@ -58,14 +59,6 @@ _SLICE: Final = 1 << 20
 _SMALLEST: Final = 1 << 16
 _CHUNK: Final = 256 << 20
 _ALIGNMENT: Final = 64
-
-
-class Form(StrEnum):
-    """How weights with offsets are computed."""
-
-    SCALED = "scaled"
-    SPLIT = "split"
-    EXACT = "exact"
 
 
 class Rows(NamedTuple):
@@ -433,20 +426,6 @@ class Weights:
             None if zero is None else self._shared(zero),
             self._shared(scale),
             None if correction is None else self._shared(correction),
-        )
-
-
-def check_type(file: str, tensor: Tensor) -> None:
-    """Check that a tensor's type can be computed.
-
-    Raises:
-        ResourceError: it cannot; the text names the tensor and its type.
-    """
-    kind = tensor.type.name
-    if kind not in UNPACKED and kind not in ("F32", "F16", "BF16", "F64"):
-        raise ResourceError(
-            f'"{file}": the tensor "{tensor.name}" is of the type {kind}, which cannot be '
-            f"computed; F32, F16, BF16, {', '.join(sorted(UNPACKED))} can"
         )
 
 

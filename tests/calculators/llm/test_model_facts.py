@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.llm.model_files.cache_bytes import CacheShape, cache_size_for, read_cache_shape
-from calculators.llm.model_files.gguf import read_gguf_model
+from calculators.llm.model_files.decoder import check_model
 from graph_runtime import ResourceError
 
 SMOLLM2 = CacheShape(layers=30, heads=3, head_size=64, length=8192)
@@ -84,7 +84,21 @@ def test_a_cache_keeps_many_conversations_and_leaves_memory() -> None:
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"general__architecture": "gemma3"}, "of the architecture 'gemma3', and the engine reads"),
+        (
+            {"general__architecture": "mamba"},
+            'of the architecture "mamba", which needs selective state spaces',
+        ),
+        ({"general__architecture": "bert"}, "it is an encoder; serve it as an embedding"),
+        ({"general__architecture": "clip"}, "holds the eyes of a model"),
+        ({"general__architecture": "unheard"}, '"unheard", which is not known; known are arcee, '),
+        (
+            {"general__architecture": "llama", "general__type": "adapter"},
+            "is no language model: its \"general.type\" is 'adapter'; merge the adapter",
+        ),
+        (
+            {"general__architecture": "llama"},
+            'the value "llama.embedding_length" must be a whole number from 1 to',
+        ),
         ({}, 'does not say its "general.architecture"'),
         ({"general__architecture": "llama", "split__count": 3}, "is one of 3 files of a model"),
     ],
@@ -94,4 +108,4 @@ def test_a_file_that_the_engine_cannot_read_is_refused_by_name(
 ) -> None:
     file = gguf(tmp_path / "m.gguf", **facts)
     with pytest.raises(ResourceError, match=message):
-        read_gguf_model(file)
+        check_model(file)

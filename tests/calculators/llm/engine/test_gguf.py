@@ -173,7 +173,7 @@ def other_architecture(file: Path) -> None:
         (cut_short, '"model.gguf" is only a part of a GGUF file: it ends within its metadata'),
         (empty, '"model.gguf" is no GGUF file: it is empty'),
         (no_gguf, '"model.gguf" is no GGUF file: it does not begin with the letters GGUF'),
-        (other_architecture, "of the architecture 'unheard', and the engine reads llama, qwen2"),
+        (other_architecture, 'of the architecture "unheard", which is not known; known are arcee'),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(

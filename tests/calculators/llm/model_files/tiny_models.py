@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.gguf_file import Blocks, Value, write_gguf
-from calculators.llm.model_files.architectures import FAMILIES
+from calculators.llm.model_files.families import FAMILIES
 from calculators.llm.model_files.gguf import TENSOR_TYPES
 
 VOCABULARY: Final = 96
