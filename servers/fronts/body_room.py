@@ -2,15 +2,17 @@
 
 The limit of a single body bounds what one client makes the server hold; this bounds what all of
 them do. Small bodies do not count, so chats go on whatever other clients send. A body gets room for
-its whole size or none: otherwise many half-read bodies would wait for each other. A body that
-arrives slowly gives way to others. gRPC delivers whole messages only: one that waits is in memory
-already, so the messages that wait have a bound as well.
+its whole size or none: otherwise many half-read bodies would wait for each other. One whose size is
+not known gets more as it grows; so that such bodies do not wait for each other, one of them at a
+time may exceed the capacity. A body that arrives slowly gives way to others. gRPC delivers whole
+messages only: one that waits is in memory already, so the messages that wait have a bound as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import math
 from collections import deque
 from typing import Final
 
@@ -24,6 +26,8 @@ from graph_runtime import Code
 CAPACITY: Final = 128 * 1024 * 1024
 #: Bodies of up to this many bytes do not count.
 SMALL: Final = 64 * 1024
+#: A body of unknown size takes room for as much again as it has, at most so much at a time.
+_MOST_GROWTH: Final = 8 * 1024 * 1024
 #: Seconds that a body waits for room, and after which a slow one gives way to those that wait.
 WAIT_SECONDS: Final = 20.0
 SLOW_SECONDS: Final = 5.0
@@ -41,14 +45,19 @@ class BodyRoom:
         self._used = 0
         self._read_and_waiting = 0
         self._gone = 0
+        self._collected = -math.inf
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: The bodies that wait, in order, each with the bytes that it waits for.
-        self._waiting: deque[tuple[BodyHold, int, asyncio.Future[None]]] = deque()
+        #: The bodies that wait, in order, each with the bytes that it waits for: those that are let
+        #: in already and grow, and the others, which come after them.
+        self._growing: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        #: The growing body that may exceed the capacity.
+        self._excess: BodyHold | None = None
 
     @property
     def is_wanted(self) -> bool:
         """True if a body waits for room."""
-        return bool(self._waiting)
+        return bool(self._waiting or self._growing)
 
     @property
     def used(self) -> int:
@@ -80,9 +89,11 @@ class BodyRoom:
 
     def try_take(self, hold: BodyHold, size: int) -> bool:
         """Count ``size`` bytes if there is room."""
-        if self._waiting or not self._fits(size):
-            return False
-        self.grow(hold, size)
+        if hold is not self._excess:
+            is_next = not self._growing and (hold.counted > 0 or not self._waiting)
+            if not is_next or not self._fits(hold, size):
+                return False
+        self._count(hold, size)
         return True
 
     async def take(self, hold: BodyHold, size: int) -> None:
@@ -91,12 +102,15 @@ class BodyRoom:
         Raises:
             RequestError: UNAVAILABLE, there is none within `WAIT_SECONDS`.
         """
-        if not self._waiting and not self._fits(size):
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._collected > _TRIM_SECONDS:
             # Bodies of failed requests may be in reference cycles with frames of their errors.
+            self._collected = loop.time()
             gc.collect()
-        turn = asyncio.get_running_loop().create_future()
+        turn = loop.create_future()
         waiting = (hold, size, turn)
-        self._waiting.append(waiting)
+        queue = self._growing if hold.counted else self._waiting
+        queue.append(waiting)
         self._let_in()
         try:
             async with asyncio.timeout(WAIT_SECONDS):
@@ -104,27 +118,30 @@ class BodyRoom:
         except TimeoutError:
             raise _no_room("other large requests", Code.UNAVAILABLE) from None
         finally:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
+            if waiting in queue:
+                queue.remove(waiting)
                 self._let_in()
 
-    def grow(self, hold: BodyHold, size: int) -> None:
-        """Count more bytes of a body that has been let in."""
+    def _count(self, hold: BodyHold, size: int) -> None:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         self._used += size
         hold.counted += size
+        if self._used > self._capacity and hold.counted > size:
+            self._excess = hold
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, hold: BodyHold, size: int) -> None:
         """Stop counting ``size`` bytes. May be called from any thread: finalizers do so."""
         assert self._loop is not None
         if _running_loop() is self._loop:
-            self._give_back(size)
+            self._give_back(hold, size)
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._give_back, size)
+            self._loop.call_soon_threadsafe(self._give_back, hold, size)
 
-    def _give_back(self, size: int) -> None:
+    def _give_back(self, hold: BodyHold, size: int) -> None:
         self._used -= size
+        if self._excess is hold:
+            self._excess = None
         before, self._gone = self._gone, self._gone + size
         if before < _TRIM_BYTES <= self._gone:
             assert self._loop is not None
@@ -136,18 +153,20 @@ class BodyRoom:
         self._gone = 0
         _ = self._loop.run_in_executor(None, return_free_memory)
 
-    def _fits(self, size: int) -> bool:
-        return self._used + size <= self._capacity or not self._used
+    def _fits(self, hold: BodyHold, size: int) -> bool:
+        if self._used + size <= self._capacity or not self._used:
+            return True
+        return hold.counted > 0 and (self._excess is None or self._excess is hold)
 
     def _let_in(self) -> None:
-        while self._waiting:
-            hold, size, turn = self._waiting[0]
+        while queue := self._growing or self._waiting:
+            hold, size, turn = queue[0]
             if not turn.done():
-                if not self._fits(size):
+                if not self._fits(hold, size):
                     return
-                self.grow(hold, size)
+                self._count(hold, size)
                 turn.set_result(None)
-            self._waiting.popleft()
+            queue.popleft()
 
 
 class BodyHold(Struct, eq=False):
@@ -177,12 +196,12 @@ class BodyHold(Struct, eq=False):
         self._size += size
         if self._size <= SMALL:
             return 0
-        if self.counted:
-            if self._size > self.counted:
-                self.room.grow(self, self._size - self.counted)
+        if self._size <= self.counted:
             return 0
-        whole = max(self._size, self.expected)
-        return 0 if self.room.try_take(self, whole) else whole
+        more = max(self._size, self.expected) - self.counted
+        if not self.expected:
+            more = max(more, min(self._size, _MOST_GROWTH))
+        return 0 if self.room.try_take(self, more) else more
 
     async def wait(self, size: int) -> None:
         """Wait for room for the bytes that `add` returned.
@@ -192,12 +211,22 @@ class BodyHold(Struct, eq=False):
         """
         await self.room.take(self, size)
 
+    def end(self) -> None:
+        """Give back the room that the body did not need: it has arrived."""
+        spare = self.counted - self._size
+        if self.counted and spare > 0:
+            self.counted = self._size
+            self.room.give_back(self, spare)
+
     def release(self) -> None:
         """Give the room back: the body is not needed any more. Releasing again does nothing."""
         if not self._is_released:
             self._is_released = True
             if self.counted:
-                self.room.give_back(self.counted)
+                self.room.give_back(self, self.counted)
+
+
+_Waiting = tuple[BodyHold, int, asyncio.Future[None]]
 
 
 def _no_room(occupants: str, code: Code) -> RequestError:

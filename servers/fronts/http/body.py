@@ -119,6 +119,7 @@ async def receive(
                 waited = loop.time() - waits
                 since += waited
                 hold.began += waited
+        hold.end()
     except TimeoutError:
         raise HttpError(408, "the body did not arrive in time") from None
     except web.RequestPayloadError:

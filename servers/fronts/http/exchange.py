@@ -161,7 +161,10 @@ class Exchange:
             return RuntimeError("the graph of a request was cancelled, the request was not")
         ending = self._ending
         if ending is None or self.client.is_disconnected:
-            raise cancellation
+            try:
+                raise cancellation
+            finally:
+                del cancellation  # this frame is in its traceback: a cycle would keep the body
         self._ending = None
         self.task.uncancel()
         return ending

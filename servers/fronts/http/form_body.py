@@ -69,17 +69,20 @@ async def read_form(
     size = sum(map(len, pieces))
     if not size:
         raise HttpError(400, "the body is empty; it must be a form")
-    async with _turn(size):
-        begin = perf_counter()
-        while pieces:
-            piece = pieces.popleft()
-            for at in range(0, len(piece), _STEP):
-                parser.parse(piece[at : at + _STEP])
-                if perf_counter() - begin > _TURN_SECONDS:
-                    # Leave the loop to others for as long as the parser has blocked it.
-                    await asyncio.sleep(perf_counter() - begin)
-                    begin = perf_counter()
-        return await parser.form()
+    try:
+        async with _turn(size):
+            begin = perf_counter()
+            while pieces:
+                piece = pieces.popleft()
+                for at in range(0, len(piece), _STEP):
+                    parser.parse(piece[at : at + _STEP])
+                    if perf_counter() - begin > _TURN_SECONDS:
+                        # Leave the loop to others for as long as the parser has blocked it.
+                        await asyncio.sleep(perf_counter() - begin)
+                        begin = perf_counter()
+            return await parser.form()
+    finally:
+        parser.close()
 
 
 @asynccontextmanager
@@ -181,6 +184,10 @@ class FormParser:
                 upload = FormFile(part.filename or "", part.content_type, content)
                 files.setdefault(name, []).append(upload)
         return MultipartForm(self._fields, files)
+
+    def close(self) -> None:
+        """End the parser, which is in a reference cycle with this: it would keep the files."""
+        del self._parser
 
     def add_to_file(self, part: FormPart, data: bytes) -> None:
         """Take a piece of a file's content."""

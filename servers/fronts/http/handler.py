@@ -140,9 +140,12 @@ class Handler:
             if exchange.client.is_disconnected:
                 raise asyncio.CancelledError from None
             error = http_error(raised, exchange.request_id)
-            log_cause(error, exchange.request_id)
-            note_reason(reason_of(error))
-            return _error_response(exchange, error)
+            try:
+                log_cause(error, exchange.request_id)
+                note_reason(reason_of(error))
+                return _error_response(exchange, error)
+            finally:
+                del error  # this frame is in its traceback: a cycle would keep the body
 
     async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:
         request = exchange.request

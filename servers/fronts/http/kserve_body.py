@@ -102,7 +102,7 @@ async def _read(
     encoding = request.headers.get("Content-Encoding", "identity").lower()
     if encoding != "identity":
         body = await read_bytes(request, settings, limit, hold)
-        return await decompressed(body, encoding, limit)
+        return await decompressed(body, encoding, limit, hold)
     size = request.content_length
     if size is None or size <= _MANY_PIECES or size > limit:
         return await read_bytes(request, settings, limit, hold)

@@ -209,7 +209,11 @@ class Calls:
                 finally:
                     call.finish()
                     self._in_hand.discard(call)
-                return await _refuse(context, entry, error)
+                del request
+                try:
+                    return await _refuse(context, entry, error)
+                finally:
+                    del error  # this frame is in its traceback: a cycle would keep the message
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
@@ -268,13 +272,15 @@ def _reason_of(raised: BaseException, call: Call) -> Exception:
         if call.ending is not None:
             call.task.uncancel()
             return call.ending
-        if call.task.cancelling():
-            call.disconnect()
-            raise raised
-        return RuntimeError("the call was cancelled, but not by the client")
-    if not isinstance(raised, Exception):
+        if not call.task.cancelling():
+            return RuntimeError("the call was cancelled, but not by the client")
+        call.disconnect()
+    elif isinstance(raised, Exception):
+        return raised
+    try:
         raise raised
-    return raised
+    finally:
+        del raised  # this frame is in its traceback
 
 
 async def _refuse(context: Any, entry: CallEntry, error: Exception) -> NoReturn:
