@@ -201,7 +201,9 @@ class Calls:
                     self._add(call)
                     response = await function(request, call)
                 except BaseException as raised:
-                    error = _reason_of(raised, call)
+                    # The status alone: an error is in a cycle with this frame, which its
+                    # traceback has, and would keep the message.
+                    code, text = status_of(_reason_of(raised, call))
                 else:
                     entry.status = grpc.StatusCode.OK
                     entry.response_bytes = len(response)
@@ -210,10 +212,7 @@ class Calls:
                     call.finish()
                     self._in_hand.discard(call)
                 del request
-                try:
-                    return await _refuse(context, entry, error)
-                finally:
-                    del error  # this frame is in its traceback: a cycle would keep the message
+                return await _refuse(context, entry, code, text)
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
@@ -232,12 +231,14 @@ class Calls:
                     call.disconnect()
                     raise asyncio.CancelledError from gone  # gRPC then sends no status
                 except BaseException as raised:
-                    await _refuse(context, entry, _reason_of(raised, call))
+                    code, text = status_of(_reason_of(raised, call))
                 else:
                     entry.status = grpc.StatusCode.OK
+                    return
                 finally:
                     call.finish()
                     self._in_hand.discard(call)
+                await _refuse(context, entry, code, text)
 
         return grpc.stream_stream_rpc_method_handler(answer)
 
@@ -246,7 +247,7 @@ class Calls:
 
         async def answer(requests: object, context: Any) -> None:
             with CallEntry(self._journal, name, context, self._access) as entry:
-                await _refuse(context, entry, error)
+                await _refuse(context, entry, *status_of(error))
 
         return grpc.stream_stream_rpc_method_handler(answer)
 
@@ -283,8 +284,9 @@ def _reason_of(raised: BaseException, call: Call) -> Exception:
         del raised  # this frame is in its traceback
 
 
-async def _refuse(context: Any, entry: CallEntry, error: Exception) -> NoReturn:
-    code, text = status_of(error)
+async def _refuse(
+    context: Any, entry: CallEntry, code: grpc.StatusCode, text: str
+) -> NoReturn:
     entry.status = code
     try:
         async with asyncio.timeout(_STATUS_SECONDS):
