@@ -284,9 +284,7 @@ def _reason_of(raised: BaseException, call: Call) -> Exception:
         del raised  # this frame is in its traceback
 
 
-async def _refuse(
-    context: Any, entry: CallEntry, code: grpc.StatusCode, text: str
-) -> NoReturn:
+async def _refuse(context: Any, entry: CallEntry, code: grpc.StatusCode, text: str) -> NoReturn:
     entry.status = code
     try:
         async with asyncio.timeout(_STATUS_SECONDS):
