@@ -11,7 +11,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import BinaryIO, Final
 
 from graph_runtime.errors import UnavailableError
 
@@ -80,20 +80,35 @@ def read_regular_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
         ValueError: the path contains a NUL character.
         DescriptorsExhaustedError: no file can be opened now.
     """
-    with being_read(path):
-        _check_kind(os.stat(path), path)
-        try:
-            # A pipe may have replaced the file meanwhile; opening it must not block.
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
-        except OSError as error:
-            raise_if_exhausted(error)
-            raise
-        with open(descriptor, "rb") as file:
-            _check_kind(os.fstat(descriptor), path)
-            data = file.read(most_bytes + 1)
+    with being_read(path), open_regular_file(path) as file:
+        data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", os.fspath(path))
     return data
+
+
+def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading, without waiting for a writer of a pipe; links are followed.
+
+    Raises:
+        OSError: the file cannot be opened, or is not regular (EINVAL, or EISDIR for a directory).
+        ValueError: the path contains a NUL character.
+        DescriptorsExhaustedError: no file can be opened now.
+    """
+    _check_kind(os.stat(path), path)
+    try:
+        # A pipe may have replaced the file meanwhile; opening it must not block.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+    except OSError as error:
+        raise_if_exhausted(error)
+        raise
+    file = open(descriptor, "rb")  # noqa: SIM115 - for the caller to close
+    try:
+        _check_kind(os.fstat(descriptor), path)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, ParamSpec, TypeVar
 
-from servers.batches.errors import StorageFullError
+from servers.batches.errors import StorageFullError, StoreError
 from servers.batches.objects import Answer, Watermark
 from servers.batches.store import BatchStore
 
@@ -61,7 +61,11 @@ class AnswerWriter:
         self._is_empty.set()
 
     async def add(self, answer: Answer, progress: Progress) -> None:
-        """Return when the answer is on the disk."""
+        """Return when the answer is on the disk.
+
+        Raises:
+            StoreError: it cannot be kept, for another reason than a full disk.
+        """
         committed = asyncio.get_running_loop().create_future()
         self._waiting.append((answer, progress, committed))
         self._is_empty.clear()
@@ -73,11 +77,7 @@ class AnswerWriter:
         await self._is_empty.wait()
 
     async def run(self) -> None:
-        """Commit answers until cancelled.
-
-        Raises:
-            StoreError: the store cannot be used, for another reason than a full disk.
-        """
+        """Commit answers until cancelled."""
         while True:
             await self._has_some.wait()
             some = [
@@ -87,13 +87,35 @@ class AnswerWriter:
                 progress.end(answer.line)
             marks = {id(progress): progress.mark for _, progress, _ in some}
             answers = [answer for answer, _, _ in some]
-            await when_there_is_room(self._store.add_answers, answers, list(marks.values()))
-            for _, _, committed in some:
-                if not committed.done():
+            failures: dict[int, StoreError] = {}
+            try:
+                await when_there_is_room(self._store.add_answers, answers, list(marks.values()))
+            except StoreError:
+                failures = await self._commit_by_batch(answers, marks.values())
+            for answer, _, committed in some:
+                failure = failures.get(answer.batch)
+                if committed.done():
+                    continue
+                if failure is None:
                     committed.set_result(None)
+                else:
+                    committed.set_exception(failure)
             if not self._waiting:
                 self._has_some.clear()
                 self._is_empty.set()
+
+    async def _commit_by_batch(
+        self, answers: list[Answer], marks: Iterable[Watermark]
+    ) -> dict[int, StoreError]:
+        """Commit the answers of each batch by themselves, and return the errors by batch."""
+        failures: dict[int, StoreError] = {}
+        for mark in marks:
+            own = [answer for answer in answers if answer.batch == mark.batch]
+            try:
+                await when_there_is_room(self._store.add_answers, own, [mark])
+            except StoreError as error:
+                failures[mark.batch] = error
+        return failures
 
 
 async def when_there_is_room(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

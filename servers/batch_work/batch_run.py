@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from servers.batch_work.answer_writer import AnswerWriter, Progress, when_there_is_room
+from servers.batch_work.work_in_hand import MOST_ENDS, WorkInHand
 from servers.batches.clock import unix_seconds
-from servers.batches.objects import Answer, Batch, Status, new_id
+from servers.batches.errors import ContentError, StoreError
+from servers.batches.objects import Answer, Batch, BatchError, Phase, Piece, Status, new_id
 from servers.batches.request_lines import (
     BatchRequest,
     Findings,
@@ -25,8 +28,9 @@ from servers.batches.request_lines import (
     error_body,
     request_of,
 )
-from servers.batches.result_files import write_results
+from servers.batches.result_files import end_batch
 from servers.batches.store import BatchStore
+from servers.batches.stored_rows import damaged_record
 
 _log: Final = logging.getLogger(__name__)
 
@@ -54,6 +58,7 @@ class Workplace(Struct, frozen=True):
     ask: Ask
     slots: asyncio.Semaphore
     rooms: asyncio.Semaphore
+    hand: WorkInHand
     max_requests: int
     max_line_bytes: int
 
@@ -71,13 +76,53 @@ class BatchRun:
     async def run(self) -> None:
         """Process the batch from its present state to its end.
 
+        Whatever is wrong with it ends this batch, with the reason among its ``errors``.
+
         Raises:
-            StoreError: the store cannot be used.
+            StoreError: the store cannot be used; the batch may be run again later.
         """
-        is_new = self._batch.status is Status.VALIDATING
+        try:
+            await self._process()
+        except Exception as raised:
+            try:
+                await self._end([self._reason(raised)])
+            except StoreError:
+                raise
+            except Exception as error:
+                await self._end([self._reason(error)], has_results=False)
+
+    def _reason(self, raised: Exception) -> BatchError:
+        """Return the reason why the batch fails after an error.
+
+        Raises:
+            StoreError: the batch is not to blame.
+        """
+        error = _first_of(raised)
+        if isinstance(error, ContentError):
+            return BatchError(code="input_file_unreadable", message=str(error))
+        if isinstance(error, StoreError):
+            raise error from None
+        _log.error("%s cannot be processed", self._batch.id, exc_info=error)
+        text = "the batch could not be processed because of an internal error"
+        return BatchError(code="internal_error", message=text)
+
+    async def _process(self) -> None:
+        batch = self._batch
+        blamed = self._place.hand.blamed(batch.number)
+        if blamed is not None:
+            has_results = blamed.phase is not Phase.RESULTS
+            await self._end([_ended_worker(blamed)], has_results=has_results)
+            return
+        if batch.expires_at is not None and batch.expires_at <= unix_seconds():
+            await self._end()
+            return
+        if batch.damage:
+            await self._end([damaged_record(batch.damage)])
+            return
+        is_new = batch.status is Status.VALIDATING
         tasks: set[asyncio.Task[None]] = set()
         try:
-            if is_new or (self._batch.status is Status.IN_PROGRESS and not self._batch.is_checked):
+            if is_new or (batch.status is Status.IN_PROGRESS and not batch.is_checked):
                 begun = asyncio.Event()
                 if not is_new:
                     begun.set()
@@ -93,13 +138,11 @@ class BatchRun:
             self._is_stopped = True
             for task in tasks:
                 task.cancel()
-        for task in tasks:
-            if task.done() and not task.cancelled():
-                task.result()
-        await self._place.writer.flush()
-        if not (await self._refreshed()).is_finished:
-            await self._finalize()
-        await when_there_is_room(self._store.drop_answers)
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
+        await self._end()
 
     def stop(self) -> None:
         """End the requests in flight, and begin no others: the batch is cancelled or expires."""
@@ -114,8 +157,10 @@ class BatchRun:
 
     async def _check(self, begun: asyncio.Event) -> None:
         """Check the input. ``begun``: set when the batch can begin, or has failed."""
+        loop = asyncio.get_running_loop()
         try:
-            findings = await when_there_is_room(self._checked, asyncio.get_running_loop(), begun)
+            async with self._place.hand.piece(self._batch.number, Phase.CHECK):
+                findings = await when_there_is_room(self._checked, loop, begun)
             if self._is_stopped:
                 return
             if findings.errors:
@@ -155,6 +200,7 @@ class BatchRun:
     def _reader(self, line: int, offset: int) -> LineReader:
         return LineReader(
             self._store.path_of(self._batch.input_file_id),
+            size=self._store.size_of(self._batch.input_file_id),
             most_bytes=self._place.max_line_bytes,
             number=line,
             offset=offset,
@@ -191,7 +237,8 @@ class BatchRun:
         place = self._place
         try:
             try:
-                answer = await self._answer_of(line)
+                async with place.hand.piece(self._batch.number, Phase.ANSWER, line.number):
+                    answer = await self._answer_of(line)
             finally:
                 place.slots.release()
             await place.writer.add(answer, progress)
@@ -207,38 +254,59 @@ class BatchRun:
             body = msgspec.json.encode(error_body(str(error), error.param, error.code))
             text = answer_line(request_id, error.custom_id, status=400, body=body)
             return Answer(batch=number, line=line.number, is_error=True, text=text)
-        return await self._place.ask(number, line.number, request)
+        try:
+            return await self._place.ask(number, line.number, request)
+        except Exception:
+            _log.exception("line %d of %s cannot be answered", line.number, self._batch.id)
+            failed = ("internal_error", "The request could not be executed.")
+            text = answer_line(new_id(""), request.custom_id, error=failed)
+            return Answer(batch=number, line=line.number, is_error=True, text=text)
 
     # The end --------------------------------------------------------------------------------------
 
-    async def _finalize(self) -> None:
-        number = self._batch.number
-        await when_there_is_room(self._store.begin_finalizing, number, unix_seconds())
+    async def _end(self, errors: Sequence[BatchError] = (), *, has_results: bool = True) -> None:
+        """End the batch with the answers that it has.
+
+        Args:
+            errors: why it fails.
+            has_results: its answers are written to files; otherwise they are dropped.
+        """
+        await self._place.writer.flush()
         batch = await self._refreshed()
-        if batch.status is Status.CANCELLING:
-            status = Status.CANCELLED
-        elif not batch.is_checked or batch.completed + batch.failed < batch.total:
-            status = Status.EXPIRED
-        else:
-            status = Status.COMPLETED
-        results, lines = await when_there_is_room(
-            write_results,
-            self._store,
-            batch,
-            status,
-            unix_seconds(),
-            most_line_bytes=self._place.max_line_bytes,
-        )
-        await when_there_is_room(
-            self._store.finish, number, status, results, unix_seconds(), total=lines
-        )
-        batch = await self._refreshed()
-        _log.info(
-            "%s is %s: %d requests, %d completed, %d failed, %d input tokens, %d output "
-            "tokens",
-            batch.id, status, batch.total, batch.completed, batch.failed,
-            batch.usage.input_tokens, batch.usage.output_tokens,
-        )  # fmt: skip
+        if not batch.is_finished:
+            async with self._place.hand.piece(batch.number, Phase.RESULTS):
+                end = partial(end_batch, errors=errors, has_results=has_results)
+                most = self._place.max_line_bytes
+                batch = await when_there_is_room(
+                    end, self._store, batch.number, unix_seconds(), most_line_bytes=most
+                )
+            for error in batch.errors:
+                _log.error("%s failed: %s", batch.id, error.message)
+            _log.info(
+                "%s is %s: %d requests, %d completed, %d failed, %d input tokens, %d output "
+                "tokens",
+                batch.id, batch.status, batch.total, batch.completed, batch.failed,
+                batch.usage.input_tokens, batch.usage.output_tokens,
+            )  # fmt: skip
+        await when_there_is_room(self._store.drop_answers)
+
+
+def _first_of(error: Exception) -> Exception:
+    """Return the first of the errors that a group of tasks raised."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _ended_worker(piece: Piece) -> BatchError:
+    """Return the reason why a batch is not tried again that has ended the worker."""
+    work = {
+        Phase.CHECK: "checked the input file",
+        Phase.ANSWER: f"answered line {piece.line}",
+        Phase.RESULTS: "wrote the results",
+    }
+    text = f"the process that answers batches ended {MOST_ENDS} times while it {work[piece.phase]}"
+    return BatchError(code="worker_ended", message=text, line=piece.line or None)
 
 
 def _some_lines(reader: LineReader) -> list[InputLine]:

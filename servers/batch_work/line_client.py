@@ -70,16 +70,15 @@ class LineClient:
         return _answer(batch, line, request, request_id, status, media_type, body)
 
     async def _send(self, request: BatchRequest, request_id: str) -> tuple[int, str, bytes]:
-        try:
-            url = yarl.URL(_ORIGIN + request.url, encoded=True)
-        except ValueError:
-            return 400, _JSON, _error("`url` is no path", "url")
         headers = {"Content-Type": _JSON, "X-Request-Id": request_id}
         try:
+            url = yarl.URL(_ORIGIN + request.url, encoded=True)
             async with self._session.post(
                 url, data=request.body, headers=headers, allow_redirects=False
             ) as response:
                 return response.status, response.content_type, await response.read()
+        except ValueError:  # yarl's, and aiohttp's for characters that no request line may have
+            return 400, _JSON, _error("`url` is no path", "url")
         except aiohttp.ClientError:
             return 503, _JSON, _error("the request was cut off", None)
 
@@ -140,7 +139,7 @@ def _usage_of(body: bytes) -> TokenUsage:
     """Return the tokens that an answer reports; none if it reports nothing."""
     try:
         usage = _answered_decoder.decode(body).usage
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return TokenUsage()
     if usage is None:
         return TokenUsage()

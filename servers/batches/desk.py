@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
 from calculators.child_process.back_off import BackOff
 from servers.batches.clock import unix_seconds
-from servers.batches.errors import StoreError
+from servers.batches.errors import StorageFullError, StoreError, storage_errors
 from servers.batches.objects import (
     INPUT_PURPOSE,
     INPUT_SECONDS,
     WINDOW_SECONDS,
     Batch,
+    Status,
     StoredFile,
     new_id,
 )
 from servers.batches.priority import give_lowest_priority
+from servers.batches.result_files import end_batch
 from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore, StoreCounts
 from servers.batches.store_lock import StoreLock
@@ -36,6 +39,8 @@ _log: Final = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 #: Seconds between two searches for files whose time is over.
 _EXPIRY_SECONDS: Final = 60.0
+#: Seconds until what failed is tried again.
+_AGAIN_SECONDS: Final = 5.0
 #: Seconds until a worker that failed is started again: the first time, and at most.
 _FIRST_DELAY: Final = 1.0
 _LAST_DELAY: Final = 60.0
@@ -65,30 +70,61 @@ class BatchDesk:
         self._has_work = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._back_off = BackOff(_FIRST_DELAY, _LAST_DELAY)
+        self._version = -1
 
     @property
     def store(self) -> BatchStore:
-        """The store; `open` has opened it. Its methods block."""
-        assert self._store is not None
+        """The store. Its methods block.
+
+        Raises:
+            StoreError: it could not be opened yet.
+        """
+        if self._store is None:
+            raise StoreError("files and batches cannot be served now: their store is damaged")
         return self._store
 
     async def open(self) -> None:
         """Open the store, and begin with what is unfinished.
 
+        A store that is damaged, or that finds no room, is tried again while the server runs: models
+        are served without it.
+
         Raises:
-            StoreError: the directory cannot be used.
+            StoreError: the directory cannot be used, or another server uses it.
         """
         await asyncio.to_thread(self._open)
-        self.counts = await asyncio.to_thread(self.store.counts)
 
     def _open(self) -> None:
-        self._store = BatchStore(self.settings.directory)
+        with storage_errors():
+            self.settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            self._own()
+            self._lock = StoreLock(self.settings.directory / "server.lock")
         except StoreError:
             if not self.settings.is_shared:
-                self._store.close()
                 raise
+        try:
+            self._open_store()
+        except StoreError as error:
+            if isinstance(error.__cause__, OSError) and not isinstance(error, StorageFullError):
+                self._release()
+                raise
+            _log.error(
+                "files and batches are not served until their store in %s can be read: %s (%s)",
+                self.settings.directory, error, error.__cause__,
+            )  # fmt: skip
+
+    def _open_store(self) -> None:
+        """Open the store, and tidy it if no other server does.
+
+        Raises:
+            StoreError: it cannot be opened.
+        """
+        store = BatchStore(self.settings.directory)
+        if self._lock is not None:
+            self._tidy(store)
+        with suppress(StoreError):
+            self.counts = store.counts()
+        self._store = store
 
     def _own(self) -> None:
         """Become the server that starts the worker.
@@ -97,10 +133,22 @@ class BatchDesk:
             StoreError: another server is.
         """
         self._lock = StoreLock(self.settings.directory / "server.lock")
+        self._tidy(self.store)
+
+    def _tidy(self, store: BatchStore) -> None:
         before = unix_seconds() - _UPLOAD_SECONDS if self.settings.is_shared else math.inf
-        # The worker of a server that was killed may need a moment to end.
-        with StoreLock(self.settings.directory / "worker.lock", waits=True):
-            self.store.tidy(before)
+        try:
+            # The worker of a server that was killed may need a moment to end.
+            with StoreLock(self.settings.directory / "worker.lock", waits=True):
+                store.tidy(before)
+        except StoreError as error:
+            # Parts of files stay for now. Nothing else depends on it.
+            _log.warning("the directory of batches is not tidied: %s", _text_of(error))
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def begin(self) -> None:
         """Begin to process batches. Called when the server is loaded."""
@@ -116,8 +164,7 @@ class BatchDesk:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._store is not None:
             self._store.close()
-        if self._lock is not None:
-            self._lock.release()
+        self._release()
 
     # Files and batches ----------------------------------------------------------------------------
 
@@ -181,22 +228,29 @@ class BatchDesk:
     # The worker -----------------------------------------------------------------------------------
 
     async def _keep_worker(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._has_work.wait()
-            began = asyncio.get_running_loop().time()
-            code = await self._run_worker()
-            self._back_off.note_life(asyncio.get_running_loop().time() - began)
+            began = loop.time()
+            try:
+                code = await self._run_worker()
+            except OSError as error:
+                _log.error("the worker of batches cannot be started: %s", error.strerror)
+                code = 1
+            self._back_off.note_life(loop.time() - began)
             if code:
                 delay = self._back_off.next_pause()
-                _log.error(
-                    "the worker of batches ended with code %d; it starts again in %g s",
-                    code, delay,
-                )  # fmt: skip
+                how = f"by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"{code=}"
+                _log.error("the worker of batches ended (%s); it starts again in %g s", how, delay)
                 await asyncio.sleep(delay)
             self._has_work.clear()  # `_look` finds what came at the last moment
 
     async def _run_worker(self) -> int:
-        """Start the worker and wait for its end; return its exit code."""
+        """Start the worker and wait for its end; return its exit code.
+
+        Raises:
+            OSError: no process can be started.
+        """
         command = self.settings.worker_command
         # In the server's own session: with autogroups, Linux weighs niceness only inside one.
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
@@ -212,30 +266,97 @@ class BatchDesk:
                 await _stop(process)
 
     async def _look(self) -> None:
-        version = -1
-        loop = asyncio.get_running_loop()
-        expires_at = loop.time()
+        """Look after the store now and then. A part that fails stops no other."""
+        parts = [
+            _Part(self._open_again, _AGAIN_SECONDS),
+            _Part(self._remove_expired, _EXPIRY_SECONDS),
+            _Part(self._own_again, _LOOK_SECONDS),
+            _Part(self._count, _LOOK_SECONDS),
+            _Part(self._end_without_worker, _EXPIRY_SECONDS),
+            _Part(self._find_work, _LOOK_SECONDS),
+        ]
         while True:
-            try:
-                if loop.time() >= expires_at:
-                    expires_at = loop.time() + _EXPIRY_SECONDS
-                    await self.ask(self.store.remove_expired, unix_seconds())
-                    version = -1
-                if self._lock is None:
-                    with suppress(StoreError):
-                        await self.ask(self._own)
-                found = await self.ask(lambda: self.store.version)
-                if found != version or not self.has_worker:
-                    self.counts = await self.ask(self.store.counts)
-                    version = found
-                if not self.has_worker and self._lock is not None:
-                    has_work = await self.ask(self.store.has_unfinished)
-                    if has_work:
-                        self._has_work.set()
-            except StoreError as error:
-                _log.warning("%s: %s", error, error.__cause__)
-                await asyncio.sleep(_EXPIRY_SECONDS)
+            for part in parts:
+                await part.run()
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _open_again(self) -> None:
+        if self._store is None:
+            await self.ask(self._open_store)
+            _log.info("the store of files and batches can be read again")
+
+    async def _remove_expired(self) -> None:
+        if self._store is not None:
+            removed = await self.ask(self.store.remove_expired, unix_seconds())
+            if removed:
+                self._version = -1
+
+    async def _own_again(self) -> None:
+        if self._lock is None and self._store is not None:
+            with suppress(StoreError):
+                await self.ask(self._own)
+
+    async def _count(self) -> None:
+        if self._store is None:
+            return
+        found = await self.ask(lambda: self.store.version)
+        if found != self._version or not self.has_worker:
+            self.counts = await self.ask(self.store.counts)
+            self._version = found
+
+    async def _end_without_worker(self) -> None:
+        """End cancelled and expired batches while the worker cannot run."""
+        if self._back_off.failures and not self.has_worker and self._lock is not None:
+            await self.ask(self._end_batches)
+
+    def _end_batches(self) -> None:
+        store, now = self.store, unix_seconds()
+        # A worker that starts meanwhile waits.
+        with StoreLock(self.settings.directory / "worker.lock"):
+            for batch in store.unfinished():
+                is_over = batch.expires_at is not None and batch.expires_at <= now
+                if is_over or batch.status is Status.CANCELLING:
+                    most = self.settings.max_line_bytes
+                    ended = end_batch(store, batch.number, now, most_line_bytes=most)
+                    _log.info("%s is %s, without the worker", ended.id, ended.status)
+
+    async def _find_work(self) -> None:
+        if self.has_worker or self._lock is None or self._store is None:
+            return
+        if await self.ask(self.store.has_unfinished):
+            self._has_work.set()
+
+
+class _Part:
+    """Something to do every ``seconds``. An error is logged when it is another than the last."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
+        self._work = work
+        self._seconds = seconds
+        self._due = -math.inf
+        self._logged = ""
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._due:
+            return
+        self._due = loop.time() + self._seconds
+        try:
+            await self._work()
+        except Exception as error:
+            text = _text_of(error)
+            if text != self._logged:
+                trace = None if isinstance(error, StoreError) else error
+                _log.warning("files and batches: %s", text, exc_info=trace)
+            self._logged = text
+            self._due = loop.time() + max(self._seconds, _AGAIN_SECONDS)
+        else:
+            self._logged = ""
+
+
+def _text_of(error: Exception) -> str:
+    cause = error.__cause__
+    return f"{error}" if cause is None else f"{error} ({cause})"
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

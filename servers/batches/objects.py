@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -130,6 +130,7 @@ class Batch(Struct, frozen=True, kw_only=True):
         model: the model of its first good line.
         total, completed, failed: requests. Those that did not run are in neither of the last two.
         is_checked: ``total`` is the number of requests in the file; before, the number found yet.
+        damage: columns of its row that cannot be read, and have their defaults here.
         next_line, next_offset: every line before this one has its answer. Lines count from 1,
             ``next_offset`` is where ``next_line`` begins in the input file, in bytes.
         *_at: Unix time in seconds.
@@ -163,6 +164,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     usage: TokenUsage = field(default_factory=TokenUsage)
     next_line: int = 1
     next_offset: int = 0
+    damage: tuple[str, ...] = ()
 
     @property
     def is_finished(self) -> bool:
@@ -219,6 +221,22 @@ class Answer(Struct, frozen=True, kw_only=True):
     is_error: bool
     text: bytes
     usage: TokenUsage = field(default_factory=TokenUsage)
+
+
+class Phase(StrEnum):
+    """The phases of a batch in which its content decides what the worker does."""
+
+    CHECK = "check"
+    ANSWER = "answer"
+    RESULTS = "results"
+
+
+class Piece(NamedTuple):
+    """A piece of a worker's work. ``line``: for `Phase.ANSWER`; else 0."""
+
+    batch: int
+    phase: Phase
+    line: int
 
 
 class Watermark(Struct, frozen=True):

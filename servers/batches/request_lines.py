@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-import json
+import logging
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from calculators.tasks import without_prefix
+from servers.batches.contents import content_error, open_content
 from servers.batches.errors import storage_errors
 from servers.batches.objects import BatchError
+
+_log: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t\r\n"
 LONGEST_ID: Final = 512
+_LONGEST_PATH: Final = 2048
+#: RFC 3986's path of a URI: no query, fragment, blank or control character.
+_PATH: Final = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)+")
 #: Errors that a failed batch shows.
 _MOST_ERRORS: Final = 20
 _COMMIT_EVERY: Final = 20_000
+
+_LOOKED_THROUGH: Final = 4096
+_TOKENS: Final = re.compile(
+    rb'"custom_id"[ \t]*:[ \t]*(?P<custom_id>"(?:[^"\\]|\\.)*")|"(?:[^"\\]|\\.)*"|[][{}]'
+)
 
 
 class InputLine(Struct, frozen=True):
@@ -79,21 +93,30 @@ class LineError(Exception):
 class LineReader:
     """Reads a file of lines from one of them on. Never holds more than a line in memory."""
 
-    def __init__(self, path: Path, *, most_bytes: int, number: int = 1, offset: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        most_bytes: int,
+        number: int = 1,
+        offset: int = 0,
+        size: int | None = None,
+    ) -> None:
         """
         Args:
             most_bytes: a longer line has no text.
             number, offset: the first line to read, and where it begins.
+            size: the bytes that the file must have; None: unknown.
 
         Raises:
-            StoreError: the file cannot be opened.
+            ContentError: the file cannot be opened, or has another size.
         """
+        self._path = path
         self._most = most_bytes
         self._number = number
         self._offset = offset
-        with storage_errors():
-            self._file = path.open("rb")
-            self._file.seek(offset)
+        self._file = open_content(path, size)
+        self._file.seek(offset)
 
     def close(self) -> None:
         self._file.close()
@@ -105,30 +128,36 @@ class LineReader:
         """Return the next line that is not blank.
 
         Raises:
-            StoreError: the file cannot be read.
+            ContentError: the file cannot be read.
         """
         while True:
-            with storage_errors():
-                text = self._file.readline(self._most + 1)
-                size = len(text)
-                is_long = size > self._most and not text.endswith(b"\n")
-                while is_long and not text.endswith(b"\n"):
-                    text = self._file.readline(1 << 20)
-                    size += len(text)
-                    if not text:
-                        break
+            try:
+                text, size = self._read()
+            except OSError as error:
+                raise content_error(self._path, error) from error
             if not size:
                 raise StopIteration
             number = self._number
             self._number += 1
             self._offset += size
+            if text is None:
+                return InputLine(number, None, self._offset)
             if number == 1:
                 text = text.removeprefix(_BOM)
-            if is_long:
-                return InputLine(number, None, self._offset)
             text = text.strip(_BLANKS)
             if text:
                 return InputLine(number, text, self._offset)
+
+    def _read(self) -> tuple[bytes | None, int]:
+        """Return the next line, None for one that is too long, and its size."""
+        text = self._file.readline(self._most + 1)
+        size = len(text)
+        if size <= self._most or text.endswith(b"\n"):
+            return text, size
+        while text and not text.endswith(b"\n"):
+            text = self._file.readline(1 << 20)
+            size += len(text)
+        return None, size
 
 
 class _Line(Struct):
@@ -143,6 +172,8 @@ class _Body(Struct):
     stream: Any = UNSET
 
 
+_Identifier = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
+
 _line_decoder: Final = msgspec.json.Decoder(_Line)
 _body_decoder: Final = msgspec.json.Decoder(_Body)
 
@@ -153,15 +184,67 @@ def request_of(line: InputLine, endpoint: str) -> BatchRequest:
     ``endpoint``: the batch's; "": any.
 
     Raises:
-        LineError: the line is no request.
+        LineError: the line is no request. Other lines are not concerned, whatever is wrong here.
     """
+    try:
+        return _request_of(line, endpoint)
+    except LineError:
+        raise
+    except Exception:
+        _log.exception("line %d of a batch cannot be read", line.number)
+        raise LineError(f"line {line.number} cannot be read", code="invalid_line") from None
+
+
+def custom_id_of(line: InputLine) -> str | None:
+    """Return the identifier of a line; None if it cannot be read."""
+    try:
+        return request_of(line, "").custom_id
+    except LineError as error:
+        return error.custom_id
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text is the path of a URL, without query and fragment."""
+    return len(text) <= _LONGEST_PATH and _PATH.fullmatch(text) is not None
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, what: str, error: LineError) -> T:
+    """Return decoded JSON.
+
+    ``what``: the name of the text in an error.
+
+    Raises:
+        LineError: it nests too deeply, or ``error``.
+    """
+    try:
+        return decoder.decode(text)
+    except RecursionError:
+        custom_id = error.custom_id or _custom_id_in(text)
+        raise LineError(f"{what} nests too deeply", custom_id, error.param) from None
+    except (msgspec.DecodeError, ValueError):  # of UTF-8 too
+        raise error from None
+
+
+def _custom_id_in(text: bytes) -> str | None:
+    """Return the identifier that stands near the beginning of a line that cannot be decoded."""
+    depth = 0
+    for found in _TOKENS.finditer(text, 0, _LOOKED_THROUGH):
+        if found["custom_id"] is None:
+            depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(found[0], 0)
+        elif depth == 1:
+            try:
+                return msgspec.json.decode(found["custom_id"], type=_Identifier)
+            except ValueError:
+                return None
+    return None
+
+
+def _request_of(line: InputLine, endpoint: str) -> BatchRequest:
     place = f"line {line.number}"
     if line.text is None:
         raise LineError(f"{place} is longer than a request may be", code="line_too_long")
-    try:
-        found = _line_decoder.decode(line.text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise LineError(f"{place} is not a JSON object", code="invalid_json_line") from None
+    error = LineError(f"{place} is not a JSON object", code="invalid_json_line")
+    found = _decoded(_line_decoder, line.text, place, error)
     custom_id = found.custom_id
     if not isinstance(custom_id, str) or not 0 < len(custom_id) <= LONGEST_ID:
         text = f"{place} needs a `custom_id`, a string of at most {LONGEST_ID} characters"
@@ -169,7 +252,7 @@ def request_of(line: InputLine, endpoint: str) -> BatchRequest:
     if found.method is not UNSET and found.method != "POST":
         raise LineError(f'{place}: `method` must be "POST"', custom_id, "method")
     url = found.url
-    if not isinstance(url, str) or not url.startswith("/"):
+    if not isinstance(url, str) or not is_path(url):
         text = f"{place} needs a `url`, the path of an endpoint such as /v1/chat/completions"
         raise LineError(text, custom_id, "url", "invalid_url")
     # A line may name another prefix than its batch.
@@ -179,11 +262,8 @@ def request_of(line: InputLine, endpoint: str) -> BatchRequest:
     if found.body is UNSET:
         raise LineError(f"{place} needs a `body`, a JSON object", custom_id, "body")
     body = bytes(found.body)
-    try:
-        members = _body_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        text = f"{place}: `body` must be a JSON object"
-        raise LineError(text, custom_id, "body") from None
+    error = LineError(f"{place}: `body` must be a JSON object", custom_id, "body")
+    members = _decoded(_body_decoder, body, f"{place}: `body`", error)
     if members.stream not in (UNSET, None, False):
         text = f"{place}: `stream` must be false, because a batch has whole answers"
         raise LineError(text, custom_id, "body.stream")
@@ -228,15 +308,14 @@ def answer_line(
 
 
 def one_line(text: bytes) -> bytes | None:
-    """Return JSON on one line; None if it is no JSON."""
+    """Return JSON on one line; None if it is no JSON, or nests too deeply."""
     try:
+        text.decode()  # what is not decoded is not checked either
         raw = msgspec.json.decode(text, type=Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    found = bytes(raw).strip(_BLANKS)
-    if b"\n" in found or b"\r" in found:  # in JSON only between values
-        return json.dumps(json.loads(found), ensure_ascii=False).encode()
-    return found
+    # In JSON, ends of lines stand only between values.
+    return bytes(raw).strip(_BLANKS).replace(b"\n", b" ").replace(b"\r", b" ")
 
 
 class Findings(Struct):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from servers.batches.errors import storage_errors
-from servers.batches.objects import OUTPUT_PURPOSE, Batch, Status, StoredFile, new_id
-from servers.batches.request_lines import LineError, LineReader, answer_line, request_of
+from servers.batches.contents import drop_file, keep_file, remove_content
+from servers.batches.errors import ContentError, storage_errors
+from servers.batches.objects import OUTPUT_PURPOSE, Batch, BatchError, Status, StoredFile, new_id
+from servers.batches.request_lines import LineReader, answer_line, custom_id_of
 from servers.batches.store import BatchStore
+
+_log: Final = logging.getLogger(__name__)
 
 #: The error of a request that did not run, by the status that its batch ends in.
 _NOT_RUN: Final = {
@@ -24,6 +27,49 @@ _NOT_RUN: Final = {
         "This request was not executed: the batch was cancelled.",
     ),
 }
+
+
+def end_batch(
+    store: BatchStore,
+    number: int,
+    now: int,
+    *,
+    most_line_bytes: int,
+    errors: Sequence[BatchError] = (),
+    has_results: bool = True,
+) -> Batch:
+    """End an unfinished batch with the answers that it has, and return it.
+
+    It is cancelled if that was asked for, failed if there are ``errors``, completed if every line
+    has an answer, and expired otherwise. Without
+    ``has_results`` its answers are dropped. A call that raised an error can be made again.
+
+    Raises:
+        StoreError: as `BatchStore`.
+    """
+    store.begin_finalizing(number, now)
+    batch = store.numbered(number)
+    if batch.is_finished:
+        return batch
+    if batch.status is Status.CANCELLING:
+        status = Status.CANCELLED
+    elif errors:
+        status = Status.FAILED
+    elif not batch.is_checked or batch.completed + batch.failed < batch.total:
+        status = Status.EXPIRED
+    else:
+        status = Status.COMPLETED
+    results: list[StoredFile] = []
+    lines = 0
+    if has_results:
+        results, lines = write_results(store, batch, status, now, most_line_bytes=most_line_bytes)
+    try:
+        store.finish(number, status, results, now, total=lines, errors=errors)
+    except BaseException:
+        for file in results:
+            remove_content(store.path_of(file.id))
+        raise
+    return store.numbered(number)
 
 
 def write_results(
@@ -63,21 +109,21 @@ def _unanswered(
     """
     if status not in _NOT_RUN or batch.in_progress_at is None:
         return
-    reader = LineReader(
-        store.path_of(batch.input_file_id),
-        most_bytes=most_line_bytes,
-        number=batch.next_line,
-        offset=batch.next_offset,
-    )
-    with closing(reader):
-        for line in reader:
-            custom_id: str | None
-            try:
-                custom_id = request_of(line, "").custom_id
-            except LineError as error:
-                custom_id = error.custom_id
-            text = answer_line(new_id(""), custom_id, error=_NOT_RUN[status])
-            yield line.number, text
+    try:
+        reader = LineReader(
+            store.path_of(batch.input_file_id),
+            size=store.size_of(batch.input_file_id),
+            most_bytes=most_line_bytes,
+            number=batch.next_line,
+            offset=batch.next_offset,
+        )
+        with closing(reader):
+            for line in reader:
+                text = answer_line(new_id(""), custom_id_of(line), error=_NOT_RUN[status])
+                yield line.number, text
+    except ContentError as error:
+        # The batch ends nevertheless, with the answers that it has.
+        _log.error("the error file of %s lacks lines: %s", batch.id, error)
 
 
 class _Result:
@@ -95,7 +141,7 @@ class _Result:
     def write(self, line: bytes) -> None:
         with storage_errors():
             if self._file is None:
-                self._path = self._store.uploads / self._id
+                self._path = self._store.place_for_writing(self._id)
                 self._file = self._path.open("xb")
             self.size += self._file.write(line)
             self.size += self._file.write(b"\n")
@@ -120,30 +166,3 @@ class _Result:
         """Remove what was written unless it is finished."""
         if self._file is not None and self._path is not None:
             drop_file(self._file, self._path)
-
-
-def drop_file(file: BinaryIO, path: Path) -> None:
-    """Remove a file that is being written."""
-    with storage_errors():
-        path.unlink(missing_ok=True)
-    # The part that it has not written yet may find no room.
-    with suppress(OSError):
-        file.close()
-
-
-def keep_file(file: BinaryIO, path: Path, place: Path) -> None:
-    """Move a written file into its place, so that a crash or a power failure finds all or nothing.
-
-    Raises:
-        StoreError: as `BatchStore`.
-    """
-    with storage_errors():
-        file.flush()
-        os.fsync(file.fileno())
-        file.close()
-        path.replace(place)
-        folder = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

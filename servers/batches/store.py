@@ -6,11 +6,15 @@
     DIR/files/ID        the contents of files
     DIR/uploads/        files that are being written; emptied at the start
     DIR/*.lock          who serves the directory, and who answers its batches
+    DIR/in_hand         what the worker does now (`servers.batch_work.work_in_hand`)
 
 An answer and the fact that it exists are one row, so a request is answered once: an answer that is
 committed is never computed again, and one that was not committed before a crash is computed again.
 Contents are written and synchronized before their rows. Decision "Batches in SQLite" has the
 reasons.
+
+Rows are read one at a time, each as far as it can be read, so that a damaged one is an error of its
+batch or file and of no other.
 """
 
 from __future__ import annotations
@@ -19,12 +23,15 @@ import math
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from servers.batches.clock import unix_seconds
+from servers.batches.contents import remove_content
 from servers.batches.errors import NotNowError, NotStoredError, storage_errors
 from servers.batches.objects import (
     CANCELLABLE,
@@ -32,12 +39,14 @@ from servers.batches.objects import (
     Answer,
     Batch,
     BatchError,
+    Phase,
+    Piece,
     Status,
     StoredFile,
-    TokenUsage,
     Watermark,
 )
 from servers.batches.store_schema import make_tables
+from servers.batches.stored_rows import batch_of, file_of, readable_row, row_of
 
 #: Seconds that a statement waits while another process writes.
 _BUSY_SECONDS: Final = 60.0
@@ -93,6 +102,7 @@ class BatchStore:
                 check_same_thread=False,
             )
             self._connection.row_factory = sqlite3.Row
+            self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
             self._prepare()
 
     def _prepare(self) -> None:
@@ -102,7 +112,7 @@ class BatchStore:
         # A commit is on the disk: NORMAL would lose the last ones when the power fails.
         run("pragma synchronous = full")
         with self._transaction():
-            make_tables(self._connection)
+            make_tables(self._connection, unix_seconds())
 
     def close(self) -> None:
         with self._lock:
@@ -138,6 +148,18 @@ class BatchStore:
         """Return the path of a file's content. ``file_id``: one that the store gave."""
         return self._files / file_id
 
+    def place_for_writing(self, file_id: str) -> Path:
+        """Return the path at which a content is written, in a directory that exists."""
+        with storage_errors():
+            self.uploads.mkdir(mode=0o700, exist_ok=True)
+        return self.uploads / file_id
+
+    def size_of(self, file_id: str) -> int | None:
+        """Return the bytes of a content as it was written; None if that is not known."""
+        with self._reading() as connection:
+            row = readable_row(connection, "select size from files where id = ?", (file_id,))
+        return row["size"] if row is not None and isinstance(row["size"], int) else None
+
     def add_file(self, file: StoredFile) -> None:
         """Add a file, whose content is in place."""
         with self._transaction() as connection:
@@ -169,7 +191,7 @@ class BatchStore:
             rows, has_more = _page(
                 connection, "files", _FILE_COLUMNS, where, values, after, limit, ascending=ascending
             )
-        return [msgspec.convert(dict(row), StoredFile) for row in rows], has_more
+        return [file_of(row) for row in rows], has_more
 
     def delete_file(self, file_id: str, owner: str, now: int) -> None:
         """Delete a client's file.
@@ -190,8 +212,7 @@ class BatchStore:
                     "batch first"
                 )
             connection.execute("delete from files where id = ?", (file_id,))
-        with storage_errors():
-            self.path_of(file_id).unlink(missing_ok=True)
+        remove_content(self.path_of(file_id))
 
     def remove_expired(self, now: int) -> int:
         """Remove files whose time is over, except inputs of unfinished batches. Return how many."""
@@ -201,24 +222,31 @@ class BatchStore:
                 f" batches where status in ({_UNFINISHED})) returning id",
                 (now,),
             ).fetchall()
-        with storage_errors():
-            for row in rows:
-                self.path_of(row["id"]).unlink(missing_ok=True)
+        for row in rows:
+            remove_content(self.path_of(row["id"]))
         return len(rows)
 
     def tidy(self, before: float = math.inf) -> None:
         """Remove what a killed process left: parts of files, and contents without a row.
 
-        Only for the process that owns the directory, while no worker writes results.
+        Only for the process that owns the directory, while no worker writes results. Contents that
+        are older than the database stay: they belong to one that was lost, and that a backup may
+        bring back.
 
         ``before``: Unix time; files that were written later stay, as other servers may write them.
         """
         with self._reading() as connection:
             known = {row["id"] for row in connection.execute("select id from files")}
+            (made_at,) = connection.execute(
+                "select coalesce(max(made_at), 0) from store"
+            ).fetchone()
         with storage_errors():
-            for path in (*self.uploads.iterdir(), *self._files.iterdir()):
-                if path.name not in known and path.stat().st_mtime < before:
-                    path.unlink(missing_ok=True)
+            strays = [(path, 0) for path in self.uploads.iterdir()]
+            strays += [(path, made_at) for path in self._files.iterdir() if path.name not in known]
+            for path, after in strays:
+                with suppress(FileNotFoundError):
+                    if after <= path.lstat().st_mtime < before:
+                        remove_content(path)
 
     # Batches --------------------------------------------------------------------------------------
 
@@ -230,7 +258,7 @@ class BatchStore:
         """
         with self._transaction() as connection:
             _find_file(connection, batch.input_file_id, batch.owner, batch.created_at)
-            row = _row_of(batch)
+            row = row_of(batch)
             del row["number"]
             names, marks = ", ".join(row), ", ".join("?" * len(row))
             cursor = connection.execute(
@@ -248,10 +276,16 @@ class BatchStore:
             return _find_batch(connection, batch_id, owner)
 
     def numbered(self, number: int) -> Batch:
-        """Return the batch with a number."""
+        """Return the batch with a number.
+
+        Raises:
+            NotStoredError: there is none.
+        """
         with self._reading() as connection:
             row = connection.execute("select * from batches where number = ?", (number,)).fetchone()
-        return _batch_of(row)
+        if row is None:
+            raise NotStoredError("there is no such batch")
+        return batch_of(row)
 
     def batches(self, owner: str, *, after: str, limit: int) -> tuple[list[Batch], bool]:
         """Return a page of a client's batches, the newest first, and True if there are more.
@@ -263,22 +297,21 @@ class BatchStore:
             rows, has_more = _page(
                 connection, "batches", "*", "owner = ?", [owner], after, limit, ascending=False
             )
-        return [_batch_of(row) for row in rows], has_more
+        return [batch_of(row) for row in rows], has_more
 
     def unfinished(self) -> list[Batch]:
         """Return all unfinished batches, the oldest first."""
         with self._reading() as connection:
-            rows = connection.execute(
-                f"select * from batches where status in ({_UNFINISHED}) order by number"
+            numbers = connection.execute(
+                f"select number from batches where status in ({_UNFINISHED}) order by number"
             ).fetchall()
-        return [_batch_of(row) for row in rows]
+            select = "select * from batches where number = ?"
+            rows = [readable_row(connection, select, tuple(each)) for each in numbers]
+        return [batch_of(row) for row in rows if row is not None]
 
     def has_unfinished(self) -> bool:
-        with self._reading() as connection:
-            found = connection.execute(
-                f"select 1 from batches where status in ({_UNFINISHED}) limit 1"
-            ).fetchone()
-        return found is not None
+        """Return whether there is a batch that a worker can process, or end."""
+        return bool(self.unfinished())
 
     def cancel(self, batch_id: str, owner: str, now: int) -> Batch:
         """Begin to cancel a client's batch. Does nothing to one that is being cancelled.
@@ -318,7 +351,7 @@ class BatchStore:
         return cursor.rowcount == 1
 
     def fail(self, number: int, errors: Sequence[BatchError], now: int) -> None:
-        """End a batch that cannot begin, or go on."""
+        """End a batch whose check found faults, unless it was cancelled meanwhile."""
         with self._transaction() as connection:
             connection.execute(
                 "update batches set status = ?, failed_at = ?, errors = ?"
@@ -342,12 +375,14 @@ class BatchStore:
         now: int,
         *,
         total: int = 0,
+        errors: Sequence[BatchError] = (),
     ) -> None:
         """End a batch whose results are in place.
 
         Args:
             results: the output file and the error file; the latter's name ends so.
             total: lines in them, which the check may not have found when the batch was stopped.
+            errors: why it failed.
         """
         with self._transaction() as connection:
             for file in results:
@@ -357,9 +392,9 @@ class BatchStore:
                     f"update batches set {column}_file_id = ? where number = ?", (file.id, number)
                 )
             connection.execute(
-                f"update batches set status = ?, {_TIMES[status]} = ?, total = max(total, ?)"
-                " where number = ?",
-                (status, now, total, number),
+                f"update batches set status = ?, {_TIMES[status]} = ?, total = max(total, ?),"
+                " errors = ? where number = ?",
+                (status, now, total, msgspec.json.encode(list(errors)).decode(), number),
             )
 
     # Answers --------------------------------------------------------------------------------------
@@ -430,6 +465,7 @@ class BatchStore:
 
     def drop_answers(self) -> None:
         """Remove the answers of finished batches, whose results are in their files."""
+        unfinished = f"(select number from batches where status in ({_UNFINISHED}))"
         removed = _ROWS_AT_A_TIME
         while removed == _ROWS_AT_A_TIME:
             with self._transaction() as connection:
@@ -439,8 +475,39 @@ class BatchStore:
                     f" where batches.status not in ({_UNFINISHED}) limit ?)",
                     (_ROWS_AT_A_TIME,),
                 ).rowcount
+        with self._transaction() as connection:
+            connection.execute(f"delete from suspects where batch not in {unfinished}")
         with self._reading() as connection:
             connection.execute("pragma incremental_vacuum").fetchall()
+
+    # Ends of the worker ---------------------------------------------------------------------------
+
+    def note_ends(self, pieces: Iterable[tuple[Piece, bool]]) -> None:
+        """Note the pieces that a worker had in hand when it ended, and whether each was alone."""
+        with self._transaction() as connection:
+            for piece, was_alone in pieces:
+                connection.execute(
+                    "insert into suspects (batch, phase, line, ends) values (?, ?, ?, ?)"
+                    " on conflict do update set ends = ends + excluded.ends",
+                    (*piece, int(was_alone)),
+                )
+
+    def suspects(self) -> dict[Piece, int]:
+        """Return the pieces of unfinished batches that were in hand at the end of a worker, each
+        with the number of ends at which it was alone."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                "select batch, phase, line, ends from suspects where batch in"
+                f" (select number from batches where status in ({_UNFINISHED}))"
+            ).fetchall()
+        return {Piece(row["batch"], Phase(row["phase"]), row["line"]): row["ends"] for row in rows}
+
+    def clear_suspect(self, piece: Piece) -> None:
+        """Forget a piece that has ended without harm."""
+        with self._transaction() as connection:
+            connection.execute(
+                "delete from suspects where batch = ? and phase = ? and line = ?", piece
+            )
 
     def counts(self) -> StoreCounts:
         """Return the sums for metrics."""
@@ -477,7 +544,7 @@ def _find_file(connection: sqlite3.Connection, file_id: str, owner: str, now: in
     ).fetchone()
     if row is None:
         raise NotStoredError("there is no such file")
-    return msgspec.convert(dict(row), StoredFile)
+    return file_of(row)
 
 
 def _find_batch(connection: sqlite3.Connection, batch_id: str, owner: str) -> Batch:
@@ -486,7 +553,7 @@ def _find_batch(connection: sqlite3.Connection, batch_id: str, owner: str) -> Ba
     ).fetchone()
     if row is None:
         raise NotStoredError("there is no such batch")
-    return _batch_of(row)
+    return batch_of(row)
 
 
 def _page(
@@ -500,37 +567,28 @@ def _page(
     *,
     ascending: bool,
 ) -> tuple[list[sqlite3.Row], bool]:
+    """Return rows, and True if there are more. The first of ``values`` is their owner.
+
+    The numbers come from an index, so that rows can be read one at a time.
+    """
+    reading = f"select {columns} from {table} where {where} and number = ?"
+    numbering, owner = f"select number from {table} where owner = ?", values[0]
+    bounds: list[Any] = [owner]
     if after:
         start = connection.execute(
-            f"select number from {table} where id = ? and owner = ?", (after, values[0])
+            f"select number from {table} where id = ? and owner = ?", (after, owner)
         ).fetchone()
         if start is None:
             raise NotStoredError("there is no object with the id of `after`")
-        where += f" and number {'>' if ascending else '<'} ?"
-        values = [*values, start["number"]]
+        numbering += f" and number {'>' if ascending else '<'} ?"
+        bounds.append(start["number"])
     order = "asc" if ascending else "desc"
-    rows = connection.execute(
-        f"select {columns} from {table} where {where} order by number {order} limit ?",
-        (*values, limit + 1),
-    ).fetchall()
-    return rows[:limit], len(rows) > limit
-
-
-def _batch_of(row: sqlite3.Row) -> Batch:
-    values = dict(row)
-    usage = TokenUsage(*(values.pop(name) for name in TokenUsage.__struct_fields__))
-    if values["metadata"] is not None:
-        values["metadata"] = msgspec.json.decode(values["metadata"])
-    values["errors"] = msgspec.json.decode(values["errors"])
-    values["is_checked"] = bool(values["is_checked"])
-    return msgspec.convert({**values, "usage": usage}, Batch)
-
-
-def _row_of(batch: Batch) -> dict[str, Any]:
-    values = {name: getattr(batch, name) for name in Batch.__struct_fields__}
-    values.update(msgspec.structs.asdict(values.pop("usage")))
-    if batch.metadata is not None:
-        values["metadata"] = msgspec.json.encode(batch.metadata).decode()
-    values["errors"] = msgspec.json.encode(batch.errors).decode()
-    values["status"] = batch.status.value
-    return values
+    rows: list[sqlite3.Row] = []
+    for (number,) in connection.execute(f"{numbering} order by number {order}", bounds):
+        row = readable_row(connection, reading, (*values, number))
+        if row is None:
+            continue
+        if len(rows) == limit:
+            return rows, True
+        rows.append(row)
+    return rows, False

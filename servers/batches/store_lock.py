@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from servers.batches.errors import StoreError, storage_errors
+
+#: Seconds that a process waits for another one to end, and between two tries.
+_WAITS: Final = 30.0
+_PAUSE: Final = 0.05
 
 
 class StoreLock:
@@ -17,18 +22,28 @@ class StoreLock:
     def __init__(self, path: Path, *, waits: bool = False) -> None:
         """Take the lock.
 
-        ``waits``: wait while another process holds it; otherwise that is an error.
+        ``waits``: wait half a minute while another process holds it; otherwise that is an error.
 
         Raises:
             StoreError: another process holds it, or the file cannot be made.
         """
         with storage_errors():
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            self._file = os.open(path, flags, 0o600)
+        left = _WAITS if waits else 0.0
+        while not self._is_taken():
+            if left <= 0:
+                os.close(self._file)
+                raise StoreError("another process uses this directory of batches")
+            time.sleep(_PAUSE)
+            left -= _PAUSE
+
+    def _is_taken(self) -> bool:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._file)
-            raise StoreError("another process uses this directory of batches") from None
+            return False
+        return True
 
     def __enter__(self) -> Self:
         return self

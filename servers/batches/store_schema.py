@@ -56,20 +56,46 @@ create table answers (
     text blob not null,
     primary key (batch, line)
 );
+create table store (
+    made_at integer not null
+);
+create table suspects (
+    batch integer not null,
+    phase text not null,
+    line integer not null,
+    ends integer not null,
+    primary key (batch, phase, line)
+);
+create index files_of on files (owner);
+create index batches_of on batches (owner);
 create index unfinished on batches (number) where status in (
     'validating', 'in_progress', 'finalizing', 'cancelling'
 );
 """
-_VERSION: Final = 2
-#: By version, the statement that makes its tables those of the next one.
+_VERSION: Final = 3
+#: By version, the statements that make its tables those of the next one.
 _STEPS: Final = {
     # A batch in progress had been checked as a whole.
     1: "alter table batches add column is_checked integer not null default 1",
+    2: """
+create table if not exists store (made_at integer not null);
+create table if not exists suspects (
+    batch integer not null,
+    phase text not null,
+    line integer not null,
+    ends integer not null,
+    primary key (batch, phase, line)
+);
+create index if not exists files_of on files (owner);
+create index if not exists batches_of on batches (owner)
+""",
 }
 
 
-def make_tables(connection: sqlite3.Connection) -> None:
+def make_tables(connection: sqlite3.Connection, now: int) -> None:
     """Make the tables, or bring those of an earlier version up to date, in the open transaction.
+
+    ``now``: the time at which a new store is made.
 
     Raises:
         sqlite3.DatabaseError: they were written by a later version.
@@ -77,10 +103,16 @@ def make_tables(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("pragma user_version").fetchone()
     if version > _VERSION:
         raise sqlite3.DatabaseError("the store was written by a later version")
+    if version == _VERSION:
+        return  # so that a store on a full disk can be opened
     if version == 0:
         statements = _TABLES.split(";")
     else:
-        statements = [_STEPS[each] for each in range(version, _VERSION)]
+        statements = [
+            statement for each in range(version, _VERSION) for statement in _STEPS[each].split(";")
+        ]
     for statement in statements:
         connection.execute(statement)
+    if version == 0:
+        connection.execute("insert into store values (?)", (now,))
     connection.execute(f"pragma user_version = {_VERSION}")

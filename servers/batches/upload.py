@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
+from servers.batches.contents import drop_file, keep_file
 from servers.batches.errors import StorageFullError, storage_errors
 from servers.batches.objects import StoredFile, new_id
-from servers.batches.result_files import drop_file, keep_file
 from servers.batches.store import BatchStore
 
 
@@ -20,8 +20,8 @@ class Upload:
     def __init__(self, store: BatchStore) -> None:
         self._store = store
         self._id = new_id("file-")
-        self._path = store.uploads / self._id
         with storage_errors():
+            self._path = store.place_for_writing(self._id)
             self._file: BinaryIO | None = self._path.open("xb")
         self.size = 0
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from calculators.child_process.parent_connection import die_with_parent
 from calculators.file_threads import DaemonThreads
+from graph_runtime import NodePlan
+from servers.batch_work.answer_writer import when_there_is_room
 from servers.batch_work.inner_server import inner_client
 from servers.batch_work.worker import BatchWorker
+from servers.batches.errors import StoreError
 from servers.batches.objects import Batch
 from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore
@@ -29,6 +33,7 @@ from servers.cli.batch_settings import inner_server, settings_in
 from servers.cli.messages import CommandFailed, print_error
 from servers.cli.serve_options import serve_options
 from servers.cli.telemetry import set_up_log
+from servers.operations.loop_watchdog import LoopWatchdog
 from servers.server.lifecycle import ServerSettings, loop_factory
 
 _log: Final = logging.getLogger(__name__)
@@ -37,11 +42,16 @@ _log: Final = logging.getLogger(__name__)
 _LOG_SECONDS: Final = 60.0
 #: Seconds without a batch after which the process ends, and the memory of its models is free.
 _IDLE_SECONDS: Final = 30.0
+#: Seconds after which an event loop that is held ends the process, so that other batches go on.
+_STALL_SECONDS: Final = 300.0
+#: The exit code when the code of a request ended the process.
+_ENDED_BY_REQUEST: Final = 70
 
 
 def main(words: Sequence[str]) -> int:
     """Process the batches in the directory of a server; return the exit code."""
-    _end_with_server()
+    # Ctrl-C is for the server, which ends the worker.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     args = make_parser().parse_args(words)
     try:
         options = serve_options(args)
@@ -55,25 +65,43 @@ def main(words: Sequence[str]) -> int:
     except CommandFailed as failure:
         print_error(f"batches: {failure}", failure.hint)
         return failure.status
-    # The worker of a server that was killed may need a moment to end.
-    with (
-        StoreLock(settings.directory / "worker.lock", waits=True),
-        asyncio.Runner(loop_factory=loop_factory()) as runner,
-    ):
-        runner.get_loop().set_default_executor(DaemonThreads())
-        runner.run(_work(server, settings))
+    end = _EndWithServer()
+    try:
+        # The worker of a server that was killed may need a moment to end.
+        with (
+            StoreLock(settings.directory / "worker.lock", waits=True),
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
+            runner.get_loop().set_default_executor(DaemonThreads())
+            try:
+                runner.run(_work(server, settings, end))
+            except (SystemExit, KeyboardInterrupt):
+                # Of a request's own code: an orderly end would clear it of the suspicion.
+                _log.exception("a request ended the worker of batches")
+                logging.shutdown()
+                os._exit(_ENDED_BY_REQUEST)
+    except StoreError as error:
+        print_error(f"batches: {error}: {error.__cause__}", None)
+        return 1
     return 0
 
 
-async def _work(server: ServerSettings, settings: BatchSettings) -> None:
+async def _work(server: ServerSettings, settings: BatchSettings, end: _EndWithServer) -> None:
     store = await asyncio.to_thread(BatchStore, settings.directory)
     try:
         # The results of a batch may be known, and its answers not yet removed.
-        await asyncio.to_thread(store.drop_answers)
+        await when_there_is_room(store.drop_answers)
         async with inner_client(server, settings.width) as client:
-            await BatchWorker(store, settings, client.ask).run(_IDLE_SECONDS, _Progress().show)
+            worker = BatchWorker(store, settings, client.ask)
+            end.before = worker.end_in_order
+            with LoopWatchdog(_name_of, lambda _: None, most_seconds=_STALL_SECONDS):
+                await worker.run(_IDLE_SECONDS, _Progress().show)
     finally:
         store.close()
+
+
+def _name_of(node: NodePlan) -> str:
+    return f"the node {node.name}"
 
 
 class _Progress:
@@ -93,18 +121,24 @@ class _Progress:
             )  # fmt: skip
 
 
-def _end_with_server() -> None:
-    die_with_parent(os.getppid())
-    threading.Thread(target=_wait_for_end, name="graphrt-parent", daemon=True).start()
-
-
-def _wait_for_end() -> None:
-    """End the process when the server closes its standard input, or is gone.
+class _EndWithServer:
+    """Ends the process when the server closes its standard input, or is gone.
 
     Committed answers stay; the others are computed again by the next worker.
+
+    Attributes:
+        before: called in a thread before the end.
     """
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(0)
+
+    def __init__(self) -> None:
+        self.before: Callable[[], None] = lambda: None
+        die_with_parent(os.getppid())
+        threading.Thread(target=self._wait, name="graphrt-parent", daemon=True).start()
+
+    def _wait(self) -> None:
+        os.read(sys.stdin.fileno(), 1)
+        self.before()
+        os._exit(0)
 
 
 if __name__ == "__main__":

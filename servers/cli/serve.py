@@ -100,7 +100,8 @@ def execute(args: argparse.Namespace) -> int:
     except ListenError as error:
         raise listen_failure(error) from error
     except StoreError as error:
-        raise CommandFailed(f"--batch_dir: {error}") from error
+        why = f": {error.__cause__}" if error.__cause__ else ""
+        raise CommandFailed(f"--batch_dir: {error}{why}") from error
     except SharedModulesError as error:
         raise CommandFailed("\n".join(map(_import_failure, error.failures))) from error
     finally:

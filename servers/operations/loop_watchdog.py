@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import sys
 import threading
@@ -53,12 +54,14 @@ class LoopWatchdog:
         on_end: Callable[[Stall], None],
         stall_seconds: float = STALL_SECONDS,
         exit_process: Callable[[int], object] = os._exit,
+        most_seconds: float | None = None,
     ) -> None:
         """
         Args:
             name_of: returns the name of a node for the log; called in the watchdog's thread.
             on_end: called on the loop when it runs again after a stall.
             exit_process: ends the process; see `stop_within`.
+            most_seconds: a longer stall ends the process, for one that another starts again.
         """
         self._name_of = name_of
         self._on_end = on_end
@@ -69,6 +72,7 @@ class LoopWatchdog:
         self._stalled_node: NodePlan | None = None
         self._is_stalled = False
         self._stop_seconds: float | None = None
+        self._most_seconds = math.inf if most_seconds is None else most_seconds
         self._loop_thread = 0
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="graphrt-watchdog", daemon=True)
@@ -123,11 +127,12 @@ class LoopWatchdog:
             in_vain += 1
             if in_vain == _LOOKS:
                 self._report()
-            seconds = self._stop_seconds
-            if seconds is not None and in_vain * self._period >= max(seconds, self._period):
+            asked = self._stop_seconds
+            seconds = self._most_seconds if asked is None else asked
+            if in_vain * self._period >= max(seconds, self._period):
+                why = "" if asked is None else "asked to stop, and "
                 _log.error(
-                    "asked to stop, and the event loop has not turned for %g s: ending the process",
-                    seconds,
+                    "%sthe event loop has not turned for %g s: ending the process", why, seconds
                 )
                 logging.shutdown()
                 self._exit_process(1)

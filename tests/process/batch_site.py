@@ -29,6 +29,8 @@ class Work(Calculator):
         asked = cc.get(self.request).parsed_json
         if asked.get("wrong"):
             raise RequestError("this is wrong", param="wrong")
+        if "kill" in asked:
+            os.kill(os.getpid(), asked["kill"])
         await asyncio.sleep(asked.get("seconds", 0))
         while "until" in asked and not os.path.exists(asked["until"]):
             await asyncio.sleep(0.01)
@@ -61,7 +63,8 @@ def make_site(folder: Path) -> tuple[str, ...]:
 
 def line(number: int, **members: Any) -> dict[str, Any]:
     """Return a request. ``members`` are of its body: ``seconds`` that it takes, ``until`` names a
-    file that it waits for, ``padding``: characters of its answer, ``wrong``."""
+    file that it waits for, ``padding``: characters of its answer, ``wrong``, ``kill``: a signal for
+    the process."""
     body = {"model": "work", "number": number, **members}
     return {"custom_id": f"r{number}", "method": "POST", "url": PATH, "body": body}
 

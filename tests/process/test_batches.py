@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import resource
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -92,7 +93,8 @@ def lines_of(client: openai.OpenAI, file_id: str | None) -> list[Any]:
 
 
 def test_a_batch_is_answered(client: openai.OpenAI, folder: Path) -> None:
-    requests = [line(1), "no json", line(2, wrong=True), line(3), line(4, model="none")]
+    deep = json.dumps(line(5)).replace('"work"', "[" * 1000 + "]" * 1000)
+    requests = [line(1), "no json", line(2, wrong=True), line(3), line(4, model="none"), deep]
     made = batch_of(client, requests, metadata={"what": "test"})
     assert (made.status, made.object, made.endpoint) == ("validating", "batch", PATH)
     assert made.expires_at is not None
@@ -102,7 +104,7 @@ def test_a_batch_is_answered(client: openai.OpenAI, folder: Path) -> None:
     assert batch.metadata == {"what": "test"}
     assert batch.model == "work"
     counts = batch.request_counts
-    assert (counts.total, counts.completed, counts.failed) == (5, 2, 3)
+    assert (counts.total, counts.completed, counts.failed) == (6, 2, 4)
     assert (batch.usage.input_tokens, batch.usage.output_tokens) == (6, 4)
     output = lines_of(client, batch.output_file_id)
     assert [each["custom_id"] for each in output] == ["r1", "r3"]
@@ -116,6 +118,7 @@ def test_a_batch_is_answered(client: openai.OpenAI, folder: Path) -> None:
         (None, 400),
         ("r2", 400),
         ("r4", 404),
+        ("r5", 400),
     ]
     assert errors[1]["response"]["body"]["error"]["message"] == "this is wrong"
 
@@ -278,6 +281,11 @@ def test_clients_have_their_own_files_and_batches(
         ({"endpoint": "/v1/models"}, "no model answers POST at this path"),
         ({"endpoint": "chat"}, "no model answers POST at this path"),
         ({"endpoint": "/v1/batches"}, "no model answers POST at this path"),
+        ({"endpoint": PATH + "?\0"}, "no model answers POST at this path"),
+        ({"endpoint": PATH + "?a=b"}, "no model answers POST at this path"),
+        ({"endpoint": PATH + "#a"}, "no model answers POST at this path"),
+        ({"endpoint": PATH + "\r\nX: y"}, "no model answers POST at this path"),
+        ({"endpoint": PATH + " x"}, "no model answers POST at this path"),
         ({"completion_window": "1h"}, "completion_window"),
         ({"metadata": {"a": 1}}, "strings as values"),
         ({"metadata": {"a": "x" * 513}}, "512 characters"),
@@ -405,3 +413,22 @@ def test_several_servers_on_one_port_share_a_directory(folder: Path) -> None:
             batch = finished(client, batch_of(client, [line(number)]).id)
             assert batch.status == "completed"
             client.close()
+
+
+def test_a_batch_that_ends_the_worker_is_set_aside(folder: Path) -> None:
+    end = signal.SIGKILL
+    words = (*WORDS, *NORMAL, "--batch_dir", "deadly", "--api_key_file", "keys")
+    with ServerProcess(*words, cwd=folder) as server:
+        client, other = (
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0) for key in KEYS
+        )
+        deadly = batch_of(client, [line(1), line(2, kill=end), line(3)])
+        sound = batch_of(other, [line(each) for each in range(4, 9)])
+        batch = finished(client, deadly.id)
+        assert batch.status == "failed"
+        (error,) = batch.errors.data
+        assert (error.code, error.line) == ("worker_ended", 2)
+        assert "ended 2 times while it answered line 2" in error.message
+        assert finished(other, sound.id).request_counts.completed == 5
+        assert finished(client, batch_of(client, [line(9)]).id).status == "completed"
+        assert f"signal {end.value}" in "".join(server.log)

@@ -15,6 +15,7 @@ from servers.batches.clock import unix_seconds
 from servers.batches.desk import BatchDesk
 from servers.batches.errors import NotNowError, NotStoredError, StorageFullError, StoreError
 from servers.batches.objects import INPUT_PURPOSE
+from servers.batches.request_lines import is_path
 from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
@@ -86,7 +87,7 @@ class BatchRequests:
                 return _json(exchange, {"id": item, "object": "file", "deleted": True})
             case Endpoint.FILE_CONTENT:
                 file = await desk.ask(desk.store.file, item, owner, unix_seconds())
-                return await send_file(exchange, desk.store.path_of(file.id))
+                return await send_file(exchange, desk.store.path_of(file.id), file.size)
             case Endpoint.BATCHES if is_read:
                 return await self._list_batches(desk, exchange, owner)
             case Endpoint.BATCHES:
@@ -182,7 +183,7 @@ def _check_endpoint(path: str) -> None:
     Raises:
         HttpError: 400.
     """
-    route = find_route(path)
+    route = find_route(path) if is_path(path) else None
     if route is None or route.endpoint not in RUNS or "POST" not in route.methods:
         text = "requests of batches run models: no model answers POST at this path"
         raise HttpError(400, text, param="endpoint")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import BinaryIO
 
 from aiohttp import web
 
-from servers.batches.errors import NotStoredError, storage_errors
+from servers.batches.contents import open_content
 from servers.fronts.http.answer_stream import SentResponse
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.response_head import response_head
@@ -17,16 +16,14 @@ from servers.fronts.http.response_head import response_head
 _PIECE = 256 * 1024
 
 
-async def send_file(exchange: Exchange, path: Path) -> web.StreamResponse:
-    """Send a file of JSON lines.
+async def send_file(exchange: Exchange, path: Path, size: int) -> web.StreamResponse:
+    """Send a file of JSON lines. ``size``: its bytes.
 
     Raises:
-        NotStoredError: it was removed meanwhile.
-        StoreError: it cannot be read.
+        ContentError: it cannot be read, or has another size.
     """
-    file = await asyncio.to_thread(_opened, path)
+    file = await asyncio.to_thread(open_content, path, size)
     try:
-        size = os.fstat(file.fileno()).st_size
         fields = {
             "Content-Type": "application/octet-stream",
             "Content-Disposition": f'attachment; filename="{path.name}"',
@@ -38,14 +35,6 @@ async def send_file(exchange: Exchange, path: Path) -> web.StreamResponse:
     finally:
         file.close()
     return SentResponse()
-
-
-def _opened(path: Path) -> BinaryIO:
-    with storage_errors():
-        try:
-            return path.open("rb")
-        except FileNotFoundError:
-            raise NotStoredError("there is no such file") from None
 
 
 async def _send(exchange: Exchange, file: BinaryIO, size: int, fields: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ import pytest
 from servers.batch_work import batch_run
 from servers.batch_work.worker import BatchWorker
 from servers.batches.clock import unix_seconds
+from servers.batches.errors import StoreError
 from servers.batches.objects import Answer, Batch, Status, TokenUsage
 from servers.batches.request_lines import (
     BatchRequest,
@@ -175,12 +176,20 @@ async def test_results_are_written_once_more_after_an_end_in_between(
 ) -> None:
     batch = add_batch(store, lines_of(map(line, range(10))))
 
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("killed here")
+    reached = threading.Event()
+    release = threading.Event()
 
-    monkeypatch.setattr(BatchStore, "finish", fail)
-    with pytest.raises(RuntimeError, match="killed here"):
-        await work(store, Asked())
+    def hold(*_: object, **__: object) -> None:
+        reached.set()
+        release.wait(PATIENCE)
+        raise StoreError("killed here")
+
+    monkeypatch.setattr(BatchStore, "finish", hold)
+    working = asyncio.create_task(work(store, Asked()))
+    await until(reached.is_set)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    release.set()
     assert store.batch(batch.id, "").status is Status.FINALIZING
     monkeypatch.undo()
     store.tidy()
@@ -361,6 +370,7 @@ async def test_results_that_find_no_room_are_written_once_there_is(
 
     def fill(self: BatchStore, number: int, now: int) -> None:
         taken(self, number, now)
+        monkeypatch.setattr(BatchStore, "begin_finalizing", taken)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
 
     monkeypatch.setattr(BatchStore, "begin_finalizing", fill)

@@ -1,0 +1,175 @@
+"""`WorkInHand`: the pieces of work that a worker has begun, known to the worker after it.
+
+A request may end the process that answers it: a model's library crashes, the kernel kills for
+memory, a node calls `os.abort`. The next worker must not begin with the same request for ever. So a
+worker writes what it begins into a file, and what the file has at the start of the next worker was
+in hand when the process ended. Such pieces are suspects, and the store counts against a piece the
+ends that can only be its own: it was in hand alone. The next worker runs each suspect alone, one
+after the other, while everything else pauses; a piece that ends is no suspect any more. A piece
+that has ended the worker twice ends its batch (`BatchRun`).
+
+The file needs neither `fsync` nor room on the disk: it survives the process, and after the machine
+started anew nobody is to blame. A worker that is told to end leaves it empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from servers.batches.errors import StoreError
+from servers.batches.objects import Phase, Piece
+from servers.batches.store import BatchStore
+
+_log: Final = logging.getLogger(__name__)
+
+#: Ends of the worker after which a piece is not tried again.
+MOST_ENDS: Final = 2
+
+_SLOT: Final = 64
+_ENTRY: Final = re.compile(r"(\d{1,18}) (check|answer|results) (\d{1,18}) ([01])")
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class WorkInHand:
+    """What one worker has in hand. Belongs to one event loop, but for `end_in_order`."""
+
+    def __init__(self, store: BatchStore) -> None:
+        self._store = store
+        self._file: int | None = None
+        self._slots = 0
+        self._free: list[int] = []
+        self._suspects: dict[Piece, int] = {}
+        self._inside = 0
+        self._is_alone = False
+        self._wish_alone = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def open(self) -> None:
+        """Find what the last worker had in hand when it ended. Blocks.
+
+        Raises:
+            StoreError: the findings cannot be kept.
+        """
+        self.close()
+        path = self._store.directory / "in_hand"
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
+            if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                raise OSError(f"{path} is no file")
+            found = _pieces_of(os.pread(self._file, 1 << 20, 0))
+        except OSError as error:
+            _log.error("the end of this process will not be traced to a batch: %s", error)
+            self.close()
+            found = []
+        if found:
+            self._store.note_ends(
+                [(piece, was_alone or len(found) == 1) for piece, was_alone in found]
+            )
+            _log.warning(
+                "the last worker of batches ended in the middle of %d pieces of work; each runs "
+                "alone now", len(found),
+            )  # fmt: skip
+        self._suspects = self._store.suspects()
+        self.end_in_order()
+        self._write(_boot_id(), 0)
+
+    def close(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            os.close(file)
+
+    def end_in_order(self) -> None:
+        """Forget what is in hand: the worker ends because it is told to. From any thread."""
+        if self._file is not None:
+            with suppress(OSError):
+                os.ftruncate(self._file, 0)
+
+    def blamed(self, batch: int) -> Piece | None:
+        """Return the piece of a batch that has ended the worker too often."""
+        for piece, ends in self._suspects.items():
+            if piece.batch == batch and ends >= MOST_ENDS:
+                return piece
+        return None
+
+    @asynccontextmanager
+    async def piece(self, batch: int, phase: Phase, line: int = 0) -> AsyncIterator[None]:
+        """Have a piece of work in hand. Pauses while a suspect runs; a suspect runs alone."""
+        piece = Piece(batch, phase, line)
+        is_suspect = piece in self._suspects
+        # Work on whole files takes long; answers of others need not wait for it.
+        is_counted = is_suspect or phase is Phase.ANSWER
+        if is_counted:
+            await self._enter(is_alone=is_suspect)
+        slot = self._free.pop() if self._free else self._slots
+        self._slots = max(self._slots, slot + 1)
+        self._write(f"{batch} {phase} {line} {int(is_suspect)}", 1 + slot)
+        try:
+            yield
+        finally:
+            self._write("", 1 + slot)
+            self._free.append(slot)
+            if is_counted:
+                self._leave()
+        if is_suspect:
+            del self._suspects[piece]
+            with suppress(StoreError):  # it will only run alone once more
+                await asyncio.to_thread(self._store.clear_suspect, piece)
+
+    async def _enter(self, *, is_alone: bool) -> None:
+        self._wish_alone += is_alone
+        try:
+            while self._inside if is_alone else self._is_alone or self._wish_alone:
+                left = asyncio.get_running_loop().create_future()
+                self._waiting.append(left)
+                await left
+        finally:
+            self._wish_alone -= is_alone
+            if is_alone:
+                self._wake()
+        self._inside += 1
+        self._is_alone = is_alone
+
+    def _leave(self) -> None:
+        self._inside -= 1
+        self._is_alone = False
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    def _write(self, text: str, slot: int) -> None:
+        if self._file is not None:
+            with suppress(OSError):  # a full disk; then an end is not traced
+                os.pwrite(self._file, text.encode().ljust(_SLOT - 1) + b"\n", slot * _SLOT)
+
+
+def _pieces_of(content: bytes) -> list[tuple[Piece, bool]]:
+    """Return the pieces that were in hand, and whether each was alone."""
+    boot, *slots = content.decode("ascii", "replace").split("\n")
+    if boot.strip() != _boot_id():
+        return []
+    entries = (_ENTRY.fullmatch(slot.strip(" \0")) for slot in slots)
+    return [
+        (Piece(int(found[1]), Phase(found[2]), int(found[3])), found[4] == "1")
+        for found in entries
+        if found is not None
+    ]
+
+
+def _boot_id() -> str:
+    """Return a text that changes when the machine starts anew, or "unknown"."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return "unknown"
