@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from graph_runtime import UnavailableError
 from graph_runtime.authoring.executor import THREADS
+from graph_runtime.errors import reason_of
 from graph_runtime.regular_file import raise_if_exhausted, read_by
 
 T = TypeVar("T")
@@ -121,10 +122,19 @@ class _Begun(Generic[T]):
                 raise
         except BaseException as error:
             with suppress(RuntimeError):  # the event loop was closed meanwhile
-                self.future.set_exception(error)
+                self.future.set_exception(_for_future(error))
         else:
             with suppress(RuntimeError):
                 self.future.set_result(result)
+
+
+def _for_future(error: BaseException) -> BaseException:
+    """Return an exception that a future can have: its waiter would wait for ever otherwise."""
+    if isinstance(error, StopIteration):
+        failure = RuntimeError(f"the call raised {reason_of(error)}")
+        failure.__cause__ = error
+        return failure
+    return error
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -151,7 +161,7 @@ class DaemonThreads(ThreadPoolExecutor):
             try:
                 result = fn(*args, **kwargs)
             except BaseException as error:
-                future.set_exception(error)
+                future.set_exception(_for_future(error))
             else:
                 future.set_result(result)
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 _OWN = tuple(f"{_ROOT / room}{os.sep}" for room in ("graph_runtime", "servers", "calculators"))
 
 

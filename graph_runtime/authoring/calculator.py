@@ -20,6 +20,7 @@ from typing import (
 
 from graph_runtime.authoring.ports import In, Out, ports_of
 from graph_runtime.errors import Code, GraphError, PacketTypeError, reason_of
+from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.options.options import is_options_type
 
 if TYPE_CHECKING:
@@ -174,7 +175,8 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
     """
     try:
         hints = get_type_hints(function)
-    except Exception as error:
+    except BaseException as error:
+        raise_interrupt(error)
         raise GraphError(
             f"{function.__qualname__}: its annotations cannot be read: {reason_of(error)}",
             code=Code.INVALID_ARGUMENT,

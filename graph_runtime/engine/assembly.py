@@ -27,6 +27,7 @@ from graph_runtime.errors import (
     RunError,
     reason_of,
 )
+from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.packet import Packet
 from graph_runtime.plan.executor_plan import APPLICATION_THREAD, THREAD_POOL
 from graph_runtime.streams.input_stream import InputStream
@@ -84,8 +85,10 @@ def make_run(
         inputs = _make_inputs(node_plan, streams, setup.stream_limits, plan.max_queue_size)
         try:
             node = Node(node_plan, inputs, outputs_of_node, sides, queue, services, setup.counters)
-        except Exception as error:
+        except BaseException as error:
+            raise_interrupt(error)
             failure = CalculatorError(node_plan.name, "__init__", reason_of(error))
+            failure.__cause__ = error
             raise RunError([failure]) from error
         queue.nodes[node.key] = node
         nodes.append(node)
@@ -246,7 +249,8 @@ def _complete_services(
                 try:
                     services[key] = factory()
                     continue
-                except Exception as error:
+                except BaseException as error:
+                    raise_interrupt(error)
                     reason = reason_of(error)
             if not request.is_optional:
                 raise RunError(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from graph_runtime.errors import CalculatorError, Cancelled, Code, GraphError, reason_of
+from graph_runtime.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from graph_runtime.engine.node import Node
@@ -36,7 +37,8 @@ class ErrorLog:
         if self._on_error is not None:
             try:
                 self._on_error(error)
-            except Exception as raised:
+            except BaseException as raised:
+                raise_interrupt(raised)
                 # Not passed to the callback, which would fail again.
                 self._on_error = None
                 self.record(_callback_failed(raised))
@@ -64,7 +66,7 @@ class ErrorLog:
         self.record(failure)
 
 
-def _callback_failed(raised: Exception) -> GraphError:
+def _callback_failed(raised: BaseException) -> GraphError:
     failure = GraphError(f"The error callback failed: {reason_of(raised)}")
     failure.__cause__ = raised
     return failure

@@ -70,6 +70,7 @@ from graph_runtime.authoring.context import NO_PACKET
 from graph_runtime.engine.node import clear_inputs, load_inputs
 from graph_runtime.engine.states import NodeEvent, NodeState
 from graph_runtime.errors import GraphError, PacketTypeError, TimestampError
+from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.packet import EMPTY
 from graph_runtime.streams.input_handlers.handler import CLOSE, ENDED, NOT_READY, PROCESS
 
@@ -502,8 +503,9 @@ class Flow:
         """The calculator's ``source_process_order``; None after a failure, which is recorded."""
         try:
             return index(node.calculator.source_process_order(node.context))
-        except Exception as error:
+        except BaseException as error:
             self._log.record_call(node, "SourceProcessOrder", error)
+            raise_interrupt(error)
             return None
 
     def begin_close(self, node: Node) -> None:

@@ -24,6 +24,7 @@ from graph_runtime.errors import (
     UnavailableError,
     reason_of,
 )
+from graph_runtime.interrupts import is_being_cancelled, raise_interrupt
 from graph_runtime.language.tag_map import parse_tag_index_name
 from graph_runtime.packet import EMPTY, Packet
 
@@ -272,9 +273,9 @@ class Run:
                         asyncio.run_coroutine_threadsafe(
                             _awaited(result), coroutine_loop()
                         ).result()
-                except Exception:
+                except BaseException as error:
                     # The run's own error is what the application gets.
-                    continue
+                    raise_interrupt(error)
         finally:
             self._end_clean_up()
 
@@ -290,11 +291,12 @@ class Run:
                 result = node.calculator.close(node.context)
                 if inspect.isawaitable(result):
                     await result
-            except Exception:
-                continue
             except asyncio.CancelledError as error:
                 # The others are closed all the same, and the graph can start again.
-                interruption = error
+                if is_being_cancelled():
+                    interruption = error
+            except BaseException as error:
+                raise_interrupt(error)
         self._end_clean_up()
         if interruption is not None:
             raise interruption
@@ -398,7 +400,8 @@ class Run:
             assert handler is not None, "checked at validation"
             try:
                 handler(phase, error, dict(self.side_packets), config.options)
-            except Exception as raised:
+            except BaseException as raised:
+                raise_interrupt(raised)
                 method = "HandlePreRunStatus" if phase == "PRE_RUN" else "HandleStatus"
                 text = f"{config.status_handler}::{method} failed: {reason_of(raised)}"
                 code = raised.code if isinstance(raised, GraphError) else Code.UNKNOWN

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graph_runtime import timestamp as ts
+from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.observe.tracing import phase_of
 from graph_runtime.packet import EMPTY, Packet
 
@@ -133,6 +134,6 @@ def _array_of(value: Any) -> tuple[int | None, tuple[int, ...] | None, str | Non
         size, shape = value.nbytes, value.shape
         if isinstance(size, int) and isinstance(shape, tuple):
             return size, shape, str(getattr(value, "dtype", ""))
-    except Exception:  # a property of an author's class may raise anything
-        pass
+    except BaseException as error:  # a property of an author's class may raise anything
+        raise_interrupt(error)
     return None, None, None

@@ -19,6 +19,7 @@ from graph_runtime.errors import (
     did_you_mean,
     reason_of,
 )
+from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.tag_map import TagMap, parse_tag_index
 from graph_runtime.plan.link_errors import check_sync_sets, undeclared_executor
 from graph_runtime.plan.plan import GraphWarning
@@ -109,7 +110,8 @@ class NodeReader:
             calculator.contract(contract)
         except GraphError as error:
             raise GraphConfigError(f"{node.calculator}: {error}{where}", code=error.code) from error
-        except Exception as error:
+        except BaseException as error:
+            raise_interrupt(error)
             raise GraphConfigError(
                 f"{node.calculator}: its contract failed: {reason_of(error)}{where}",
                 code=Code.INTERNAL,

@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 from graph_runtime.authoring.calculator import Calculator, function_calculator
 from graph_runtime.authoring.executor import Executor
 from graph_runtime.errors import Code, GraphError, NotFoundError, did_you_mean, reason_of
+from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.text_parser import type_sources
 from graph_runtime.options.isolated_modules import new_package_name, own_name
 from graph_runtime.plan.resources import ResourceInitializer
@@ -341,7 +342,8 @@ class Registry:
                 loaded = point.load()
                 if not inspect.ismodule(loaded):
                     loaded(self)
-            except Exception as error:
+            except BaseException as error:
+                raise_interrupt(error)
                 # One broken package must not take the others with it. A graph that misses its
                 # calculators gets this reason in its error.
                 self.failed_entry_points[point.name] = reason_of(error)

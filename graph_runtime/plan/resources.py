@@ -9,13 +9,15 @@ rules for names are OpenVINO Model Server's (``mediapipe_internal/node_initializ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from graph_runtime.authoring.metrics import NO_METRICS, GraphMetrics
-from graph_runtime.errors import Code, GraphError
+from graph_runtime.errors import Code, GraphError, reason_of
+from graph_runtime.interrupts import is_being_cancelled, raise_interrupt
 from graph_runtime.plan.identity import identity_of
 from graph_runtime.plan.leases import Identity, KeptResources, Lease, NodeResource, let_go_of
 from graph_runtime.plan.load_progress import LoadProgress
@@ -247,7 +249,8 @@ async def make_resources(
                 resource = lease.resource
             else:
                 assert isinstance(initializer, SharingInitializer), "it gave the identity"
-                resource = await initializer.adopt(lease.resource, node, settings)
+                with _of_author(node):
+                    resource = await initializer.adopt(lease.resource, node, settings)
             resources.append(resource)
             part.finish()
             for name in names:
@@ -269,7 +272,8 @@ async def _identity(
     """Return the identity of a node's resource among those of all initializers."""
     if not isinstance(initializer, SharingInitializer):
         return None
-    found = await asyncio.to_thread(initializer.identity, node, settings)
+    with _of_author(node):
+        found = await asyncio.to_thread(initializer.identity, node, settings)
     if found is None:
         return None
     known = (settings.directory, settings.cache_dir, settings.cache_bytes, settings.model_name)
@@ -285,9 +289,11 @@ async def _made(
 ) -> Lease:
     """Make a resource, and the lease that the graph holds of it."""
     if identity is None:
-        return Lease(await initializer.make(node, settings))
+        with _of_author(node):
+            return Lease(await initializer.make(node, settings))
     metrics = MovingMetrics(settings.metrics.of_node(node.config.name))
-    resource = await initializer.make(node, replace(settings, metrics=metrics))
+    with _of_author(node):
+        resource = await initializer.make(node, replace(settings, metrics=metrics))
     try:
         is_same = await _identity(initializer, node, settings) == identity
     except ResourceError:  # its files are gone
@@ -310,11 +316,30 @@ def check_resources(
         try:
             _check_name(node, names, taken)
             if isinstance(initializer, CheckingInitializer):
-                found = initializer.check(node, settings)
+                with _of_author(node):
+                    found = initializer.check(node, settings)
                 warnings += [(node.config.name, warning) for warning in found]
         except ResourceError as error:
             errors.append(error)
     return CheckedResources(tuple(errors), tuple(warnings), frozenset(side_packets))
+
+
+@contextmanager
+def _of_author(node: NodePlan) -> Iterator[None]:
+    """Make an exception that is no GraphError, whatever its type, one with the node's name.
+
+    Raises:
+        ResourceError: there was such an exception, which is its cause.
+    """
+    try:
+        yield
+    except GraphError:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            raise
+        raise_interrupt(error)
+        raise ResourceError(f'node "{node.config.name}": {reason_of(error)}') from error
 
 
 _Wanted: TypeAlias = list[tuple[ResourceInitializer, "NodePlan", list[str]]]

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 from graph_runtime.authoring.contract import options_of_node
 from graph_runtime.errors import Code, GraphConfigError, GraphError, reason_of
+from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.graph_config import parse_graph_text
 from graph_runtime.language.names import canonical_names
 from graph_runtime.language.tag_map import TagMap, parse_tag_index_name
@@ -173,7 +174,8 @@ def _expand_one(node: Any, name: str, subgraph: Subgraph, services: Mapping[str,
         inner = subgraph.make(SubgraphContext(node, services))
     except GraphError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        raise_interrupt(error)
         raise GraphConfigError(
             f'Subgraph "{subgraph.name}" could not be made: {reason_of(error)}'
         ) from error

@@ -20,6 +20,7 @@ from typing import Final
 from calculators.child_process.parent_connection import die_with_parent
 from calculators.file_threads import DaemonThreads
 from graph_runtime import NodePlan
+from graph_runtime.interrupts import without_interrupts
 from servers.batch_work.answer_writer import when_there_is_room
 from servers.batch_work.inner_server import inner_client
 from servers.batch_work.worker import BatchWorker
@@ -34,7 +35,7 @@ from servers.cli.messages import CommandFailed, print_error
 from servers.cli.serve_options import serve_options
 from servers.cli.telemetry import set_up_log
 from servers.operations.loop_watchdog import LoopWatchdog
-from servers.server.lifecycle import ServerSettings, loop_factory
+from servers.server.lifecycle import ServerSettings, loop_factory, run_to_end
 
 _log: Final = logging.getLogger(__name__)
 
@@ -44,8 +45,6 @@ _LOG_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 30.0
 #: Seconds after which an event loop that is held ends the process, so that other batches go on.
 _STALL_SECONDS: Final = 300.0
-#: The exit code when the code of a request ended the process.
-_ENDED_BY_REQUEST: Final = 70
 
 
 def main(words: Sequence[str]) -> int:
@@ -71,15 +70,11 @@ def main(words: Sequence[str]) -> int:
         with (
             StoreLock(settings.directory / "worker.lock", waits=True),
             asyncio.Runner(loop_factory=loop_factory()) as runner,
+            without_interrupts(),
         ):
-            runner.get_loop().set_default_executor(DaemonThreads())
-            try:
-                runner.run(_work(server, settings, end))
-            except (SystemExit, KeyboardInterrupt):
-                # Of a request's own code: an orderly end would clear it of the suspicion.
-                _log.exception("a request ended the worker of batches")
-                logging.shutdown()
-                os._exit(_ENDED_BY_REQUEST)
+            loop = runner.get_loop()
+            loop.set_default_executor(DaemonThreads())
+            run_to_end(loop, _work(server, settings, end))
     except StoreError as error:
         print_error(f"batches: {error}: {error.__cause__}", None)
         return 1

@@ -18,6 +18,7 @@ import calculators
 from calculators.child_process.early_start import tell_early
 from calculators.tasks import Task, task_of_node
 from graph_runtime import REGISTRY, Registry, ResourceSettings
+from graph_runtime.interrupts import raise_interrupt
 from servers.cli.model_graph import graph_of_model
 from servers.cli.serve_options import ServeOptions, serve_options
 from servers.config import GraphEntry, find_graph
@@ -48,7 +49,8 @@ def tell_what_to_load(args: argparse.Namespace, task: Task, path: Path) -> None:
                 for module, message in task.first_messages(node, settings).items():
                     tell_early(module, message)
                 return
-    except Exception as error:  # an author's calculator may raise any
+    except BaseException as error:  # an author's calculator may raise any
+        raise_interrupt(error)
         _log.debug("nothing is loaded early: %s", type(error).__name__)
 
 

@@ -19,6 +19,7 @@ from graph_runtime import (
 )
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
+from graph_runtime.interrupts import contained, raise_interrupt
 from graph_runtime.language.graph_config import MAX_BYTES
 from graph_runtime.language.statements import DraftText
 from graph_runtime.plan.plan import GraphWarning
@@ -60,8 +61,9 @@ class GraphCheck:
         self._places: list[tuple[int, int]] = []
         try:
             self._run(registry)
-        except Exception as error:
-            self.add_failure(error)
+        except BaseException as error:
+            raise_interrupt(error)
+            self.add_failure(contained(error))
 
     def _run(self, registry: Registry) -> None:
         errors: list[GraphSyntaxError] = []
@@ -108,8 +110,9 @@ class GraphCheck:
         assert self.source is not None
         try:
             checked = check_resources(self.plan, settings, self.source.registry)
-        except Exception as error:
-            self.add_failure(error)
+        except BaseException as error:
+            raise_interrupt(error)
+            self.add_failure(contained(error))
             return frozenset()
         for each in checked.errors:
             self.add("error", str(each))

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
+from graph_runtime.interrupts import without_interrupts
+
 #: The exit code of a command that Ctrl-C ended.
 INTERRUPTED: Final = 130
 
@@ -31,7 +33,8 @@ class Interrupt:
     def installed(self) -> Iterator[Interrupt]:
         previous = signal.signal(signal.SIGINT, self._on_signal)
         try:
-            yield self
+            with without_interrupts():
+                yield self
         finally:
             signal.signal(signal.SIGINT, previous)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from graph_runtime import GraphError, Registry, ResourceSettings, ValidatedGraph
+from graph_runtime.interrupts import contained, raise_interrupt
 from servers.cli.graph_check import GraphCheck
 from servers.config import GraphEntry, ModelEntry
 from servers.contract.finding import Finding
@@ -34,8 +35,9 @@ def check_served_graph(
     if check.plan is not None:
         try:
             _check_serving(check, entry, models)
-        except Exception as error:
-            check.add_failure(error)
+        except BaseException as error:
+            raise_interrupt(error)
+            check.add_failure(contained(error))
     return check.placed_findings()
 
 

@@ -49,6 +49,7 @@ class Failure:
         retry_after: seconds until a retry makes sense.
         detail: text for the log beside the code.
         is_unknown_model: there is no model, or no version, of that name.
+        node: the node that failed, for an internal error; "" if no node did.
     """
 
     code: Code
@@ -59,6 +60,12 @@ class Failure:
     retry_after: float | None = None
     detail: str = ""
     is_unknown_model: bool = False
+    node: str = ""
+
+    def internal_text(self, reference: str) -> str:
+        """Return the text of an internal error, whose ``cause`` is in the log under a reference."""
+        place = f' in node "{self.node}"' if self.node else ""
+        return f"internal error{place} (request {reference})"
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -107,4 +114,5 @@ def _by_code(error: GraphError) -> Failure:
 
 
 def _internal(error: BaseException) -> Failure:
-    return Failure(Code.INTERNAL, "", cause=error)
+    node = clean(error.node) if isinstance(error, CalculatorError) else ""
+    return Failure(Code.INTERNAL, "", cause=error, node=node)

@@ -12,6 +12,7 @@ from graph_runtime import Calculator, GraphError, SubgraphContext, parse_graph_t
 from graph_runtime.authoring.calculator import options_of
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.authoring.ports import Port, ports_of
+from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.tag_map import TagMap
 from graph_runtime.options.options import OptionsType
 from graph_runtime.options.options_text import OptionField, describe_options, options_snippet
@@ -117,7 +118,8 @@ def make_subgraph_page(subgraph: Subgraph) -> CalculatorPage:
             )
             or None
         )
-    except Exception:
+    except BaseException as error:
+        raise_interrupt(error)
         ports = None  # the function needs a node's options
     lines = ["node {", f'  calculator: "{subgraph.name}"']
     for row in ports or ():

@@ -19,6 +19,7 @@ from typing import Final, Self, TypeVar
 
 from calculators.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
+from graph_runtime.interrupts import raise_interrupt, without_interrupts
 from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.access import Followed, follow
 from servers.batches.desk import BatchDesk
@@ -356,10 +357,31 @@ def serve(
         SharedModulesError: a file of ``settings.calculators`` cannot be imported.
     """
     with _Deadline() as deadline, asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.get_loop().set_default_executor(DaemonThreads())
+        loop = runner.get_loop()
+        loop.set_default_executor(DaemonThreads())
         if worker is not None:
-            return runner.run(_work(settings, worker, report, deadline))
-        return runner.run(_serve(Server(settings, show_loading), on_loaded, deadline))
+            return run_to_end(loop, _work(settings, worker, report, deadline))
+        return run_to_end(loop, _serve(Server(settings, show_loading), on_loaded, deadline))
+
+
+def run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[None, None, T]) -> T:
+    """Run ``work`` on an event loop, whatever a task or callback of an author's code raises.
+
+    A loop stops where a task raises SystemExit, and where somebody calls its ``stop``. It is
+    started again: what was ready is still so.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, before signals were handled or after that.
+    """
+    task = loop.create_task(work)
+    while True:
+        try:
+            return loop.run_until_complete(task)
+        except BaseException as error:
+            if task.done() or loop.is_closed():
+                raise
+            raise_interrupt(error)
+            _log.error("code of an author stopped the event loop, which goes on", exc_info=error)
 
 
 async def _work(
@@ -385,6 +407,7 @@ async def _serve(
         deadline.begin(seconds + _EXIT_SECONDS)
 
     with (
+        without_interrupts(),
         LoopWatchdog(hold_ups.name_of, hold_ups.note) as watchdog,
         _signals(
             on_stop,

@@ -22,7 +22,9 @@ from graph_runtime import (
     ResourceError,
     ValidationError,
 )
+from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
+from graph_runtime.interrupts import contained, is_being_cancelled
 from servers.config import GraphEntry
 from servers.config.scale import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
@@ -188,13 +190,13 @@ class GraphDefinition:
             self.graph = await load_graph(
                 self.entry, self._registry, self._settings, self._models, loading.progress, kept
             )
-        except Exception as error:
-            self._fail(error)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                self.reason = "its loading was interrupted"
+                self._move(ServableEvent.LOAD_FAILED)
+                raise
+            self._fail(contained(error))
             return
-        except asyncio.CancelledError:
-            self.reason = "its loading was interrupted"
-            self._move(ServableEvent.LOAD_FAILED)
-            raise
         finally:
             self._loading = None
         for warning in self.graph.plan.warnings:
@@ -320,8 +322,15 @@ class GraphDefinition:
         self._move(ServableEvent.LOAD_FAILED)
         # Errors of graphrt name place and cause; others need a traceback.
         is_known = isinstance(error, GraphError) and not _log.isEnabledFor(logging.DEBUG)
+        findings = error.findings if isinstance(error, ValidationError) else ()
+        frames = (author_frame(each) for each in (error, *findings))
+        frame = next((each for each in frames if each is not None), None)
         _log.error(
-            "%s: could not be loaded: %s", self.name, text, exc_info=None if is_known else error
+            "%s: could not be loaded: %s%s",
+            self.name,
+            text,
+            "" if frame is None else f" (raised at {frame})",
+            exc_info=None if is_known else error,
         )
 
     async def retire(self) -> None:
@@ -338,8 +347,10 @@ class GraphDefinition:
         if graph is not None:
             try:
                 await graph.close()
-            except Exception:
-                _log.exception("%s: its resources could not be closed", self.name)
+            except BaseException as error:
+                if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                    raise
+                _log.error("%s: its resources could not be closed", self.name, exc_info=error)
             _log.info("%s: unloaded", self.name)
         self._move(ServableEvent.UNLOADED)
 

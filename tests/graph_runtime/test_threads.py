@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from asyncio import CancelledError
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from graph_runtime import (
     StateError,
     UnavailableError,
 )
+from graph_runtime.interrupts import without_interrupts
 from graph_runtime.testing import Sink
 from tests.graph_runtime.every_driver import DRIVERS, make_graph, run_graph
 from tests.graph_runtime.small_calculators import Forward, one_node
@@ -295,6 +298,63 @@ def test_an_interrupt_in_a_calculator_reaches_the_application(registry: Registry
     with pytest.raises(RunError, match='node "Interrupts" failed: KeyboardInterrupt') as caught:
         graph.close()
     assert isinstance(caught.value.errors[0].__cause__, KeyboardInterrupt)
+
+
+class Odd(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), Odd("x"), CancelledError()])
+def test_an_exception_that_is_no_interrupt_ends_the_run_and_no_more(
+    registry: Registry, driver: str, error: BaseException
+) -> None:
+    class Fails(Forward):
+        def process(self, cc: CalculatorContext) -> None:
+            raise error
+
+        def close(self, cc: CalculatorContext) -> None:
+            raise error
+
+    registry.register_calculator(Fails)
+    graph = make_graph(one_node("Fails"), registry, driver)
+    with pytest.raises(RunError, match=f'"Fails" failed: {type(error).__name__}') as caught:
+        run_graph(graph, driver, [("in", 1, 0)])
+    assert caught.value.errors[0].__cause__ is error
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_an_interrupt_is_an_authors_where_ctrl_c_raises_nothing(
+    registry: Registry, driver: str
+) -> None:
+    registry.register_calculator(Interrupts)
+    graph = make_graph(one_node("Interrupts"), registry, driver)
+    with without_interrupts(), pytest.raises(RunError, match='"Interrupts" failed: Keyboard'):
+        run_graph(graph, driver, [("in", 1, 0)])
+
+
+def test_a_task_that_exits_stops_no_later_coroutine(registry: Registry) -> None:
+    """Coroutines of graphs without an event loop share one."""
+
+    class StartsTask(Calculator):
+        value = In[int]()
+        out = Out[int]()
+
+        async def process(self, cc: CalculatorContext) -> None:
+            async def leave() -> None:
+                raise SystemExit
+
+            task = asyncio.create_task(leave())
+            await asyncio.wait([task])
+            assert isinstance(task.exception(), SystemExit)
+            cc.emit(self.out, cc.get(self.value))
+
+    registry.register_calculator(StartsTask)
+    for _ in range(2):
+        graph = make_graph(one_node("StartsTask"), registry, "default")
+        sink = Sink(graph, "out")
+        run_graph(graph, "default", [("in", 1, 0)])
+        assert sink.values == [1]
 
 
 def test_an_interrupt_in_another_thread_is_an_error_of_the_run(registry: Registry) -> None:

@@ -46,6 +46,7 @@ from calculators.language.usage import Usage, usage_sum
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import set_current_record
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out
+from graph_runtime.interrupts import contained, is_being_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -189,11 +190,13 @@ class _Answer:
                 async with contextlib.aclosing(closable(function(self._request))) as pieces:
                     async for piece in pieces:
                         await said.put(piece)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if not self._is_stopped:
-                raise
-        except Exception as error:
-            self._error = error
+                if is_being_cancelled():
+                    raise
+                self._error = contained(error)
+        except BaseException as error:
+            self._error = contained(error)
         await said.put(_END)
 
     def _items(self, piece: Any) -> list[Delta]:

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Generic, Protocol, TypeVar, cast
 
+from graph_runtime.interrupts import contained
+
 T = TypeVar("T")
 U = TypeVar("U", covariant=True)
 
@@ -35,6 +37,7 @@ class GeneratorRun(Generic[T, U]):
         self._task: asyncio.Task[None] | None = None
         self.is_done = False
         self._error: Exception | None = None
+        self._is_closing = False
 
     def take_error(self) -> Exception | None:
         """Return the exception that the generator has raised, once: it leads back here."""
@@ -62,6 +65,7 @@ class GeneratorRun(Generic[T, U]):
     async def close(self) -> None:
         """End the generator: its ``finally`` and ``async with`` blocks run before this returns."""
         task = self._task
+        self._is_closing = True
         if task is not None and not task.done():
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -72,8 +76,10 @@ class GeneratorRun(Generic[T, U]):
             async with contextlib.aclosing(closable(self._function(self._items()))) as outputs:
                 async for output in outputs:
                     self._outputs.append(output)
-        except Exception as error:
-            self._error = error
+        except BaseException as error:
+            if self._is_closing and isinstance(error, asyncio.CancelledError):
+                raise
+            self._error = contained(error)
         finally:
             self.is_done = True
             self._answer_feed()

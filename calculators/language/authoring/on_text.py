@@ -19,6 +19,7 @@ from calculators.language.authoring.generator_run import GeneratorRun
 from calculators.language.authoring.text_walk import Channel, Fed, Feed, TextWalk
 from calculators.language.delta import Deltas
 from graph_runtime import Calculator, CalculatorContext, In, Out
+from graph_runtime.interrupts import contained, raise_interrupt
 
 P = ParamSpec("P")
 
@@ -164,8 +165,9 @@ class TextFilters(Calculator):
                 del self._filters[key]
                 return Fed(_text(found.finish()))
             return Fed(_text(found.feed(feed.text)))
-        except Exception as error:
-            return Fed("", error=error)
+        except BaseException as error:
+            raise_interrupt(error)
+            return Fed("", error=contained(error))
 
 
 class TextGenerators(Calculator):

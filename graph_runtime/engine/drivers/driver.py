@@ -68,6 +68,7 @@ from graph_runtime.authoring.executor import Executor
 from graph_runtime.engine.drivers.awaited_call import CallRecorder, drive_awaitable
 from graph_runtime.engine.drivers.call_results import from_below, not_a_result
 from graph_runtime.errors import GraphError, StateError, reason_of
+from graph_runtime.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext
@@ -264,8 +265,8 @@ class Driver(ABC):
                         context = scheduler.finished(context, error)
                     if deliveries or flow.woken or self.on_step is not None:
                         self.after_step()
-                    if error is not None and not isinstance(error, Exception):
-                        raise error
+                    if error is not None:
+                        raise_interrupt(error)
         finally:
             self.is_pumping = False
             self.pumping_thread = 0
@@ -297,16 +298,17 @@ class Driver(ABC):
                 if observer.failed:
                     continue
                 self.lock.release()
-                error = None
+                error: BaseException | None = None
                 try:
                     observer.callback(observer.stream_name, packet)
-                except Exception as raised:
+                except BaseException as raised:
                     error = raised
                 finally:
                     self.lock.acquire()
                 if error is not None:
                     observer.failed = True
                     scheduler.log.record(_observer_error(observer, packet, error))
+                    raise_interrupt(error)
         finally:
             self.is_delivering = False
             scheduler.running -= 1
@@ -321,11 +323,12 @@ class Driver(ABC):
                 pool.active += 1
                 try:
                     pool.executor.submit(partial(self._work, pool))
-                except Exception as error:
+                except BaseException as error:
+                    raise_interrupt(error)
                     pool.active -= 1
                     self._give_up(queue, error)
 
-    def _give_up(self, queue: ReadyQueue, error: Exception) -> None:
+    def _give_up(self, queue: ReadyQueue, error: BaseException) -> None:
         """Fail the run because an executor refused a task, and drop the calls in its queue."""
         failure = GraphError(
             f'The executor "{queue.executor}" failed to take work: {reason_of(error)}'
@@ -422,7 +425,7 @@ def _current_task() -> asyncio.Task[Any] | None:
         return None
 
 
-def _observer_error(observer: StreamObserver, packet: Packet, error: Exception) -> GraphError:
+def _observer_error(observer: StreamObserver, packet: Packet, error: BaseException) -> GraphError:
     if isinstance(error, GraphError):
         return error
     failure = GraphError(

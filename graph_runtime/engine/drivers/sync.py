@@ -112,9 +112,6 @@ class SyncDriver(Driver):
                     # In slices, so that a waiting application takes over.
                     self.pump(until=lambda: self.waiters > 0)
                     self.wake_waiters()
-            except (KeyboardInterrupt, SystemExit):
-                # Raised by a calculator, and recorded. This thread has no caller to interrupt.
-                return
             finally:
                 self._has_helper = False
                 self.wake_waiters()
@@ -134,9 +131,19 @@ def coroutine_loop() -> asyncio.AbstractEventLoop:
         if _loop is None:
             _loop = asyncio.new_event_loop()
             threading.Thread(
-                target=_loop.run_forever, name="graphrt-coroutines", daemon=True
+                target=_run_always, args=(_loop,), name="graphrt-coroutines", daemon=True
             ).start()
         return _loop
+
+
+def _run_always(loop: asyncio.AbstractEventLoop) -> None:
+    """Run an event loop that others wait for, whatever a task of a calculator raises."""
+    while not loop.is_closed():
+        try:
+            loop.run_forever()
+        except BaseException as error:
+            text = "a task of a calculator stopped the event loop, which goes on"
+            loop.call_exception_handler({"message": text, "exception": error})
 
 
 def _forget_loop() -> None:

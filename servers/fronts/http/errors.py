@@ -133,7 +133,7 @@ def http_error(error: BaseException, request_id: str) -> HttpError:
         return error
     failure = failure_of(error)
     if failure.cause is not None:
-        reply = HttpError(500, f"internal error (request {request_id})", cause=failure.cause)
+        reply = HttpError(500, failure.internal_text(request_id), cause=failure.cause)
     else:
         detail = failure.detail or failure.reason or failure.code.name
         reply = HttpError(STATUS[failure.code], failure.text, detail=detail)

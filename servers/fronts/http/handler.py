@@ -136,7 +136,9 @@ class Handler:
                 return await self._dispatch(exchange, path)
             except asyncio.CancelledError as cancellation:
                 raise exchange.reason_of(cancellation) from None
-        except Exception as raised:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as raised:  # no code of an author ends the event loop
             if exchange.client.is_disconnected:
                 raise asyncio.CancelledError from None
             error = http_error(raised, exchange.request_id)

@@ -39,4 +39,4 @@ def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
     record = current_record()
     reference = secrets.token_hex(8) if record is None else record.request_id
     _log.error("request %s failed", reference, exc_info=failure.cause)
-    return STATUS[failure.code], f"internal error (request {reference})"
+    return STATUS[failure.code], failure.internal_text(reference)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
+from graph_runtime.interrupts import raise_interrupt
 from servers.operations.metrics.families import AnyFamily, Families, Kind
 
 _log: Final = logging.getLogger(__name__)
@@ -88,7 +89,8 @@ class Exposition:
             yield
             try:
                 series.write(lines)
-            except Exception:  # raised by a function of an author's metric; write the others
+            except BaseException as error:  # of a function of an author's metric; write the others
+                raise_interrupt(error)
                 if family.name not in self._broken:
                     self._broken.add(family.name)
                     _log.exception("the metric %r cannot be read", family.name)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from graph_runtime import Registry
+from graph_runtime.interrupts import raise_interrupt
 from servers.config import GraphEntry
 from servers.serving.author_code.import_failure import ImportFailure, import_failure
 from servers.serving.author_code.isolated_package import forget_module, make_package
@@ -110,9 +111,8 @@ def _import(name: str, path: Path) -> ImportFailure | None:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
             importlib.import_module(name)
-    except (KeyboardInterrupt, MemoryError):
-        raise
     except BaseException as error:  # SystemExit too, from a script that is no module
+        raise_interrupt(error)
         forget_module(name)
         _log.debug("%s cannot be imported", path, exc_info=error)
         return import_failure(error, path)

@@ -66,11 +66,11 @@ def test_the_first_request_error_of_a_run_is_the_answer() -> None:
     assert http_error(run, "id").message == "y"
 
 
-def test_an_unexpected_exception_is_a_500_that_names_only_the_request() -> None:
+def test_an_unexpected_exception_is_a_500_that_names_only_the_node_and_the_request() -> None:
     cause = KeyError("/etc/secret")
     reply = http_error(of_calculator(cause), "req-7")
     assert reply.status == 500
-    assert reply.message == "internal error (request req-7)"
+    assert reply.message == 'internal error in node "LLM" (request req-7)'
     assert reply.cause is not None
     assert reply.cause.__cause__ is cause
     assert 'node "LLM"' in str(reply.cause)  # the log has the exception

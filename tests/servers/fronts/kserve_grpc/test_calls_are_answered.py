@@ -166,6 +166,8 @@ def of_calculator(cause: BaseException) -> RunError:
 
 SECRET = "/srv/secret.py:12: token"
 
+IN_NODE = 'INTERNAL: internal error in node "node" (request '
+
 
 @pytest.mark.parametrize(
     ("error", "refusal"),
@@ -178,8 +180,11 @@ SECRET = "/srv/secret.py:12: token"
         (GraphError("over", code=Code.CANCELLED), "UNAVAILABLE: over"),
         (of_calculator(RequestError("bad input")), "INVALID_ARGUMENT: bad input"),
         (of_calculator(GraphError("gone", code=Code.ABORTED)), "ABORTED: gone"),
-        (of_calculator(ValueError(SECRET)), "INTERNAL: internal error (request "),
-        (of_calculator(TimestampError(SECRET)), "INTERNAL: internal error (request "),
+        (of_calculator(ValueError(SECRET)), 'INTERNAL: internal error in node "node" (request '),
+        (
+            of_calculator(TimestampError(SECRET)),
+            'INTERNAL: internal error in node "node" (request ',
+        ),
         (ZeroDivisionError(SECRET), "INTERNAL: internal error (request "),
         (asyncio.CancelledError(), "INTERNAL: internal error (request "),
         (RequestError("a\nb /srv/models c"), "INVALID_ARGUMENT: a b <path> c"),

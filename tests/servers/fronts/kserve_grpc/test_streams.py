@@ -216,7 +216,7 @@ def test_a_request_that_the_run_refuses_is_reported_and_the_stream_continues(run
     ("error", "status"),
     [
         (failed(RequestError("the frame is black")), "INVALID_ARGUMENT: the frame is black"),
-        (failed(ValueError("/srv/secret")), "INTERNAL: internal error (request "),
+        (failed(ValueError("/srv/secret")), 'INTERNAL: internal error in node "node" (request '),
         (RuntimeError("/srv/secret"), "INTERNAL: internal error (request "),
     ],
 )
