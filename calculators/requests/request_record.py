@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime.observe.call_times import CallTimes
 
@@ -117,21 +118,6 @@ class RouteTaken(NamedTuple):
     why: str
     passed_over: tuple[str, ...]
     time: int
-
-
-class ClientIdentity(NamedTuple):
-    """The sender of a request, for the scheduling of clients. It grants no rights.
-
-    Attributes:
-        name: the API key's digest if keys are required, else the peer's address; "" if unknown.
-        connection: distinguishes connections of the same name.
-    """
-
-    name: str
-    connection: str = ""
-
-
-UNKNOWN_CLIENT: Final = ClientIdentity("")
 
 
 class RequestRecord(Struct, eq=False):

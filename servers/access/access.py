@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Final
 
+from calculators.requests.client_identity import ClientIdentity
 from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import ClientIdentity
 from graph_runtime import Code
 from servers.access.api_keys import ApiKeys, digest_of
 
@@ -83,8 +83,9 @@ class Access:
         keys = self.keys
         if keys is not None:
             for key in (_bearer(authorization), api_key):
-                if key and keys.accepts(key):
-                    return ClientIdentity(f"key {digest_of(key).hex()}", peer.connection)
+                if key and (priority := keys.priority_of(key)):
+                    name = f"key {digest_of(key).hex()}"
+                    return ClientIdentity(name, peer.connection, priority)
         return peer
 
     def check_control(self) -> None:

@@ -7,9 +7,11 @@ import hashlib
 import hmac
 import logging
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from calculators.requests.client_identity import HIGHEST_PRIORITY, NORMAL_PRIORITY
 from calculators.seen_files import SeenFiles
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.access.changing_files import is_open_to_others
@@ -23,6 +25,7 @@ MAX_BYTES: Final = 1024 * 1024
 
 # Characters that a header carries without loss.
 _KEY: Final = re.compile(rf"[!-~]{{1,{MAX_KEY}}}", re.ASCII)
+_PRIORITY: Final = "priority="
 
 
 class KeyFileError(Exception):
@@ -37,11 +40,12 @@ class ApiKeys:
 
     def __init__(
         self,
-        digests: tuple[bytes, ...],
+        priorities: Mapping[bytes, int],
         path: Path | None = None,
         seen: SeenFiles | None = None,
     ) -> None:
-        self._digests = digests
+        """``priorities``: of the keys, by their digests."""
+        self._priorities = priorities
         self._path = path
         #: The file as it was last read.
         self._seen = seen or SeenFiles()
@@ -52,8 +56,10 @@ class ApiKeys:
     def of_file(cls, path: Path) -> Self:
         """Read a file with one key per line; empty lines and lines that begin with ``#`` are none.
 
+        ``priority=N`` behind a key is its `ClientIdentity.priority`.
+
         Raises:
-            KeyFileError: the file cannot be read, has no key, or has a line that cannot be a key.
+            KeyFileError: the file cannot be read, has no key, or has a line that is no key.
         """
         seen = SeenFiles()
         return cls(_read(path, seen), path, seen)
@@ -65,7 +71,7 @@ class ApiKeys:
         Raises:
             KeyFileError: as for `of_file`; ``source`` names the text in it.
         """
-        return cls(_digests(text, source))
+        return cls(_keys(text, source))
 
     @property
     def owner(self) -> str:
@@ -78,14 +84,18 @@ class ApiKeys:
         return self._path is not None and is_open_to_others(self._path)
 
     def __len__(self) -> int:
-        return len(self._digests)
+        return len(self._priorities)
 
     def accepts(self, shown: str) -> bool:
         """Return whether ``shown`` is one of the keys. The time taken does not depend on it."""
+        return self.priority_of(shown) > 0
+
+    def priority_of(self, shown: str) -> int:
+        """Return the priority of a key, or 0 for what is none; in a time that says nothing."""
         digest = digest_of(shown)
-        found = False
-        for known in self._digests:
-            found |= hmac.compare_digest(known, digest)
+        found = 0
+        for known, priority in self._priorities.items():
+            found += priority * hmac.compare_digest(known, digest)
         return found
 
     def read_again(self) -> None:
@@ -96,7 +106,7 @@ class ApiKeys:
         try:
             if not self._seen.have_changed():
                 return
-            self._digests = _read(self._path, seen)
+            self._priorities = _read(self._path, seen)
         except DescriptorsExhaustedError as error:
             problem = f"{self._path}: {error}"  # nothing was seen: the next look reads
         except KeyFileError as error:
@@ -111,7 +121,7 @@ class ApiKeys:
         self._problem = problem
 
 
-def _read(path: Path, seen: SeenFiles) -> tuple[bytes, ...]:
+def _read(path: Path, seen: SeenFiles) -> dict[bytes, int]:
     try:
         data = seen.read(path, MAX_BYTES)
     except OSError as error:
@@ -122,26 +132,40 @@ def _read(path: Path, seen: SeenFiles) -> tuple[bytes, ...]:
         reason = (error.strerror or "cannot be read").lower()
         raise KeyFileError(f"{path}: {reason}") from None
     try:
-        return _digests(data.decode("utf-8-sig"), str(path))
+        return _keys(data.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError:
         raise KeyFileError(f"{path}: this is no text, so it has no keys") from None
 
 
-def _digests(text: str, source: str) -> tuple[bytes, ...]:
-    digests: list[bytes] = []
+def _keys(text: str, source: str) -> dict[bytes, int]:
+    """Return the priorities of the keys in a text, by their digests."""
+    keys: dict[bytes, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        key = line.strip()
-        if not key or key.startswith("#"):
+        if not line.strip() or line.lstrip().startswith("#"):
             continue
-        if _KEY.fullmatch(key) is None:
+        key, *settings = line.split()
+        if _KEY.fullmatch(key) is None or any(not each.startswith(_PRIORITY) for each in settings):
             raise KeyFileError(
                 f"{source}: line {number} is no key: a key has 1 to {MAX_KEY} letters, digits and "
-                f"signs of ASCII, and no space"
+                f"signs of ASCII, and no space; only {_PRIORITY}N may follow it"
             )
-        digests.append(digest_of(key))
-    if not digests:
+        keys[digest_of(key)] = _priority(settings, f"{source}: line {number}")
+    if not keys:
         raise KeyFileError(f"{source}: there is no key in it: write one per line")
-    return tuple(digests)
+    return keys
+
+
+def _priority(settings: Sequence[str], where: str) -> int:
+    if not settings:
+        return NORMAL_PRIORITY
+    value = settings[-1].removeprefix(_PRIORITY)
+    is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(HIGHEST_PRIORITY))
+    if len(settings) > 1 or not is_number or not 1 <= int(value) <= HIGHEST_PRIORITY:
+        raise KeyFileError(
+            f"{where}: {_PRIORITY} behind a key takes one number from 1 to {HIGHEST_PRIORITY}; "
+            f"keys without it have {NORMAL_PRIORITY}"
+        )
+    return int(value)
 
 
 def digest_of(key: str) -> bytes:

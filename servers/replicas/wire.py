@@ -21,12 +21,11 @@ from calculators.inference import (
     RequestedOutput,
     Tensor,
 )
+from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.requests.http_payload import ClientConnection, HttpPayload, Messages, RequestError
 from calculators.requests.multipart_form import MultipartForm
 from calculators.requests.request_record import (
-    UNKNOWN_CLIENT,
-    ClientIdentity,
     GenerationRecord,
     RequestRecord,
     RouteTaken,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from calculators.child_process import fair_turns
+from calculators.child_process.client_order import REMEMBERED as CLIENTS
 from tests.reliability.held import Held, leaks
 
-CLIENT = "calculators.requests.request_record.ClientIdentity"
+CLIENT = "calculators.requests.client_identity.ClientIdentity"
 RECORD = "calculators.requests.request_record.RequestRecord"
 
 
@@ -20,7 +20,7 @@ def test_more_objects_than_before_are_left() -> None:
 
 
 def test_what_a_cache_keeps_is_not_left_up_to_its_bound() -> None:
-    most = 5 * fair_turns.REMEMBERED
+    most = 5 * CLIENTS
     before = held(**{CLIENT: 100})
     assert leaks(before, held(**{CLIENT: most})) == []
     assert len(leaks(before, held(**{CLIENT: most + 1}))) == 1

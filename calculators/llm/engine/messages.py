@@ -17,10 +17,11 @@ from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.media.image import Image
+from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
-VERSION: Final = 5
+VERSION: Final = 6
 
 #: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
 #: tokens, "cache" because the cache had no room left, "cancelled" on request.
@@ -42,6 +43,7 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
         text: the prompt, for pipelines that see images: they tokenize it themselves.
         images: for the tags ``<ov_genai_image_0>``, ``<ov_genai_image_1>``, ... in ``text``.
         group: the same number for all requests of one answer.
+        client: who asks.
     """
 
     request_id: int
@@ -50,6 +52,7 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
     text: str = ""
     images: tuple[Image, ...] = ()
     group: int = 0
+    client: ClientIdentity = UNKNOWN_CLIENT
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):

@@ -9,7 +9,7 @@ from typing import Final
 
 from calculators.child_process.messages import Loading, Log
 from calculators.llm.engine.adapter_scheduler import AdapterScheduler
-from calculators.llm.engine.cache_admission import CacheAdmission
+from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.cache_capacity import find_cache_capacity
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
@@ -25,7 +25,7 @@ def open_pipeline(
     settings: EngineSettings,
     wake: Callable[[], None],
     report: Callable[[Loading | Log], None] = lambda news: None,
-) -> AdapterScheduler | CacheAdmission | GenaiPipeline | StatefulPipeline:
+) -> AdapterScheduler | Admission | StatefulPipeline:
     """Load the model.
 
     Args:
@@ -52,10 +52,13 @@ def open_pipeline(
 
 def _open_batching(
     settings: EngineSettings, on_opened: Callable[[], None]
-) -> AdapterScheduler | CacheAdmission | GenaiPipeline:
+) -> AdapterScheduler | Admission:
     library = GenaiPipeline(settings, on_opened)
-    room = find_cache_capacity(settings, library.cache_usage_of)
-    pipeline = library if room is None else CacheAdmission(library, room)
+    cache = find_cache_capacity(settings, library.cache_usage_of)
+    tokens = settings.max_num_batched_tokens
+    # Where prompts are split, the library runs as many sequences as a step has tokens.
+    places = tokens if settings.dynamic_split_fuse else settings.max_num_seqs
+    pipeline = Admission(library, places, step_tokens=tokens, cache=cache)
     return AdapterScheduler(pipeline) if settings.adapters else pipeline
 
 

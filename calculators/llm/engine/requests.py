@@ -12,7 +12,9 @@ from msgspec import Struct
 from calculators.llm.engine.engine import TOO_LONG, EngineDown, Generation, Part
 from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
 from calculators.llm.engine.shared_prefixes import SharedPrefixes
+from calculators.requests.client_identity import UNKNOWN_CLIENT
 from calculators.requests.http_payload import RequestError
+from calculators.requests.request_record import current_record
 from graph_runtime import Code
 
 _NO_ROOM: Final = (
@@ -67,6 +69,8 @@ class Requests:
                 if is_meant and self.open.pop(request_id, None) is not None:
                     self._send(Cancel(request_id))
 
+        record = current_record()
+        client = UNKNOWN_CLIENT if record is None else record.client
         choices = 0
         for part in parts:
             choices += part.settings.num_return_sequences
@@ -89,6 +93,7 @@ class Requests:
                     part.text,
                     part.images,
                     group=next(iter(ids)),
+                    client=client,
                 )
             )
         return generation

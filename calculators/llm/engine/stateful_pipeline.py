@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from threading import Condition, Thread
 from typing import Final, Protocol
 
 import openvino_genai as genai
 
+from calculators.child_process.client_order import ClientOrder
 from calculators.child_process.library_errors import library_reason
 from calculators.llm.engine.core import SIGN_SECONDS, Refused
-from calculators.llm.engine.fair_queue import FairQueue
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import VERSION, Add, Failed, Metrics, Ready, Tokens
 from calculators.llm.engine.stateful_models import Ending, OnTokens
 from calculators.llm.grammars.grammar import Grammar
+from calculators.requests.client_identity import ClientIdentity
 
 #: The library reports nothing during a prompt's pass or a beam search. For so many seconds this
 #: counts as progress; after that, and once there are tokens, the server judges the silence.
@@ -38,11 +40,28 @@ class Model(Protocol):
     def warm_up(self) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
+class _Queued:
+    """A request that waits for its turn.
+
+    Attributes:
+        number: requests are numbered as they arrive.
+        rank: requests of the same answer that waited or ran then: the choices of one answer let the
+            first ones of others go before.
+    """
+
+    number: int
+    client: ClientIdentity
+    rank: int
+    request: Add
+
+
 @dataclass(slots=True)
 class _Running:
     """The request whose turn it is."""
 
     request_id: int
+    group: int
     since: float
     has_begun: bool = False
     is_reported: bool = False
@@ -76,7 +95,8 @@ class StatefulPipeline:
         self._clock = clock
         self._changed = Condition()
         # Guarded by the lock of the condition.
-        self._queue = FairQueue()
+        self._queue: ClientOrder[_Queued] = ClientOrder(lambda queued: queued.rank)
+        self._numbers = count()
         self._running: _Running | None = None
         self._news: list[Tokens | Failed] = []
         #: Tokens held back by a step, returned with the next ones.
@@ -120,13 +140,20 @@ class StatefulPipeline:
             raise Refused("the prompt has no tokens")
         self._model.check(request.settings)
         with self._changed:
-            self._queue.put(request)
+            groups = [queued.request.group for queued in self._queue]
+            if self._running is not None:
+                groups.append(self._running.group)
+            rank = groups.count(request.group)
+            self._queue.put(_Queued(next(self._numbers), request.client, rank, request))
             self._changed.notify()
 
     def cancel(self, request_id: int) -> None:
         """End the generation with its next token; beam search goes on, its result is dropped."""
         with self._changed:
-            self._queue.remove(request_id)
+            for queued in self._queue:
+                if queued.request.request_id == request_id:
+                    self._queue.remove(queued)
+                    break
             self._news = [each for each in self._news if each.request_id != request_id]
             self._held = [each for each in self._held if each.request_id != request_id]
             if self._running is not None and self._running.request_id == request_id:
@@ -175,16 +202,18 @@ class StatefulPipeline:
     def _work(self) -> None:
         while self._breakdown is None:
             with self._changed:
-                self._changed.wait_for(lambda: not self._queue.is_empty)
-                request = self._queue.take()
-                self._running = running = _Running(request.request_id, self._clock())
+                self._changed.wait_for(lambda: len(self._queue) > 0)
+                queued = self._queue.next()
+                self._queue.take(queued)
+                request = queued.request
+                running = _Running(request.request_id, request.group, self._clock())
+                self._running = running
                 self._reported_at = running.since
             last, breakdown = self._serve(request, running)
             with self._changed:
                 if not running.is_cancelled:
                     self._news += last
                 self._running = None
-                self._queue.done()
                 self._has_ended = True
                 self._breakdown = breakdown
             self._wake()

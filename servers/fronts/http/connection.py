@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 
 from aiohttp import web
 
-from calculators.requests.request_record import UNKNOWN_CLIENT
+from calculators.requests.client_identity import UNKNOWN_CLIENT
 from servers.access.access import identity_of_peer
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.settings import HttpSettings

@@ -8,7 +8,8 @@ from urllib.parse import unquote
 
 import grpc
 
-from calculators.requests.request_record import ClientIdentity, RequestRecord
+from calculators.requests.client_identity import ClientIdentity
+from calculators.requests.request_record import RequestRecord
 from servers.access import Access
 from servers.access.access import KEY_HEADERS, identity_of_peer
 from servers.operations.request_log import RequestEnd, RequestJournal, request_id_of

@@ -7,12 +7,8 @@ from random import Random
 import pytest
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.requests.request_record import (
-    UNKNOWN_CLIENT,
-    ClientIdentity,
-    RequestRecord,
-    set_current_record,
-)
+from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
+from calculators.requests.request_record import RequestRecord, set_current_record
 
 ANN = ClientIdentity("ann", "1")
 BOB = ClientIdentity("bob", "1")
@@ -67,7 +63,7 @@ def test_clients_take_turns_however_many_requests_one_of_them_sends() -> None:
             await work.ask(f"ann {number}", ANN)
         for number in range(2):
             await work.ask(f"bob {number}", BOB)
-        assert await work.finish() == ["ann 0", "ann 1", "bob 0", "ann 2", "bob 1", "ann 3"]
+        assert await work.finish() == ["ann 0", "bob 0", "ann 1", "bob 1", "ann 2", "ann 3"]
 
     asyncio.run(run())
 
@@ -177,7 +173,7 @@ def test_when_the_queue_is_full_the_costliest_work_of_the_busiest_client_is_refu
         await work.ask("other", BOB, expected=9.0)
         with pytest.raises(TooManyWaiting):
             await work.tasks["dear"]
-        assert await work.finish() == ["running", "cheap", "other"]
+        assert await work.finish() == ["running", "other", "cheap"]
 
     asyncio.run(run())
 
@@ -188,7 +184,7 @@ def test_the_client_is_that_of_the_current_request() -> None:
         for name, client in (("a", ANN), ("a2", ANN), ("a3", ANN), ("b", BOB), ("?", None)):
             set_current_record(RequestRecord("id", client=client or UNKNOWN_CLIENT))
             await work.ask(name)
-        assert await work.finish() == ["a", "a2", "b", "?", "a3"]
+        assert await work.finish() == ["a", "b", "?", "a2", "a3"]
 
     asyncio.run(run())
 

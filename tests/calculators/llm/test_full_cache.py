@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine.cache_admission import CacheAdmission
+from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.engine.messages import Failed, Tokens
 from calculators.llm.servable import LlmServable
@@ -56,7 +56,7 @@ def small(ask: Asking) -> Iterator[Asking]:
     """Client of the demo model with a cache of eight blocks."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         pipeline = open_engine(monkeypatch, blocks=BLOCKS)
-    assert isinstance(pipeline, CacheAdmission)
+    assert isinstance(pipeline, Admission)
     servable = copy.copy(ask.servable)
     servable.engine = InProcessEngine(pipeline)
     servable.limits = replace(servable.limits, cache=pipeline.ready().cache_tokens)
@@ -128,16 +128,14 @@ def test_more_long_requests_than_fit_all_get_their_answers(
 ) -> None:
     board, used = Board(), [0.0]
     end = watch_engine(board, small.servable.engine)
-    step = CacheAdmission.step
+    step = Admission.step
 
-    def noted_step(
-        pipeline: CacheAdmission, *, reports_all: bool = True
-    ) -> Sequence[Tokens | Failed]:
+    def noted_step(pipeline: Admission, *, reports_all: bool = True) -> Sequence[Tokens | Failed]:
         told = step(pipeline, reports_all=reports_all)
         used.append(pipeline.metrics().cache_usage)
         return told
 
-    monkeypatch.setattr(CacheAdmission, "step", noted_step)
+    monkeypatch.setattr(Admission, "step", noted_step)
 
     async def ask_all() -> list[str]:
         tasks = [

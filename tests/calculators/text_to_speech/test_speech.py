@@ -20,13 +20,10 @@ import soundfile
 from calculators.audio.sound import Sound
 from calculators.audio.tempo import can_change_tempo
 from calculators.places import Places
+from calculators.requests.client_identity import ClientIdentity
 from calculators.requests.http_answer import HttpAnswer
 from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import (
-    ClientIdentity,
-    RequestRecord,
-    set_current_record,
-)
+from calculators.requests.request_record import RequestRecord, set_current_record
 from calculators.text_to_speech.placed_speech import SpeechWork
 from calculators.text_to_speech.sentences import split_sentences
 from calculators.text_to_speech.servable import T2sServable

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from calculators.requests.client_identity import ClientIdentity
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.access import Access, ApiKeys, KeyFileError
@@ -39,6 +40,17 @@ def test_every_line_is_a_key_except_comments_and_empty_lines(file: Path) -> None
         assert not keys.accepts(other), other
 
 
+def test_a_key_may_have_a_priority(file: Path) -> None:
+    file.write_text("plain\nhigh\tpriority=100\n  low   priority=1\n")
+    access = Access(ApiKeys.of_file(file))
+    priorities = [
+        access.client(ClientIdentity("", "1"), None, key).priority
+        for key in ("plain", "high", "low", "none")
+    ]
+    assert priorities == [10, 100, 1, 10]
+    assert not ApiKeys.of_file(file).accepts("priority=1")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -47,6 +59,12 @@ def test_every_line_is_a_key_except_comments_and_empty_lines(file: Path) -> None
         (f"good\ntwo {CANARY}\n".encode(), "line 2 is no key: a key has 1 to 512 letters"),
         (CANARY.encode() + b"\xff\xfe", "this is no text"),
         (f"{CANARY}é".encode(), "line 1 is no key"),
+        (f"{CANARY} two".encode(), "line 1 is no key"),
+        (f"{CANARY} priority=".encode(), "line 1: priority= behind a key takes one number from 1"),
+        (f"a\n{CANARY} priority=0".encode(), "line 2: priority= behind a key takes one number"),
+        (f"{CANARY} priority=101".encode(), "from 1 to 100; keys without it have 10"),
+        (f"{CANARY} priority=-3".encode(), "priority= behind a key"),
+        (f"{CANARY} priority=1 priority=2".encode(), "priority= behind a key"),
         (CANARY.encode() * 50, "line 1 is no key"),
         (b"x\n" * 1_000_000, "too large for a file of keys"),
     ],

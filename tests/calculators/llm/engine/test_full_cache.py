@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine.cache_admission import CacheAdmission
+from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.cache_capacity import CacheCapacity, find_cache_capacity
 from calculators.llm.engine.core import Pipeline, Refused
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings
@@ -30,13 +30,14 @@ def is_empty(pipeline: Pipeline) -> bool:
 
 
 def test_the_engine_reports_the_size_of_its_cache(small: Pipeline) -> None:
-    assert isinstance(small, CacheAdmission)
+    assert isinstance(small, Admission)
     assert small.ready().cache_tokens == TOKENS
 
 
 def test_a_cache_that_grows_has_no_such_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = open_engine(monkeypatch)
-    assert not isinstance(pipeline, CacheAdmission)
+    assert isinstance(pipeline, Admission)
+    assert pipeline.ready().cache_tokens == 0
 
 
 def test_a_prompt_that_can_never_fit_is_refused_with_both_numbers(small: Pipeline) -> None:
