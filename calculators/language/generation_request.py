@@ -85,7 +85,7 @@ class GenerationRequest:
         has_running_usage: so has every event.
         returns_token_ids: the answer has token ids.
         wants_logprobs: the answer has the log-probabilities of its tokens.
-        shows_thinking: the answer of the messages API shows the reasoning.
+        shows_thinking: the answer of the chat and messages APIs shows the reasoning.
         echo: members that an answer of the responses API repeats, as JSON values, without those
             that depend on the model.
         id: of the answer.

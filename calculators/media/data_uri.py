@@ -9,12 +9,15 @@ from typing import Final
 
 #: OpenVINO Model Server looks for ``base64,`` anywhere, even in an address on the web.
 _START: Final = re.compile(r"\s*(data:[^,]{0,200};)?base64,", re.IGNORECASE)
+#: How images begin in Base64: PNG, JPEG, GIF, WebP and BMP.
+_IMAGE: Final = re.compile(r"\s*(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR|Qk[0-3])")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]{32,}={0,2}\s*")
 _SPACE: Final = b" \t\r\n"
 _DATA: Final = re.compile(r"\s*data:", re.IGNORECASE)
 
 
 def base64_of(url: str) -> bytes | None:
-    """The Base64 of a data URI; None where ``url`` is something else.
+    """The Base64 of a data URI, or of an image alone; None where ``url`` is something else.
 
     Raises:
         ValueError: ``url`` is a data URI without Base64.
@@ -22,6 +25,8 @@ def base64_of(url: str) -> bytes | None:
     found = _START.match(url)
     if found is not None:
         return url[found.end() :].encode("ascii", "replace")
+    if _IMAGE.match(url) and _BASE64.fullmatch(url):
+        return url.encode()
     if _DATA.match(url):
         raise ValueError("a data URI has to look like data:image/png;base64,...")
     return None

@@ -60,6 +60,8 @@ class Integer:
     refused: Mapping[int, str] = field(default_factory=dict)
 
     def read(self, value: Any, path: str) -> int:
+        if type(value) is float and value.is_integer():
+            value = int(value)  # an integer in JSON Schema, and what some libraries write
         if type(value) is not int:
             raise wrong_type(path, "an integer", value)
         if value < self.minimum:

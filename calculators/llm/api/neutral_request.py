@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from calculators.language.generation_request import Api, GenerationRequest
-from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS, MessagesRequest
+from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
 from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
 from calculators.llm.requests.chat_request import CHAT_MEMBERS, ChatRequest
@@ -145,7 +145,7 @@ def neutral_request(
             "top_p": body.get("top_p", 1),
         }
         written["max_tool_calls"] = body.get("max_tool_calls")
-    if isinstance(checked, MessagesRequest):
+    if isinstance(checked, ChatRequest):
         written["shows_thinking"] = checked.shows_thinking
     return GenerationRequest(
         api=api,

@@ -44,6 +44,19 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
         TextPart=tagged("text", {"text": string()}),
         ImagePart=tagged("image_url", {"image_url": record({"url": string()}, required=("url",))}),
         AudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
+        FilePart=tagged(
+            "file",
+            {
+                "file": record(
+                    {
+                        "file_data": string("A file of text, as a `data:` URL or Base64."),
+                        "filename": {"type": ["string", "null"]},
+                    },
+                    required=("file_data",),
+                )
+            },
+        ),
+        SaidRefusalPart=tagged("refusal", {"refusal": string()}),
     ),
     "ChatMessage": request(
         {
@@ -54,6 +67,15 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
                 about="Must be there, if only as null, but in messages of the assistant.",
             ),
             "reasoning_content": _TEXT,
+            "reasoning": _TEXT,
+            "function_call": record(
+                {
+                    "name": string(),
+                    "arguments": {"description": "A JSON object, mostly as text."},
+                },
+                "The predecessor of `tool_calls`.",
+                required=("name",),
+            ),
             "tool_calls": array(
                 record(
                     {
@@ -72,6 +94,7 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
             "name": _TEXT,
         },
         required=("role",),
+        anyOf=[{"properties": {"role": const("assistant")}}, {"required": ["content"]}],
     ),
 }
 
@@ -101,10 +124,11 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                 "role": const("assistant"),
                                 "content": string(),
                                 "reasoning_content": string(),
+                                "reasoning": string("The same."),
                                 "refusal": nullable(string("Of a node of the graph.")),
                                 "tool_calls": array(ref("ToolCall")),
                             },
-                            required=("role", "content", "refusal", "tool_calls"),
+                            required=("role", "content", "refusal"),
                         ),
                         "logprobs": nullable(ref("ChatLogprobs")),
                         "finish_reason": FINISH_REASON,
@@ -132,6 +156,7 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                 "role": const("assistant"),
                                 "content": string(),
                                 "reasoning_content": string(),
+                                "reasoning": string("The same."),
                                 "refusal": string(),
                                 "tool_calls": array(
                                     record(

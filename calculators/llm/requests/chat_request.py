@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import structs
@@ -23,7 +24,9 @@ from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import stop_member
 from calculators.llm.requests.template_arguments import (
+    EFFORT,
     TEMPLATE_MEMBERS,
+    THINKING_MEMBER,
     read_template_arguments,
 )
 from calculators.llm.requests.tools import (
@@ -34,9 +37,18 @@ from calculators.llm.requests.tools import (
 from calculators.llm.requests.unsupported import CHECKED_CHAT_MEMBERS
 from calculators.media.image import ImageReference
 from calculators.requests import fields
-from calculators.requests.members import Members, honoured, ignored, refused, table
-from calculators.requests.readers import Value
-from calculators.requests.schema import array, ref
+from calculators.requests.members import (
+    Members,
+    check_object,
+    honoured,
+    ignored,
+    refused,
+    table,
+)
+from calculators.requests.readers import BOOLEAN, Object, Value
+from calculators.requests.schema import array, flag, ref, request
+
+REASONING: Final = ("effort", "enabled", "exclude", "max_tokens", "summary")
 
 CHAT_MEMBERS: Final[Members] = table(
     GENERATING,
@@ -54,6 +66,23 @@ CHAT_MEMBERS: Final[Members] = table(
     max_tokens_member(),
     max_tokens_member("max_completion_tokens", "The same; it wins."),
     stop_member("stop"),
+    THINKING_MEMBER,
+    honoured(
+        "reasoning",
+        Object(
+            request(
+                {
+                    "effort": EFFORT.schema(""),
+                    "enabled": flag(),
+                    "exclude": flag("The answer does not show the reasoning."),
+                    **{name: {} for name in ("max_tokens", "summary")},
+                },
+                additionalProperties=False,
+            )
+        ),
+        "OpenRouter's form of `reasoning_effort`, `enable_thinking` and `include_reasoning`.",
+    ),
+    honoured("include_reasoning", BOOLEAN, "False: the answer does not show the reasoning."),
     ignored("is about how soon an answer comes", "prediction"),
     refused("is for /completions", "echo"),
     refused(
@@ -61,6 +90,9 @@ CHAT_MEMBERS: Final[Members] = table(
         "add_special_tokens",
     ),
 )
+
+
+_TEMPLATE_NAMES: Final = TEMPLATE_MEMBERS.keys() | {"thinking", "reasoning"}
 
 
 class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
@@ -74,6 +106,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
         logprobs: the answer has the log-probability of each token.
         parallel_tool_calls: one answer may call several tools.
         tool_servers: servers of tools that the client names.
+        shows_thinking: the answer shows the reasoning.
     """
 
     messages: list[dict[str, Any]]
@@ -83,6 +116,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     parallel_tool_calls: bool = True
     images: tuple[ImageReference, ...] = ()
     tool_servers: tuple[ToolServer, ...] = ()
+    shows_thinking: bool = True
 
 
 def parse_chat_request(
@@ -105,12 +139,28 @@ def parse_chat_request(
         tools=tools,
         parallel_tool_calls=body.get("parallel_tool_calls", True),
         messages=messages,
-        template=NO_ARGUMENTS
-        if TEMPLATE_MEMBERS.keys().isdisjoint(body)
-        else read_template_arguments(body),
+        template=NO_ARGUMENTS if _TEMPLATE_NAMES.isdisjoint(body) else _template_of(body),
         logprobs=generation.settings.logprobs,
         images=images,
+        shows_thinking=body.get("include_reasoning", True) and not _excludes_reasoning(body),
     )
+
+
+def _excludes_reasoning(body: Mapping[str, Any]) -> bool:
+    reasoning = body.get("reasoning", {})
+    return fields.boolean(reasoning, "exclude", "reasoning.exclude") is True
+
+
+def _template_of(body: Mapping[str, Any]) -> TemplateArguments:
+    """Read the variables of the template, of which ``reasoning`` sets those about thinking."""
+    reasoning = body.get("reasoning", {})
+    check_object(reasoning, "reasoning", REASONING)
+    nested: dict[str, Any] = {}
+    if (effort := reasoning.get("effort")) is not None:
+        nested["reasoning_effort"] = EFFORT.read(effort, "reasoning.effort")
+    if (is_enabled := fields.boolean(reasoning, "enabled", "reasoning.enabled")) is not None:
+        nested["enable_thinking"] = is_enabled
+    return read_template_arguments({**nested, **body})
 
 
 def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]:

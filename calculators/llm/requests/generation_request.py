@@ -99,7 +99,6 @@ ELSEWHERE: Final = {
     "num_predict": 'use "max_tokens"',
     "random_seed": 'use "seed"',
     "think": 'use "enable_thinking", or "reasoning_effort"',
-    "thinking": 'use "enable_thinking", or "reasoning_effort"',
 }
 
 

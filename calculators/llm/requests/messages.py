@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.llm.requests.documents import file_text
 from calculators.requests.fields import invalid, missing, wrong_type
 
 #: Members that a template may read. Other members are dropped, and so are these if they are not
@@ -26,8 +27,9 @@ def normalise_messages(value: object) -> list[dict[str, Any]]:
 
     Each message keeps, in its order, ``role`` (any text, also ``developer``), ``content``,
     ``tool_calls``, ``tool_call_id``, ``name`` and ``reasoning_content``. Null counts as absent. In
-    the result every message has ``content``: a text, "" by default, or the list of parts as sent.
-    Every tool call has ``arguments``, ``"{}"`` by default.
+    the result every message has ``content``: a text, "" by default, or the list of parts; files of
+    text and refusals are parts of text. Every tool call has ``arguments``, ``"{}"`` by default. The
+    predecessors of calls, ``function_call`` and the role "function", become a call and its result.
 
     Raises:
         RequestError: ``param`` is the place, such as ``messages[2].content[0].type``.
@@ -38,7 +40,23 @@ def normalise_messages(value: object) -> list[dict[str, Any]]:
         raise wrong_type("messages", "an array", value)
     if not value:
         raise invalid("messages", "expected at least one message")
-    return [_message(each, f"messages[{place}]") for place, each in enumerate(value)]
+    messages = [_message(each, f"messages[{place}]") for place, each in enumerate(value)]
+    _pair_functions(messages)
+    return messages
+
+
+def _pair_functions(messages: list[dict[str, Any]]) -> None:
+    """Give calls of the former form the ids by which results are known now."""
+    pending = ""
+    for place, message in enumerate(messages):
+        if message.get("function_call") is not None:
+            pending = f"call_{place}"
+            call = {"id": pending, "type": "function", "function": message.pop("function_call")}
+            message["tool_calls"] = [call]
+        elif message["role"] == "function":
+            message["role"] = "tool"
+            if pending:
+                message["tool_call_id"] = pending
 
 
 def _message(value: object, path: str) -> dict[str, Any]:
@@ -51,6 +69,10 @@ def _message(value: object, path: str) -> dict[str, Any]:
             message[name] = _content(member, f"{path}.content")
         elif name == "tool_calls" and member is not None:
             message[name] = _tool_calls(member, f"{path}.tool_calls")
+        elif name == "function_call" and member is not None and not value.get("tool_calls"):
+            call = _tool_call({"function": _inner(value, name, path)}, path)
+            required_string(call["function"], "name", f"{path}.function_call")
+            message[name] = call["function"]
         elif name in _TEXT_MEMBERS and isinstance(member, str):
             message[name] = member
     if "content" not in value and message["role"] != "assistant":
@@ -91,25 +113,32 @@ def _content(value: object, path: str) -> str | list[Any]:
         return value
     if not isinstance(value, list):
         raise wrong_type(path, "a string or an array of parts", value)
-    for place, part in enumerate(value):
-        _check_part(part, f"{path}[{place}]")
-    return value
+    return [_part(part, f"{path}[{place}]") for place, part in enumerate(value)] or ""
 
 
-def _check_part(part: object, path: str) -> None:
+def _part(part: object, path: str) -> dict[str, Any]:
     if not isinstance(part, dict):
         raise wrong_type(path, "an object", part)
     kind = _required(part, "type", path)
     match kind:
         case "text":
             required_string(part, "text", path)
+            return part
+        case "refusal":
+            return {"type": "text", "text": required_string(part, "refusal", path)}
+        case "file":
+            text = file_text(_inner(part, "file", path), f"{path}.file")
+            return {"type": "text", "text": text}
         case "image_url":
             required_string(_inner(part, "image_url", path), "url", f"{path}.image_url")
+            return part
         case "input_audio":
             required_string(_inner(part, "input_audio", path), "data", f"{path}.input_audio")
+            return part
         case str():
             raise invalid(
-                f"{path}.type", f'"{kind[:40]}" is none of "text", "image_url", "input_audio"'
+                f"{path}.type",
+                f'"{kind[:40]}" is none of "text", "image_url", "input_audio", "file", "refusal"',
             )
         case _:
             raise wrong_type(f"{path}.type", "a string", kind)

@@ -35,19 +35,17 @@ SAMPLING_MEMBERS: Final[Members] = table(
     honoured("top_p", Number(minimum=0, maximum=1), "Only the likeliest tokens, up to this sum."),
     honoured(
         "top_k",
-        Integer(
-            minimum=-1,
-            maximum=INT32_MAX,
-            refused={0: "is neither positive nor -1, which is all tokens"},
-        ),
-        "Only so many of the likeliest tokens; -1 is all.",
+        Integer(minimum=-1, maximum=INT32_MAX),
+        "Only so many of the likeliest tokens; 0 and -1 are all.",
     ),
     honoured(
         "min_p",
         Number(minimum=0, below=1),
         "Only tokens this likely, compared with the likeliest.",
     ),
-    honoured("seed", COUNT, "The same seed, the same answer."),
+    honoured(
+        "seed", Integer(minimum=-(2**63), maximum=2**64 - 1), "The same seed, the same answer."
+    ),
     honoured("frequency_penalty", Number(minimum=-2, maximum=2)),
     honoured("presence_penalty", Number(minimum=-2, maximum=2)),
     honoured("repetition_penalty", Number(above=0)),
@@ -170,7 +168,8 @@ def read_sampling(
 
 def _seed(body: Mapping[str, Any]) -> int:
     seed: int | None = body.get("seed")
-    return secrets.randbelow(fields.UINT32_MAX) + 1 if seed is None else seed
+    # The engine takes 32 bits; clients send 64, and -1.
+    return secrets.randbelow(fields.UINT32_MAX) + 1 if seed is None else seed % 2**32
 
 
 def _read_max_new_tokens(
@@ -244,7 +243,7 @@ def _top_k(body: Mapping[str, Any], defaults: ModelDefaults) -> int | None:
     """Return the limit; None is no limit."""
     asked: int | None = body.get("top_k")
     if asked is not None:
-        return None if asked == -1 else asked
+        return None if asked in (-1, 0) else asked
     if defaults.top_k is None:
         return DEFAULT_TOP_K
     return defaults.top_k or None

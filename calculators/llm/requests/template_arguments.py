@@ -9,7 +9,7 @@ from calculators.language.template_arguments import TemplateArguments
 from calculators.requests import fields
 from calculators.requests.members import Members, honoured, table
 from calculators.requests.readers import BOOLEAN, Array, Choice, Object
-from calculators.requests.schema import anything
+from calculators.requests.schema import anything, request, word
 
 #: Names that ``chat_template_kwargs`` may not set: variables that the server itself passes to
 #: templates, and arguments of Hugging Face's ``apply_chat_template`` that are not variables.
@@ -19,8 +19,27 @@ RESERVED: Final = frozenset(
 )
 
 VERBOSITY: Final = Choice(("low", "medium", "high"))
-EFFORT: Final = Choice(("none", "minimal", "low", "medium", "high", "xhigh"))
-_THINKS: Final = {"none": False, "low": True, "medium": True, "high": True, "xhigh": True}
+EFFORT: Final = Choice(("none", "minimal", "low", "medium", "high", "xhigh", "max"))
+_THINKS: Final = {
+    "none": False,
+    "low": True,
+    "medium": True,
+    "high": True,
+    "xhigh": True,
+    "max": True,
+}
+#: True if the model thinks, by the type that DeepSeek's, GLM's and Kimi's APIs have; None: as it
+#: likes.
+_THINKING: Final = {"enabled": True, "adaptive": None, "auto": None, "disabled": False}
+
+#: The predecessor of ``reasoning_effort`` in chats: DeepSeek's, GLM's and Kimi's.
+THINKING_MEMBER: Final = honoured(
+    "thinking",
+    Object(
+        request({"type": word(_THINKING), "budget_tokens": {}}),
+    ),
+    "Sets `enable_thinking`, and the variable `thinking` of templates.",
+)
 
 TEMPLATE_MEMBERS: Final[Members] = table(
     honoured(
@@ -82,6 +101,11 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
         )
     thinking = body.get("enable_thinking")
     effort = body.get("reasoning_effort")
+    if (switch := body.get("thinking")) is not None:
+        thinks = _read_thinking(switch)
+        thinking = thinks if thinking is None else thinking
+        if thinks is not None:
+            values.setdefault("thinking", thinks)
     if thinking is not None:
         values.setdefault("enable_thinking", thinking)
     if effort is not None:
@@ -95,6 +119,16 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
     if documents:
         values.setdefault("documents", documents)
     return TemplateArguments(values, add_generation_prompt, continues)
+
+
+def _read_thinking(switch: Mapping[str, Any]) -> bool | None:
+    kind = fields.string(switch, "type", "thinking.type")
+    if kind is None:
+        raise fields.missing("thinking.type")
+    if kind not in _THINKING:
+        words = ", ".join(f'"{word}"' for word in _THINKING)
+        raise fields.invalid("thinking.type", f"{fields.describe(kind)} is none of {words}")
+    return _THINKING[kind]
 
 
 def _read_documents(body: Mapping[str, Any]) -> list[Any]:

@@ -6,19 +6,14 @@ from typing import Any, Final
 
 from calculators.requests import fields
 from calculators.requests.members import Members, honoured, table
-from calculators.requests.readers import BOOLEAN, POSITIVE, STRING, Array, Object, Value
-from calculators.requests.schema import const, word
+from calculators.requests.readers import POSITIVE, STRING, Array, Object, Value
+from calculators.requests.schema import word
 
 
 def _function_call(value: Any, path: str) -> None:
     """Check the predecessor of ``tool_choice``: two values change nothing without functions."""
     if value not in ("none", "auto"):
         raise fields.invalid(path, "the member is not supported; use tool_choice")
-
-
-def _include_reasoning(value: Any, path: str) -> None:
-    if BOOLEAN.read(value, path) is False:
-        raise fields.invalid(path, "reasoning that was made is always shown")
 
 
 _MODALITIES: Final = Array({"type": "string", "not": {"const": "audio"}})
@@ -53,5 +48,4 @@ CHECKED_MEMBERS: Final[Members] = table(
 #: Members of chat requests.
 CHECKED_CHAT_MEMBERS: Final[Members] = table(
     honoured("function_call", Value(word(("none", "auto")), _function_call)),
-    honoured("include_reasoning", Value(const(True), _include_reasoning)),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -55,6 +56,8 @@ from servers.page.views import PageViews
 
 # The supported extensions to KServe's protocol, by Triton's names.
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
+#: The header of Anthropic's clients, which know a list of models of another form.
+_ANTHROPIC = "Anthropic-Version"
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 #: The status of a reload that failed for some models and took effect for others.
@@ -258,12 +261,18 @@ class Handler:
             case Endpoint.STATUSES:
                 return _json(exchange, self._data_plane.statuses())
             case Endpoint.MODELS:
-                models = [_model_object(model) for model in self._data_plane.models()]
+                known = self._data_plane.models()
+                if _ANTHROPIC in exchange.request.headers:
+                    return _json(exchange, _anthropic_models(known))
+                models = [_model_object(model) for model in known]
                 return _json(exchange, {"object": "list", "data": models})
             case Endpoint.MODEL:
+                describe = _model_object
+                if _ANTHROPIC in exchange.request.headers:
+                    describe = _anthropic_model
                 for model in self._data_plane.models():
                     if model.name == route.model:
-                        return _json(exchange, _model_object(model))
+                        return _json(exchange, describe(model))
                 raise HttpError(404, "no such model", param="model", code="model_not_found")
             case Endpoint.OPENAPI:
                 return await self._document.answer(exchange)
@@ -335,6 +344,32 @@ def _error_response(exchange: Exchange, error: HttpError) -> web.Response:
         content_type="application/json",
         headers={**with_warnings(exchange.headers, exchange.record.warnings), **error.headers},
     )
+
+
+def _anthropic_model(model: ModelDescription) -> dict[str, Any]:
+    length = model.facts.get("max_model_len")
+    created = datetime.fromtimestamp(model.created, UTC)
+    return {
+        "type": "model",
+        "id": model.name,
+        "display_name": model.name,
+        "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        # Prompt and answer share the length.
+        "max_input_tokens": length,
+        "max_tokens": length,
+    }
+
+
+def _anthropic_models(models: Iterable[ModelDescription]) -> dict[str, Any]:
+    """Return the list as Anthropic's clients read it: one page with all models."""
+    data = [_anthropic_model(model) for model in models]
+    ids = [model["id"] for model in data]
+    return {
+        "data": data,
+        "has_more": False,
+        "first_id": ids[0] if ids else None,
+        "last_id": ids[-1] if ids else None,
+    }
 
 
 def _model_object(model: ModelDescription) -> dict[str, Any]:

@@ -246,7 +246,16 @@ def find_route(path: str) -> Route | None:
 
 
 def nothing_at(path: str) -> str:
-    """Return the error text for a path at which nothing is served, with paths that are served."""
+    """Return the error text for a path at which nothing is served, with paths that are served.
+
+    A path that ends like one that is served, such as ``/chat/completions`` of a client whose base
+    URL has no ``/v1``, is answered with that one.
+    """
+    near = [end for end in (*_ends(), "/models") if path.rstrip("/").endswith(end)]
+    if near:
+        meant = f"/v1{max(near, key=len)}"
+        if meant != path:
+            return f"nothing is served at this path. Did you mean {meant}?"
     if path.startswith(_GRAPH_PREFIXES):
         ends = ", ".join("/v3" + end for end in (*_ends(), "/models"))
         text = f"nothing is served at this path; there are {ends}, and the same under /v1"

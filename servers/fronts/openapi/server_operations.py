@@ -10,7 +10,9 @@ from calculators.requests.schema import (
     array,
     const,
     integer,
+    nullable,
     number,
+    one_of,
     record,
     ref,
     string,
@@ -28,6 +30,8 @@ from calculators.tasks.operation import (
 from servers.contract.servable_states import SHOWN
 
 _TAG: Final = "Server"
+_MODEL: Final = one_of(ref("Model"), ref("AnthropicModel"))
+_MODELS: Final = one_of(ref("ModelList"), ref("AnthropicModelList"))
 _STATES: Final = sorted({state for state, _ in SHOWN.values()})
 
 SERVER_SCHEMAS: Final[dict[str, Schema]] = {
@@ -60,6 +64,27 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "ModelList": record(
         {"object": const("list"), "data": array(ref("Model"))}, required=("object", "data")
+    ),
+    "AnthropicModel": record(
+        {
+            "type": const("model"),
+            "id": string(),
+            "display_name": string(),
+            "created_at": string("The time of loading, as in RFC 3339."),
+            "max_input_tokens": nullable(integer(minimum=1)),
+            "max_tokens": nullable(integer(minimum=1)),
+        },
+        "A model, for requests with the header `anthropic-version`.",
+        required=("type", "id", "display_name", "created_at"),
+    ),
+    "AnthropicModelList": record(
+        {
+            "data": array(ref("AnthropicModel")),
+            "has_more": const(False),
+            "first_id": nullable(string()),
+            "last_id": nullable(string()),
+        },
+        required=("data", "has_more", "first_id", "last_id"),
     ),
     "Statuses": anything(
         "The states by the names of models and graphs.",
@@ -177,7 +202,12 @@ def server_operations() -> list[Operation]:
             about="Graphs that answer below `/v3`, and their adapters. Models for tensors are in"
             " `/v2/repository/index`.",
             form=ErrorForm.OPENAI,
-            answers={200: answer("The models.", {JSON: media(ref("ModelList"))})},
+            answers={
+                200: answer(
+                    "The models.",
+                    {JSON: media(one_of(ref("ModelList"), ref("AnthropicModelList")))},
+                )
+            },
         ),
         Operation(
             method="get",
@@ -187,7 +217,11 @@ def server_operations() -> list[Operation]:
             summary="Describe a model",
             form=ErrorForm.OPENAI,
             errors=frozenset({404}),
-            answers={200: answer("The model.", {JSON: media(ref("Model"))})},
+            answers={
+                200: answer(
+                    "The model.", {JSON: media(one_of(ref("Model"), ref("AnthropicModel")))}
+                )
+            },
         ),
     ]
 

@@ -74,14 +74,14 @@ def test_a_tools_result_is_answered(ask: Asking) -> None:
     result = {"role": "tool", "tool_call_id": call["id"], "content": "12 degrees and rain"}
     messages = [*PARIS, {**first, "content": None}, result]
     (choice,) = ask(CHAT, messages=messages, tools=[WEATHER], max_tokens=60).body["choices"]
-    assert choice["message"]["tool_calls"] == []
+    assert "tool_calls" not in choice["message"]
     assert choice["finish_reason"] == "stop"
     assert "12" in choice["message"]["content"] or "rain" in choice["message"]["content"]
 
 
 def test_without_tools_nothing_is_taken_for_a_call(ask: Asking) -> None:
     (choice,) = ask(CHAT, messages=PARIS, max_tokens=60).body["choices"]
-    assert choice["message"]["tool_calls"] == []
+    assert "tool_calls" not in choice["message"]
     assert choice["finish_reason"] in ("stop", "length")
     none = ask(CHAT, messages=PARIS, tools=[WEATHER], tool_choice="none", max_tokens=60).body
     assert none["choices"][0]["message"] == choice["message"]

@@ -46,7 +46,7 @@ def test_null_and_members_without_effect_are_left_out() -> None:
     [
         ({"size": 9}, 'Invalid value for "size": 9 is above the maximum 8'),
         ({"size": 0}, 'Invalid value for "size": 0 is below the minimum 1'),
-        ({"size": 1.0}, 'Invalid value for "size": expected an integer, got 1.0'),
+        ({"size": 1.5}, 'Invalid value for "size": expected an integer, got 1.5'),
         ({"size": True}, 'Invalid value for "size": expected an integer, got true'),
         ({"warmth": 1}, 'Invalid value for "warmth": 1 is not below 1'),
         ({"side": "up"}, 'Invalid value for "side": the string "up" is none of "left", "right"'),

@@ -149,13 +149,7 @@ COUNT_TOKENS_MEMBERS: Final[Members] = table(
 
 
 class MessagesRequest(ChatRequest, frozen=True, kw_only=True):
-    """A checked messages request.
-
-    Attributes:
-        shows_thinking: the answer shows the reasoning.
-    """
-
-    shows_thinking: bool = True
+    """A checked messages request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +242,9 @@ def _read_template(
     A last message of the assistant is continued, unless ``add_generation_prompt`` says otherwise.
     ``budget_tokens`` has no effect: the engine has no limit on reasoning.
     """
-    template = read_template_arguments(body)
+    template = read_template_arguments(
+        {name: value for name, value in body.items() if name != "thinking"}
+    )
     values = dict(template.values)
     if thinking:
         check_object(thinking, "thinking", THINKING)

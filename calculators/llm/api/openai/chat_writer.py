@@ -32,11 +32,12 @@ from calculators.llm.api.openai.chunk_writer import ChunkWriter, details_of
 class ChatAnswerWriter(ChunkWriter):
     """An `AnswerWriter` of a chat. Every event of the output is a chunk of its own.
 
-    Clients of OpenVINO Model Server, vLLM and OpenAI know ``reasoning_content``, and the order of a
+    Clients of OpenVINO Model Server, vLLM and OpenAI know ``reasoning_content``, others (newer ones
+    of vLLM, OpenRouter's) ``reasoning``; both are written. All know the order of a
     call's deltas: id and name first, with empty arguments.
     """
 
-    __slots__ = ("_calls", "_spoken")
+    __slots__ = ("_calls", "_shows_reasoning", "_spoken")
 
     chunk = "chat.completion.chunk"
     before = ',"delta":{'
@@ -52,6 +53,7 @@ class ChatAnswerWriter(ChunkWriter):
         wants_logprobs: bool = False,
         verbose: Verbose | None = None,
         details: AnswerDetails | None = None,
+        shows_reasoning: bool = True,
     ) -> None:
         super().__init__(
             head,
@@ -63,13 +65,14 @@ class ChatAnswerWriter(ChunkWriter):
         )
         #: The number of calls begun, by choice.
         self._calls = [0] * n
+        self._shows_reasoning = shows_reasoning
         #: The choices with output.
         self._spoken: set[int] = set()
 
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
-        """Return the body. Without content or calls, it has an empty string and an empty array."""
+        """Return the body. Without content, it has an empty string."""
         written = ",".join(
-            f'{{"index":{index},"message":{_message(choice)},"logprobs":'
+            f'{{"index":{index},"message":{self._message(choice)},"logprobs":'
             f"{'null' if choice.logprobs is None else chat_logprobs_json(choice.logprobs)}"
             f',"finish_reason":"{choice.finish_reason}"{self._token_ids(index, choice)}}}'
             for index, choice in enumerate(choices)
@@ -98,6 +101,8 @@ class ChatAnswerWriter(ChunkWriter):
         self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
     ) -> str:
         self._spoken.add(index)
+        if not self._shows_reasoning:
+            events = [event for event in events if not isinstance(event, Reasoning)]
         if not events and not (logprobs is None and self.details is None):
             events = [Content("")]
         # The log-probabilities and ids of the tokens go into the first of their chunks.
@@ -113,7 +118,8 @@ class ChatAnswerWriter(ChunkWriter):
             case Content(text):
                 return '"content":' + quote(text)
             case Reasoning(text):
-                return '"reasoning_content":' + quote(text)
+                quoted = quote(text)
+                return f'"reasoning_content":{quoted},"reasoning":{quoted}'
             case Arguments(text):
                 number = self._calls[index] - 1
                 return (
@@ -127,22 +133,23 @@ class ChatAnswerWriter(ChunkWriter):
                     f',"function":{{"name":{quote(name)},"arguments":""}}}}]'
                 )
 
+    def _message(self, choice: AnswerChoice) -> str:
+        thought = quote(choice.reasoning) if choice.reasoning and self._shows_reasoning else ""
+        reasoning = f',"reasoning_content":{thought},"reasoning":{thought}' if thought else ""
+        calls = ",".join(map(_call, choice.tool_calls))
+        called = f',"tool_calls":[{calls}]' if calls else ""
+        refused = choice.refusal
+        is_shown = refused is not None and refused.text and not choice.events
+        refusal = quote(refused.text) if refused is not None and is_shown else "null"
+        return (
+            f'{{"role":"assistant","content":{quote(choice.content)}{reasoning}'
+            f',"refusal":{refusal}{called}}}'
+        )
+
     def refuse(self, index: int, refused: Refused) -> str:
         if index in self._spoken or not refused.text:
             return ""
         return self._event(index, f'"refusal":{quote(refused.text)}')
-
-
-def _message(choice: AnswerChoice) -> str:
-    reasoning = f',"reasoning_content":{quote(choice.reasoning)}' if choice.reasoning else ""
-    calls = ",".join(map(_call, choice.tool_calls))
-    refused = choice.refusal
-    is_shown = refused is not None and refused.text and not choice.events
-    refusal = quote(refused.text) if refused is not None and is_shown else "null"
-    return (
-        f'{{"role":"assistant","content":{quote(choice.content)}{reasoning}'
-        f',"refusal":{refusal},"tool_calls":[{calls}]}}'
-    )
 
 
 def _call(call: MadeCall) -> str:
@@ -161,4 +168,5 @@ def chat_writer(begun: Begun) -> ChatAnswerWriter:
         include_usage=request.include_usage,
         wants_logprobs=request.wants_logprobs,
         details=details_of(begun),
+        shows_reasoning=request.shows_thinking,
     )

@@ -17,6 +17,29 @@ JSON_TYPE = {"Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "meant"),
+    [
+        ("POST", "/chat/completions", "/v1/chat/completions"),
+        ("POST", "/v1/v1/chat/completions", "/v1/chat/completions"),
+        ("POST", "/openai/v1/embeddings/", "/v1/embeddings"),
+        ("POST", "/messages", "/v1/messages"),
+        ("POST", "/messages/count_tokens", "/v1/messages/count_tokens"),
+        ("GET", "/models", "/v1/models"),
+    ],
+)
+def test_a_path_of_another_base_is_answered_with_the_right_one(
+    run: Run, method: str, path: str, meant: str
+) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane()) as front:
+            reply = await ask(front, request_bytes(method, path))
+        assert reply.status == 404
+        assert f"Did you mean {meant}?" in reply.error["message"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
     ("method", "path", "status", "allow"),
     [
         ("GET", "/nope", 404, None),

@@ -175,6 +175,26 @@ def test_models_are_listed_and_found_by_ids_with_slashes(run: Run) -> None:
     run(scenario())
 
 
+def test_anthropics_clients_get_models_in_their_form(run: Run) -> None:
+    async def scenario() -> None:
+        headers = {"Anthropic-Version": "2023-06-01"}
+        async with serving(FakeDataPlane()) as front:
+            listed = (await ask(front, request_bytes("GET", "/v1/models", headers=headers))).json
+            first = (
+                await ask(front, request_bytes("GET", "/v1/models/echo", headers=headers))
+            ).json
+        assert [listed[name] for name in ("has_more", "first_id", "last_id")] == [
+            False,
+            "echo",
+            "org/model:7b",
+        ]
+        assert listed["data"][0] == first
+        assert (first["type"], first["display_name"]) == ("model", "echo")
+        assert first["created_at"] == "2023-11-14T22:13:20Z"
+
+    run(scenario())
+
+
 def test_the_server_describes_itself(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane()

@@ -53,7 +53,7 @@ def test_accepted_requests_fit_the_schema(path: str, body: dict[str, Any]) -> No
         ("/v3/chat/completions", {"model": "demo", "messages": []}, "messages"),
         ("/v3/completions", {"model": "demo", "prompt": 1}, "prompt"),
         ("/v3/completions", {"model": "demo", "prompt": "a", "temperature": 2.5}, "temperature"),
-        ("/v3/completions", {"model": "demo", "prompt": "a", "top_k": 0}, "top_k"),
+        ("/v3/completions", {"model": "demo", "prompt": "a", "top_k": -2}, "top_k"),
         ("/v3/responses", {"model": "demo", "input": "a", "n": 2}, "n"),
         ("/v3/messages", {"model": "demo", "messages": [{}], "max_tokens": 0}, "max_tokens"),
         ("/v3/tokenize", {"model": "demo", "text": []}, "text"),

@@ -22,6 +22,9 @@ _NULL: Final = "null is absent"
 _INCLUSIVE: Final = "the limit may be reached"
 _N: Final = "n needs no best_of"
 _MODEL_SIDE: Final = "a model that answers with audio, or hears, is not built yet"
+_ALL: Final = "top_k 0 is all tokens, as in llama.cpp, Hugging Face and OpenVINO GenAI"
+_SEED: Final = "OpenAI's seeds have 64 bits and a sign"
+_INTEGER: Final = "1.0 is an integer in JSON Schema, which describes the members"
 #: Deliberate differences, by the part of the id that their cases share; "derived:" ids are one case
 #: each. These are accepted by OpenVINO Model Server and refused here, or the reverse.
 EXCEPTIONS: Final = {
@@ -53,6 +56,18 @@ EXCEPTIONS: Final = {
     "derived:chat/completions:max_tokens exceeds limit provided in graph config: 10": _INCLUSIVE,
     "logprobs are not supported in streaming mode": "they can be streamed",
     "derived:completions:prompt is not a string": "several prompts are answered",
+    "topKZeroInvalid": _ALL,
+    "derived:chat/completions:top_k must be -1 (all tokens) or a positive integer": _ALL,
+    "seedOutOfRangeNegative": _SEED,
+    "seedOutOfRangeOverflow": _SEED,
+    "derived:responses:seed out of range [0, 4294967295]": _SEED,
+    "derived:responses:seed out of range [0, 4294967295]#2": _SEED,
+    "derived:completions:seed out of range [0, 4294967295]#2": _SEED,
+    "derived:completions:best_of is not an unsigned integer#3": _INTEGER,
+    "derived:responses:best_of is not an unsigned integer#3": _INTEGER,
+    "derived:completions:n is not an unsigned integer#3": _INTEGER,
+    "derived:responses:n is not an unsigned integer#3": _INTEGER,
+    "derived:completions:logprobs accepts integer values#3": _INTEGER,
 }
 
 

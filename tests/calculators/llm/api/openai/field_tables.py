@@ -36,8 +36,12 @@ COMMON: Table = {
     "temperature": (Effect(0.5, setting("temperature"), 0.5), Effect(0, setting("top_k"), None)),
     "top_p": (Effect(0.5, setting("top_p"), 0.5),),
     "min_p": (Effect(0.1, setting("min_p"), 0.1),),
-    "top_k": (Effect(5, setting("top_k"), 5), Effect(-1, setting("top_k"), None)),
-    "seed": (Effect(7, setting("rng_seed"), 7),),
+    "top_k": (
+        Effect(5, setting("top_k"), 5),
+        Effect(-1, setting("top_k"), None),
+        Effect(0, setting("top_k"), None),
+    ),
+    "seed": (Effect(7, setting("rng_seed"), 7), Effect(-1, setting("rng_seed"), 2**32 - 1)),
     "frequency_penalty": (Effect(0.5, setting("frequency_penalty"), 0.5),),
     "presence_penalty": (Effect(0.5, setting("presence_penalty"), 0.5),),
     "repetition_penalty": (Effect(1.5, setting("repetition_penalty"), 1.5),),
@@ -197,7 +201,17 @@ CHAT: Table = {
     "prediction": (NoEffect({"type": "content", "content": "x"}),),
     "echo": (Refusal(True), NoEffect(False)),
     "add_special_tokens": (Refusal(True), NoEffect(False)),
-    "include_reasoning": (Refusal(False), NoEffect(True)),
+    "include_reasoning": (Effect(False, attrgetter("shows_thinking"), False), NoEffect(True)),
+    "thinking": (
+        Effect({"type": "disabled"}, template("enable_thinking"), False),
+        Effect({"type": "enabled"}, template("thinking"), True),
+        NoEffect({"type": "auto"}),
+    ),
+    "reasoning": (
+        Effect({"effort": "max"}, template("reasoning_effort"), "max"),
+        Effect({"enabled": False}, template("enable_thinking"), False),
+        Effect({"exclude": True}, attrgetter("shows_thinking"), False),
+    ),
 }
 
 COMPLETIONS: Table = {

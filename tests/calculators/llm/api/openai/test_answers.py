@@ -56,18 +56,13 @@ def test_a_chat_answer_has_openais_form() -> None:
         "choices": [
             {
                 "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": "Hello",
-                    "refusal": None,
-                    "tool_calls": [],
-                },
+                "message": {"role": "assistant", "content": "Hello", "refusal": None},
                 "logprobs": None,
                 "finish_reason": "stop",
             },
             {
                 "index": 1,
-                "message": {"role": "assistant", "content": "", "refusal": None, "tool_calls": []},
+                "message": {"role": "assistant", "content": "", "refusal": None},
                 "logprobs": {
                     "content": [{"token": "H", "logprob": -0.5, "bytes": [72], "top_logprobs": []}],
                     "refusal": None,
@@ -139,6 +134,7 @@ def test_a_whole_chat_has_calls_and_reasoning() -> None:
         "role": "assistant",
         "content": "",
         "reasoning_content": "hm",
+        "reasoning": "hm",
         "refusal": None,
         "tool_calls": [
             {
@@ -171,7 +167,7 @@ def test_a_call_starts_with_id_and_name_and_arguments_follow() -> None:
         return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
 
     assert [each["delta"] for each in chunks(writer.more(1, events, None))] == [
-        {"reasoning_content": "hm"},
+        {"reasoning_content": "hm", "reasoning": "hm"},
         begun(0, "f", "id1"),
         more(0, '{"x"'),
         more(0, ":1}"),

@@ -228,7 +228,6 @@ def test_every_member_of_the_official_clients_is_known(endpoint: LlmEndpoint, me
         ("chat", "repeat_penalty", '"repetition_penalty"'),
         ("chat", "max_new_tokens", 'use "max_tokens"'),
         ("chat", "extra_body", "an argument of OpenAI's client"),
-        ("chat", "thinking", 'use "enable_thinking"'),
         ("chat", "max_output_tokens", "/v3/responses has it, /v3/chat/completions does not"),
         ("chat", "x" * 100_000, "Unknown member"),
         ("completions", "messages", "/v3/chat/completions has it"),

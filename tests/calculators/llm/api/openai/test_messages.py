@@ -30,7 +30,6 @@ def normalised(message: dict[str, Any]) -> dict[str, Any]:
         {"role": "assistant", "reasoning_content": "r", "content": "x"},
         {"role": "assistant", "content": "", "tool_calls": [CALL, CALL]},
         {"role": "assistant", "content": "", "tool_calls": []},
-        {"role": "user", "content": []},
         {"role": "user", "content": [{"type": "text", "text": "a", "extra": 1}, IMAGE, AUDIO]},
     ],
 )
@@ -42,6 +41,27 @@ def test_known_members_are_kept_in_their_order(message: dict[str, Any]) -> None:
     ("message", "expected"),
     [
         ({"role": "user", "content": None}, {"role": "user", "content": ""}),
+        ({"role": "user", "content": []}, {"role": "user", "content": ""}),
+        (
+            {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "no"}]},
+        ),
+        (
+            {
+                "role": "user",
+                "content": [
+                    {"type": "file", "file": {"file_data": "b25l", "filename": "a.txt"}},
+                    {"type": "text", "text": "?"},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": '<document name="a.txt">\none\n</document>\n'},
+                    {"type": "text", "text": "?"},
+                ],
+            },
+        ),
         (
             {"role": "assistant", "content": "x", "reasoning": "r"},
             {"role": "assistant", "content": "x", "reasoning_content": "r"},
@@ -142,3 +162,26 @@ def test_errors_name_the_place(messages: object, param: str) -> None:
         normalise_messages(messages)
     assert caught.value.param == param
     assert param in str(caught.value)
+
+
+def test_calls_of_the_former_form_and_their_results() -> None:
+    messages = normalise_messages(
+        [
+            {"role": "user", "content": "time?"},
+            {"role": "assistant", "content": None, "function_call": {"name": "now"}},
+            {"role": "function", "name": "now", "content": "noon"},
+        ]
+    )
+    [call] = messages[1]["tool_calls"]
+    assert call["function"] == {"name": "now", "arguments": "{}"}
+    assert messages[2]["role"] == "tool"
+    assert messages[2]["tool_call_id"] == call["id"]
+
+
+@pytest.mark.parametrize("call", [1, {}, {"name": 1}])
+def test_a_call_of_the_former_form_needs_a_name(call: object) -> None:
+    message = {"role": "assistant", "function_call": call}
+    with pytest.raises(RequestError) as raised:
+        normalise_messages([message])
+    assert raised.value.param is not None
+    assert raised.value.param.startswith("messages[0].function_call")

@@ -248,16 +248,15 @@ class TestLogprobs:
         ("min_p", 1.0),
         ("min_p", 0.99999999999),
         ("min_p", -0.1),
-        ("top_k", 0),
         ("top_k", -2),
-        ("top_k", 1.0),
+        ("top_k", 1.5),
         ("top_k", 2**31),
-        ("seed", -1),
-        ("seed", 2**32),
+        ("seed", -(2**63) - 1),
+        ("seed", 2**64),
         ("seed", 10**400),
         ("seed", 1.5),
         ("n", 0),
-        ("n", 1.0),
+        ("n", 1.5),
         ("n", True),
         ("best_of", 0),
         ("max_tokens", -1),
@@ -347,7 +346,8 @@ def test_an_error_says_what_would_be_right() -> None:
     )
     # Longer than Python converts to text.
     assert str(refusal(seed=10**5000)) == (
-        'Invalid value for "seed": an integer of over 128 bits is above the maximum 4294967295'
+        'Invalid value for "seed": an integer of over 128 bits is above the maximum '
+        "18446744073709551615"
     )
     assert str(refusal(temperature="x" * 100)) == (
         f'Invalid value for "temperature": expected a number, got the string "{"x" * 40}"...'
