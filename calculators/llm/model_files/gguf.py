@@ -118,6 +118,7 @@ TENSOR_TYPES: Final[Mapping[int, TensorType]] = {
     39: TensorType("MXFP4", 32, 17),
     40: TensorType("NVFP4", 64, 36),
     41: TensorType("Q1_0", 128, 18),
+    42: TensorType("Q2_0", 64, 18),
 }
 #: Numbers that were types once, and were taken out of the format.
 _REMOVED: Final = frozenset({4, 5, 31, 32, 33, 36, 37, 38})

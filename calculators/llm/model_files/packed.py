@@ -21,10 +21,11 @@ Q3_K, Q6_K         3, 6    16     the same without offsets
 IQ4_NL, IQ4_XS     8       32     4 bits choose one of 16 values
 MXFP4, NVFP4       8       32/16  4 bits are a float (E2M1), twice its value is whole
 TQ1_0, TQ2_0       2       256    -1, 0 and 1, written with base 3 or in 2 bits
+Q1_0, Q2_0         1, 2    64/128 -1 and 1; -1 to 2
 IQ1, IQ2, IQ3      8       16/32  an index chooses 4 or 8 values together, from a grid
 =================  ======  =====  ===========================================================
 
-The grids of IQ1 to IQ3 are a part of the format (ggml, MIT licence). ``grids.bin`` holds them.
+``iq_grids.py`` has the grids.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from calculators.llm.model_files import iq_grids
 from calculators.llm.model_files.gguf import Tensor
 from graph_runtime import ResourceError
 
@@ -295,6 +297,26 @@ def _tq2_0(blocks: Bytes) -> Packed:
     return Packed(_signed(codes, 1), "i4", _half(blocks, 64))
 
 
+def _of_grid(
+    found: Callable[[Bytes], tuple[NDArray[np.int8], Any]],
+) -> Callable[[Bytes], Packed]:
+    def unpacked(blocks: Bytes) -> Packed:
+        codes, scale = found(blocks)
+        return Packed(codes, "i8", scale)
+
+    return unpacked
+
+
+def _q1_0(blocks: Bytes) -> Packed:
+    bits = np.unpackbits(np.ascontiguousarray(blocks[:, 2:]), axis=-1, bitorder="little")
+    return Packed(_signed(2 * bits, 1), "i4", _half(blocks, 0))
+
+
+def _q2_0(blocks: Bytes) -> Packed:
+    codes = blocks[:, 2:, np.newaxis] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
+    return Packed(_signed(codes, 1), "i4", _half(blocks, 0))
+
+
 #: The types that can be unpacked, by ggml's names.
 UNPACKED: Final[Mapping[str, _Layout]] = {
     "Q4_0": _Layout(18, 32, "i4", _q4_0),
@@ -311,6 +333,15 @@ UNPACKED: Final[Mapping[str, _Layout]] = {
     "IQ4_XS": _Layout(136, 32, "i8", _iq4_xs),
     "MXFP4": _Layout(17, 32, "i8", _mxfp4),
     "NVFP4": _Layout(36, 16, "i8", _nvfp4),
+    "IQ1_S": _Layout(50, 32, "i8", _of_grid(iq_grids.iq1_s)),
+    "IQ1_M": _Layout(56, 16, "i8", _of_grid(iq_grids.iq1_m)),
+    "IQ2_XXS": _Layout(66, 32, "i8", _of_grid(iq_grids.iq2_xxs)),
+    "IQ2_XS": _Layout(74, 16, "i8", _of_grid(iq_grids.iq2_xs)),
+    "IQ2_S": _Layout(82, 16, "i8", _of_grid(iq_grids.iq2_s)),
+    "IQ3_XXS": _Layout(98, 32, "i8", _of_grid(iq_grids.iq3_xxs)),
+    "IQ3_S": _Layout(110, 32, "i8", _of_grid(iq_grids.iq3_s)),
+    "Q1_0": _Layout(18, 128, "i4", _q1_0),
+    "Q2_0": _Layout(18, 64, "i4", _q2_0),
     "TQ1_0": _Layout(54, 256, "i4", _tq1_0),
     "TQ2_0": _Layout(66, 256, "i4", _tq2_0),
 }

@@ -52,7 +52,8 @@ class Case:
     """A tiny model.
 
     Attributes:
-        parts: what its files have besides: ``bias`` of all products, ``qkv_bias``, ``qk_norm``,
+        parts: what its files have besides: ``bias`` of all products, ``qkv_bias``,
+            ``attention_bias``, ``output_bias``, ``qk_norm``,
             ``wide_qk_norm`` (over all heads), ``fused_qkv``, ``fused_up``, ``no_gate``, ``tied``,
             ``norm_bias``, ``sinks``, ``factors`` of frequencies, ``long_factors``, ``shared``
             expert, ``shared_gate``, ``choice_bias``.
@@ -270,6 +271,39 @@ CASES: Final[Mapping[str, Case]] = {
         experts=4,
         values={**_YARN, **_WINDOW, "rope.scaling.factor": 32.0},
     ),
+    "ernie4_5-moe": _case(
+        "ernie4_5-moe",
+        "choice_bias",
+        layers=3,
+        experts=4,
+        values={"leading_dense_block_count": 1, "interleave_moe_layer_step": 1},
+    ),
+    "bailingmoe": _case(
+        "bailingmoe",
+        "shared",
+        kv_heads=4,
+        experts=4,
+        values={
+            "leading_dense_block_count": 0,
+            "expert_shared_count": 1,
+            "expert_weights_scale": 1.0,
+            "expert_weights_norm": True,
+        },
+    ),
+    "maincoder": _case("maincoder", "qk_norm tied"),
+    "qwen": _case("qwen", "fused_qkv qkv_bias", kv_heads=4, values={"feed_forward_length": 192}),
+    "qwen3vl": _case("qwen3vl", "qk_norm", values={"rope.dimension_sections": [3, 3, 2, 0]}),
+    "qwen3vlmoe": _case(
+        "qwen3vlmoe", "qk_norm", experts=4, values={"rope.dimension_sections": [3, 3, 2, 0]}
+    ),
+    "phimoe": _case(
+        "phimoe", "norm_bias qkv_bias attention_bias output_bias", kv_heads=4, experts=4
+    ),
+    "codeshell": _case("codeshell", "norm_bias bias fused_qkv no_gate"),
+    "openelm": _case("openelm", "fused_qkv qk_norm tied"),
+    "pangu-embedded": _case("pangu-embedded", "qkv_bias attention_bias"),
+    "mellum": _case("mellum", "qk_norm", layers=4, experts=4, values=_WINDOW),
+    "deci": _case("deci"),
     "deepseek2": _case("deepseek2", layers=2, experts=4),
     "deepseek2-lite": _case("deepseek2", "no_low_queries", layers=2, experts=4),
 }
@@ -413,7 +447,7 @@ class _Maker:
             if parts & {"bias", "qkv_bias"}:
                 self._vector(f"{blk}attn_{part}.bias", rows)
         self._matrix(f"{blk}attn_output", case.width, case.heads * case.size)
-        if "bias" in parts:
+        if parts & {"bias", "attention_bias"}:
             self._vector(f"{blk}attn_output.bias", case.width)
         if parts & {"qk_norm", "wide_qk_norm"}:
             is_wide = "wide_qk_norm" in parts
