@@ -9,8 +9,8 @@ class Usage(Struct, frozen=True):
     """Counts of tokens: ``completion_tokens`` over all choices, without an echoed prompt.
 
     Attributes:
-        cached_tokens: tokens of the prompt that came out of a cache; None is unknown, as always
-            with the engine: openvino-genai 2026.4 does not report them.
+        cached_tokens: tokens of the prompt that came out of a cache, by the server's own count, as
+            openvino-genai 2026.4 reports none; None is unknown, as without a cache of prompts.
         reasoning_tokens: tokens of the completion that are reasoning; None is unknown, as without a
             reasoning parser.
     """

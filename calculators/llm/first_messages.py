@@ -8,6 +8,7 @@ from msgspec.msgpack import encode
 
 from calculators.llm.engine.process_engine import engine_load
 from calculators.llm.model_source import files_known_now, length_of
+from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.prompt.client import prompt_load
 from calculators.model_initializer import cache_of
@@ -32,6 +33,11 @@ def first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, b
     return {
         "calculators.llm.engine.process": encode(engine_load(engine)),
         "calculators.llm.prompt.process": encode(
-            prompt_load(str(path), max_tokens=length, sees_images=sees_images)
+            prompt_load(
+                str(path),
+                max_tokens=length,
+                sees_images=sees_images,
+                special_tokens_in_text=settings.of(LlmSettings).special_tokens_in_text,
+            )
         ),
     }

@@ -317,7 +317,7 @@ class LlmServable:
         return Answer(
             Begun(
                 checked.n * len(prompts),
-                Usage(prompt_tokens, 0),
+                Usage(prompt_tokens, 0, generation.shared_tokens),
                 request,
                 request.answer_model,
                 self.fingerprint,

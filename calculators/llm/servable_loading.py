@@ -88,6 +88,7 @@ async def load_servable(
         name=name,
         max_tokens=length,
         sees_images=sees_images,
+        special_tokens_in_text=settings.special_tokens_in_text,
     )
     grammars = GrammarChecker(str(source.path), name=name)
     processes = ModelProcesses(

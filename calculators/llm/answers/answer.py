@@ -250,7 +250,7 @@ class Answer:
         record.ended = perf_counter_ns()
         record.prompt_tokens = usage.prompt_tokens
         record.completion_tokens = usage.completion_tokens
-        record.shared_tokens = self._generation.shared_tokens
+        record.shared_tokens = self._generation.shared_tokens or 0
         record.choices = ()
         if self._written:
             record.answers = [text.content for text in self._written]
@@ -271,7 +271,12 @@ class Answer:
             if reasoning is not None:
                 thinks = True
                 thought += reasoning * len(targets)
-        return Usage(self._prompt_tokens, made, reasoning_tokens=thought if thinks else None)
+        return Usage(
+            self._prompt_tokens,
+            made,
+            cached_tokens=self._generation.shared_tokens,
+            reasoning_tokens=thought if thinks else None,
+        )
 
 
 def parts_of(prompt: Part) -> list[Part]:

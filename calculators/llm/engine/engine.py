@@ -44,7 +44,9 @@ class Generation:
     There is one reader at a time.
 
     Attributes:
-        shared_tokens: tokens of the prompts that the engine has in its cache, by `SharedPrefixes`.
+        shared_tokens: tokens of the prompts that the engine has in its cache, by `SharedPrefixes`;
+            those of a prompt with several choices count once. None: unknown, as without a cache of
+            prompts.
     """
 
     def __init__(self, choices: int, cancel: Callable[[int | None], None]) -> None:
@@ -54,7 +56,7 @@ class Generation:
         self._error: GraphError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._cancel = cancel
-        self.shared_tokens = 0
+        self.shared_tokens: int | None = None
 
     @property
     def is_finished(self) -> bool:

@@ -76,13 +76,19 @@ class Requests:
             choices += part.settings.num_return_sequences
         generation = Generation(choices, cancel)
         first_choice = 0
+        counts = self.prefixes is not None and not any(part.images for part in parts)
+        prompt: bytes | None = None
         for part in parts:
             count = part.settings.num_return_sequences
             request_id = next(self._ids)
             ids[request_id] = first_choice
             entry = self.open[request_id] = _Entry(generation, first_choice, count, part.param)
-            if self.prefixes is not None and part.input_ids:
-                generation.shared_tokens += self.prefixes.shared(part.input_ids)
+            if self.prefixes is not None and counts and part.input_ids:
+                # Samples of one prompt are parts with the same object.
+                if part.input_ids is not prompt:
+                    known = self.prefixes.shared(part.input_ids)
+                    generation.shared_tokens = (generation.shared_tokens or 0) + known
+                prompt = part.input_ids
                 entry.tokens = array("q", part.input_ids)
             first_choice += count
             self._send(
@@ -133,7 +139,9 @@ class Requests:
         if is_alone:
             entry.tokens.extend(tokens.token_ids)
         if not entry.has_begun or (is_alone and tokens.finish_reason is not None):
-            self.prefixes.note(entry.tokens.tobytes())
+            # The last token of an answer is not computed until another follows.
+            computed = entry.tokens[:-1] if is_alone else entry.tokens
+            self.prefixes.note(computed.tobytes())
 
     def _refuse(self, tokens: Tokens, generation: Generation) -> None:
         """Fail the request: an empty answer would not show the reason."""

@@ -21,3 +21,11 @@ class LlmSettings(RequestQueue):
         metavar="BOOL",
         reads=switch,
     )
+    special_tokens_in_text: bool = option(
+        False,
+        "special tokens in the text of messages act as such, as with most servers: a text can end "
+        "its turn and speak for the system",
+        group=RUNNING,
+        metavar="BOOL",
+        reads=switch,
+    )

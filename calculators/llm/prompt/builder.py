@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +14,15 @@ import numpy as np
 import openvino_genai as genai
 
 from calculators.child_process.library_errors import library_reason
+from calculators.llm.parsers.registry import reasoning_parser
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from calculators.llm.prompt.chat_template.limits import RenderLimits
+from calculators.llm.prompt.chat_template.probe import CONVERSATION, CONVERSATION_WITH_RESULT, TOOL
+from calculators.llm.prompt.chat_template.text_guard import (
+    GuardedTokens,
+    TextGuard,
+    written_tokens,
+)
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
@@ -48,6 +56,12 @@ _RANDOM_SAMPLES: Final = 200
 #: One thread for each of two streams: the threads of one stream wake each other for every text, and
 #: spin while they wait for more. A single thread hides failures (`TextEncoder`).
 _THREADS: Final = {"NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
+#: Stands in a special token of a text that the engine tokenizes, so that it is none. Has no width.
+_CUT: Final = "\u200b"
+#: SentencePiece's space.
+_META_SPACE: Final = "\u2581".encode()
+#: Special tokens of which one is tried for `PromptBuilder._lead`.
+_FEW: Final = 16
 _TOO_MUCH_MEMORY: Final = "the prompt needs too much memory"
 
 
@@ -65,6 +79,7 @@ class PromptBuilder:
         max_tokens: int | None = None,
         *,
         sees_images: bool = False,
+        special_tokens_in_text: bool = False,
         limits: RenderLimits | None = None,
     ) -> None:
         """Load tokenizer and template.
@@ -72,6 +87,7 @@ class PromptBuilder:
         Args:
             max_tokens: length of the model; prompts that must be longer are refused.
             sees_images: the model takes images. Then text must not look like an image's tag.
+            special_tokens_in_text: special tokens in the text of messages act as such.
             limits: limits of one rendering.
         """
         self._limits = limits
@@ -95,6 +111,9 @@ class PromptBuilder:
         except ChatTemplateError as error:
             # Completions need no template; a chat is refused with this text.
             self._problem = str(error)
+        self._guarded: GuardedTokens | None = None
+        if self._chats is not None and not special_tokens_in_text:
+            self._guarded = self._guarded_tokens(self._chats)
 
     def _load_template(self, path: Path) -> ChatTemplate:
         if path.is_dir():
@@ -159,17 +178,24 @@ class PromptBuilder:
             return Refused(reason, code=Code.INTERNAL.name)
 
     def _chat(self, chat: Chat) -> Prompt:
-        text = self.render(chat)
+        pieces = self._render(chat)
         if not self._sees_images:
-            ids = self.encode(text, special=False, will_be_cut=chat.will_be_cut)
-            return Prompt(ids, text)
+            text = "".join(pieces)
+            self._check_length(text, will_be_cut=chat.will_be_cut)
+            return Prompt(self._encode_pieces(pieces), text)
+        # The engine tokenizes the text itself, with the images in it.
+        text = _CUT.join(pieces)
         check_tags(text, len(chat.images))
         ids = self.encode(without_tags(text), special=False)
         check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
         return Prompt(ids, text, _decoded(chat.images))
 
     def render(self, chat: Chat) -> str:
-        """Render the prompt of a chat.
+        """Render the prompt of a chat; raises as the template does."""
+        return "".join(self._render(chat))
+
+    def _render(self, chat: Chat) -> list[str]:
+        """Render the prompt of a chat, in pieces that are tokenized one by one.
 
         Raises:
             ChatTemplateError: there is no usable template, or it refuses the chat.
@@ -179,13 +205,21 @@ class PromptBuilder:
                 f"the model has no usable chat template: {self._problem}",
                 code=Code.FAILED_PRECONDITION,
             )
-        text = self._chats.render(
-            chat.messages,
-            tools=chat.tools,
-            template_kwargs=chat.template_kwargs,
-            continues=chat.continues,
-            call_form=chat.call_form,
-        )
+        guard = None if self._guarded is None else TextGuard(self._guarded)
+        try:
+            text = self._chats.render(
+                chat.messages,
+                tools=chat.tools,
+                template_kwargs=chat.template_kwargs,
+                continues=chat.continues,
+                call_form=chat.call_form,
+                guard=guard,
+            )
+        except ChatTemplateError as error:
+            if guard is None:
+                raise
+            words = guard.without_marks(error.message)
+            raise ChatTemplateError(words, param=error.param, code=error.code) from None
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -193,7 +227,7 @@ class PromptBuilder:
             raise ChatTemplateError(
                 "the chat template makes a text with half of a surrogate pair"
             ) from None
-        return text
+        return [text] if guard is None else guard.pieces(text)
 
     def encode(self, text: str, *, special: bool, will_be_cut: bool = False) -> bytes:
         """Tokenize a prompt; return ids as int64 in native byte order.
@@ -203,13 +237,67 @@ class PromptBuilder:
         Raises:
             ChatTemplateError: OUT_OF_RANGE, the text is too long for the model in any case.
         """
+        self._check_length(text, will_be_cut=will_be_cut)
+        return self._encoder.encode(text, special=special).tobytes()
+
+    def _check_length(self, text: str, *, will_be_cut: bool) -> None:
         if self._max_bytes is not None and len(text) > self._max_bytes and not will_be_cut:
             raise ChatTemplateError(
                 f"the prompt of {len(text)} characters is longer than the {self._max_tokens} "
                 "tokens that the model can hold",
                 code=Code.OUT_OF_RANGE,
             )
-        return self._encoder.encode(text, special=special).tobytes()
+
+    def _encode_pieces(self, pieces: Sequence[str]) -> bytes:
+        """Tokenize the pieces of one text, as if none had a beginning or an end of its own."""
+        first, *others = (pieces[0], *filter(None, pieces[1:]))
+        ids = [self._encoder.encode(first, special=False)]
+        # Some tokenizers begin each text with a space, some only what no token precedes.
+        lead, lead_id = self._lead
+        space = self._vocabulary.get(_META_SPACE)
+        for piece, each in zip(
+            others, self._encoder.encode_many([lead + piece for piece in others]), strict=True
+        ):
+            own = each[1:] if lead and each[0] == lead_id else each
+            ids.append(own[1:] if own[0] == space and not piece.startswith(" ") else own)
+        return np.concatenate(ids).tobytes()
+
+    # Tokens that text must not have ---------------------------------------------------------------
+
+    def _guarded_tokens(self, chats: ChatRenderer) -> GuardedTokens:
+        turns, results = (_written(chats, with_results=each) for each in (False, True))
+        reasoning = {"<think>", "</think>", "[THINK]", "[/THINK]"}
+        name = chats.analysis.reasoning_parser
+        if name is not None:
+            parser = reasoning_parser(name)
+            tags = {*parser.start_tags, parser.end_tag}
+            if all(tag.encode() in self._vocabulary for tag in tags):
+                reasoning |= tags
+        return GuardedTokens.of(
+            self._tokens_in_text({text: each for each, text in self._special.items()}),
+            turns=self._tokens_in_text(self._in_vocabulary(turns)),
+            results=self._tokens_in_text(self._in_vocabulary(results)),
+            reasoning=reasoning,
+        )
+
+    def _in_vocabulary(self, texts: Iterable[str]) -> dict[str, int]:
+        ids = {text: self._vocabulary.get(text.encode()) for text in texts}
+        return {text: each for text, each in ids.items() if each is not None}
+
+    def _tokens_in_text(self, ids: Mapping[str, int]) -> list[str]:
+        """Return the texts that the tokenizer makes this one token of."""
+        texts = list(ids)
+        encoded = self._encoder.encode_many(texts)
+        return [text for text, each in zip(texts, encoded, strict=True) if ids[text] in each]
+
+    @cached_property
+    def _lead(self) -> tuple[str, int]:
+        """A special token, for the beginning of texts, and its id; an empty text: there is none."""
+        texts = list(self._special.values())[:_FEW]
+        for text, each in zip(texts, self._encoder.encode_many(texts), strict=True):
+            if len(each) == 1:
+                return text, int(each[0])
+        return "", 0
 
     def tokenize(self, text: str, message: Tokenize) -> bytes:
         """Tokenize a text; return ids as a JSON array, truncated and padded as asked.
@@ -235,18 +323,24 @@ class PromptBuilder:
 
     # The token table ------------------------------------------------------------------------------
 
-    def _token_table(self) -> TokenTable:
-        pieces = read_token_pieces(self._model_path) or pieces_of(self._vocabulary)
-        size = len(pieces)
-        return make_token_table(pieces, self._special(size), self.decode, self._samples(size))
+    @cached_property
+    def _pieces(self) -> list[bytes]:
+        """The bytes of each token by its id."""
+        return read_token_pieces(self._model_path) or pieces_of(self._vocabulary)
 
-    def _special(self, size: int) -> Iterator[int]:
-        each: list[Any] = [[token_id] for token_id in range(size)]
+    def _token_table(self) -> TokenTable:
+        pieces = self._pieces
+        return make_token_table(pieces, self._special, self.decode, self._samples(len(pieces)))
+
+    @cached_property
+    def _special(self) -> dict[int, str]:
+        """The texts of special tokens by their ids."""
+        each: list[Any] = [[token_id] for token_id in range(len(self._pieces))]
         shown = self._tokenizer.decode(each, skip_special_tokens=False)
         hidden = self._tokenizer.decode(each, skip_special_tokens=True)
-        for token_id in range(size):
-            if shown[token_id] and not hidden[token_id]:
-                yield token_id
+        return {
+            token_id: text for token_id, text in enumerate(shown) if text and not hidden[token_id]
+        }
 
     def _samples(self, size: int) -> Iterator[list[int]]:
         for text in _TEXTS:
@@ -256,6 +350,18 @@ class PromptBuilder:
         chance = random.Random(0)
         for _ in range(_RANDOM_SAMPLES if size else 0):
             yield [chance.randrange(size) for _ in range(chance.randint(1, 24))]
+
+
+def _written(chats: ChatRenderer, *, with_results: bool) -> set[str]:
+    """Return what looks like tokens in a short chat, between the texts of its messages."""
+    chat = CONVERSATION_WITH_RESULT if with_results else CONVERSATION
+    tools = [TOOL] if with_results else None
+    try:
+        # The beginning of an answer may have marks of reasoning.
+        arguments = {"add_generation_prompt": False}
+        return written_tokens(chats.render(chat, tools=tools, template_kwargs=arguments))
+    except ChatTemplateError:
+        return set()
 
 
 def _decoded(images: list[EncodedImage]) -> tuple[Image, ...]:

@@ -50,11 +50,21 @@ _COST_OF_BYTE: Final = 2e-7
 
 
 def prompt_load(
-    model_path: str, *, max_tokens: int | None, sees_images: bool, seconds: float = SECONDS
+    model_path: str,
+    *,
+    max_tokens: int | None,
+    sees_images: bool,
+    special_tokens_in_text: bool,
+    seconds: float = SECONDS,
 ) -> Load:
     """Return the first message to a prompt process; see `PromptProcess`."""
     return Load(
-        model_path, MEMORY, seconds * FOR_TEMPLATE, max_tokens=max_tokens, sees_images=sees_images
+        model_path,
+        MEMORY,
+        seconds * FOR_TEMPLATE,
+        max_tokens=max_tokens,
+        sees_images=sees_images,
+        special_tokens_in_text=special_tokens_in_text,
     )
 
 
@@ -73,6 +83,7 @@ class PromptProcess:
         name: str,
         max_tokens: int | None = None,
         sees_images: bool = False,
+        special_tokens_in_text: bool = False,
         seconds: float = SECONDS,
         wall_seconds: float = WALL_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
@@ -83,6 +94,7 @@ class PromptProcess:
             name: the served model's, for messages.
             max_tokens: length of the model; None: unknown.
             sees_images: the model takes images.
+            special_tokens_in_text: special tokens in the text of messages act as such.
             seconds: processor time for a short question.
             wall_seconds: time after which a process that has not used ``seconds`` counts as hung.
             idle_seconds: idle time after which the process for long questions ends.
@@ -90,7 +102,11 @@ class PromptProcess:
         self._encode = msgspec.msgpack.Encoder().encode
         self._name = name
         self._load = prompt_load(
-            model_path, max_tokens=max_tokens, sees_images=sees_images, seconds=seconds
+            model_path,
+            max_tokens=max_tokens,
+            sees_images=sees_images,
+            special_tokens_in_text=special_tokens_in_text,
+            seconds=seconds,
         )
         self._wall_seconds = wall_seconds
         self._idle_seconds = idle_seconds

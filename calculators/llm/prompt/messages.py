@@ -24,6 +24,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
         render_seconds: processor time of one rendering.
         max_tokens: length of the model; prompts that must be longer are not tokenized.
         sees_images: the model takes images. Then text must not look like an image's tag.
+        special_tokens_in_text: special tokens in the text of messages act as such.
     """
 
     model_path: str
@@ -31,6 +32,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     render_seconds: float
     max_tokens: int | None = None
     sees_images: bool = False
+    special_tokens_in_text: bool = False
 
 
 class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):

@@ -18,6 +18,7 @@ from calculators.llm.prompt.chat_template.probe import (
     whole_tool,
 )
 from calculators.llm.prompt.chat_template.shown_roles import ShownRoles
+from calculators.llm.prompt.chat_template.text_guard import TextGuard
 from calculators.llm.prompt.chat_template.unseen import UnseenParts
 from calculators.llm.prompt.chat_template.written_tools import WrittenTools
 
@@ -62,6 +63,7 @@ class ChatRenderer:
         template_kwargs: Mapping[str, Any] | None = None,
         continues: bool = False,
         call_form: CallForm | None = None,
+        guard: TextGuard | None = None,
     ) -> str:
         """Render a prompt.
 
@@ -72,6 +74,7 @@ class ChatRenderer:
             continues: the prompt ends with the last message, which the model goes on with.
             call_form: the form in which the model writes calls, for a template that knows no tools;
                 None: tools and calls are left out of such a prompt.
+            guard: marks the texts of the request; the prompt has the marks. None: nothing does.
 
         Raises:
             ChatTemplateError: the template refuses the chat, or would leave out a part of it.
@@ -89,6 +92,12 @@ class ChatRenderer:
             return self._template.render(written, template_kwargs=template_kwargs)
 
         history = prepare_history(messages, self.analysis)
+        if guard is not None:
+            history = guard.messages(history, continues=continues)
+            tools = tools and guard.value(tools)
+            if template_kwargs and "documents" in template_kwargs:
+                documents = guard.value(template_kwargs["documents"])
+                template_kwargs = {**template_kwargs, "documents": documents}
         self._roles.check(history, has_tools=bool(tools), writes_tools=writes_tools)
         known = self._unseen.with_known_roles(history, render, has_tools=bool(tools))
         return cut_at_marker(render(with_marker(known))) if continues else render(known)

@@ -8,7 +8,7 @@ or show nothing of it, because they expect tools, or the result of a call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
@@ -41,6 +41,23 @@ TOOL: Final[dict[str, Any]] = {
     },
 }
 
+#: A chat with a turn of each role, and one in which a tool is called.
+CONVERSATION: Final[Sequence[Mapping[str, Any]]] = (
+    USER,
+    {"role": "assistant", "content": "Hello"},
+    USER,
+)
+CONVERSATION_WITH_RESULT: Final[Sequence[Mapping[str, Any]]] = (
+    USER,
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": CALL_ID, "type": "function", "function": {"name": "probe", "arguments": "{}"}}
+        ],
+    },
+    RESULT,
+)
 _CHATS: Final = ([USER], [SYSTEM, USER])
 
 
