@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -30,6 +32,10 @@ REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
 RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
 REQUEST_NAME: Final = "input"
 RESPONSE_NAME: Final = "output"
+
+#: The folder beside a graph that may have its subgraphs.
+SUBGRAPHS: Final = "subgraphs"
+_log: Final = logging.getLogger(__name__)
 
 #: OpenVINO Model Server's own pattern (``mediapipegraphdefinition.cpp``).
 _QUEUE_SIZE: Final = re.compile(r"^[^\S\n]*#\s*OVMS_GRAPH_QUEUE_MAX_SIZE\s*:\s*(\S+)\s*$", re.M)
@@ -181,21 +187,33 @@ class GraphSource:
             return None
 
     def _register_neighbours(self) -> None:
-        """Register the subgraph files beside this one that define unknown node types."""
+        """Register the subgraph files beside this one that define the types of its nodes.
+
+        A file that declares a built-in type is the author's own version of it, and wins.
+        """
         waiting = [self.config]
         tried: set[str] = set()
+        neighbours = _Neighbours(Path(self.path))
         while waiting:
             config = waiting.pop()
             for node in config.node:
                 name = node.calculator
-                if name in tried or self._is_known(name, self.config.package):
+                if name in tried:
                     continue
                 tried.add(name)
-                found = self._neighbour(name)
-                if found is not None:
-                    self.registry.register_subgraph(found, name)
-                    waiting.append(found)
-                    self.configs.append(found)
+                is_known = self._is_known(name, self.config.package)
+                found = neighbours.find(name, only_declared=is_known)
+                if found is None:
+                    continue
+                path, subgraph = found
+                if is_known:
+                    _log.info(
+                        '%s: the node type "%s" is %s, not the built-in one', self.path, name, path
+                    )
+                self.registry.register_subgraph(subgraph, name)
+                self.files.append(path)
+                waiting.append(subgraph)
+                self.configs.append(subgraph)
 
     def _is_known(self, name: str, package: str) -> bool:
         return (
@@ -203,26 +221,57 @@ class GraphSource:
             or self.registry.find_subgraph(name, package) is not None
         )
 
-    def _neighbour(self, name: str) -> Any:
-        """Return the config of this ``type`` from a file in the same directory, or None.
 
-        The type of a file without ``type`` is its name. Only likely files are parsed, because the
-        others may be anything.
+class _Neighbours:
+    """The files around a graph that may define the types of its nodes.
+
+    They lie in the graph's folder or in a folder `SUBGRAPHS` of it. A file declares its type; the
+    type of one that declares none is its name. Only likely files are parsed, because the others may
+    be anything.
+    """
+
+    _TYPE: Final = re.compile(r"""\btype\s*:\s*["']([^"'\n]+)["']""")
+
+    def __init__(self, graph: Path) -> None:
+        self._graph = graph
+
+    def find(self, name: str, *, only_declared: bool) -> tuple[Path, Any] | None:
+        """Return the file of a type and its config; None without one.
+
+        ``only_declared``: a file counts only if it declares the type, not by its name.
+
+        Raises:
+            GraphError: a file that is likely to have it does not parse.
         """
-        says_type = re.compile(rf"""\btype\s*:\s*["']{re.escape(name)}["']""")
-        own = Path(self.path)
-        for path in sorted(own.parent.glob("*.pbtxt")):
-            try:
-                text = read_regular_file(path, MAX_BYTES).decode()
-                is_likely = says_type.search(text) is not None
-            except (OSError, UnicodeDecodeError):
-                continue
-            if (is_likely or path.stem == name) and path.resolve() != own.resolve():
+        for path in self._paths:
+            is_likely = path in self._declared.get(name, ())
+            if is_likely or (path.stem == name and not only_declared):
                 config = load_graph_config(path)
                 if (config.type or path.stem) == name:
-                    self.files.append(path)
-                    return config
+                    return path, config
         return None
+
+    @cached_property
+    def _paths(self) -> list[Path]:
+        own = self._graph.resolve()
+        return [each for each in subgraph_files(self._graph.parent) if each.resolve() != own]
+
+    @cached_property
+    def _declared(self) -> dict[str, list[Path]]:
+        found: dict[str, list[Path]] = {}
+        for path in self._paths:
+            try:
+                text = read_regular_file(path, MAX_BYTES).decode()
+            except (OSError, UnicodeDecodeError):
+                continue
+            for name in set(self._TYPE.findall(text)):
+                found.setdefault(name, []).append(path)
+        return found
+
+
+def subgraph_files(folder: Path) -> list[Path]:
+    """Return the files in which a graph of this folder finds its subgraphs, in their order."""
+    return [*sorted(folder.glob("*.pbtxt")), *sorted((folder / SUBGRAPHS).glob("*.pbtxt"))]
 
 
 def find_stream(streams: Iterable[tuple[str, str]], tags: Iterable[str], name: str) -> str:

@@ -22,7 +22,7 @@ from graph_runtime import GraphError, Registry, find_options, identity_of
 from graph_runtime.options.options import type_name
 from graph_runtime.regular_file import DescriptorsExhaustedError, raise_if_exhausted
 from servers.config import GraphEntry
-from servers.serving.graph_source import GraphSource
+from servers.serving.graph_source import GraphSource, subgraph_files
 
 #: Characters of a path.
 _LONGEST_PATH: Final = 4096
@@ -87,7 +87,7 @@ class WatchedFiles:
 
     def _graphs(self) -> Iterator[str]:
         if self.around is not None:
-            yield from map(os.fspath, self.around.glob("*.pbtxt"))
+            yield from map(os.fspath, subgraph_files(self.around))
 
 
 def _modules_below(folder: str, above: frozenset[str]) -> Iterator[str]:
