@@ -1,120 +1,163 @@
-"""Conversion of a GGUF file to OpenVINO's form by openvino-genai. Runs in a process of its own."""
+"""Conversion of a GGUF file to the directory of an OpenVINO model. Runs in a process of its own.
+
+The directory has everything that a model of OpenVINO's hub has, so engine, prompts and other
+programs read it as any other: the model, tokenizer and detokenizer, the chat templates,
+``config.json`` and ``generation_config.json``.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import shutil
+import gc
+import json
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import openvino_genai as genai
+import openvino as ov
 
 from calculators.child_process.answering_process import Report
 from calculators.child_process.messages import Loading
+from calculators.llm.conversion.tokenizer_graph import write_tokenizer
+from calculators.llm.model_files.architectures import read_decoder
+from calculators.llm.model_files.builder import build_model
+from calculators.llm.model_files.gguf import GgufFile
+from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
+from calculators.llm.model_files.weights import Form, Scratch
 
-_SAVE: Final = {"enable_save_ov_model": True}
-#: The library saves the model before it looks for the device, and there is no other way to get it
-#: saved without compiling it.
-_NO_DEVICE: Final = "NONE"
-_PARTS: Final = ("openvino_model", "openvino_tokenizer", "openvino_detokenizer")
-_TEXTS: Final = (
-    "The quick brown fox; 3.14 (x != y), it's  two  spaces.\n\n\tEnd .",
-    " leading space, don't , do n't",
-    "Grüße, žluťoučký kůň, 你好，世界, こんにちは, 안녕, שלום, مرحبا, 👩‍👩‍👧‍👦 \u0000 \ufeff",  # noqa: RUF001
-    "<|im_start|>user\nHi<|im_end|><s></s><|endoftext|>",
-    "",
-)
-
-
-class NotTheSameError(Exception):
-    """The converted model would not answer exactly as the GGUF file does."""
-
-
-def convert(gguf: Path, directory: Path, report: Report) -> None:
-    """Convert ``gguf`` into the empty folder ``directory``, and check what was written.
-
-    The result is the model that the library makes of the file whenever it loads the file. It lacks
-    the model's length, which stays in the file's header.
-
-    Raises:
-        RuntimeError: the library cannot convert it.
-        NotTheSameError: it can, but not exactly.
-    """
-    # The library writes beside the file, which may be on a read-only disk or someone else's.
-    draft = directory / "draft"
-    draft.mkdir()
-    link = draft / "model.gguf"
-    link.symlink_to(gguf.absolute())
-    report(Loading("converting the tokenizer of the GGUF file", 0.1, 0.6))
-    tokenizer = genai.Tokenizer(str(link), **_SAVE)
-    report(Loading("converting the weights of the GGUF file", 0.6, 0.9))
-    with contextlib.suppress(RuntimeError):
-        genai.ContinuousBatchingPipeline(
-            str(link), tokenizer, genai.SchedulerConfig(), _NO_DEVICE, **_SAVE
-        )
-    report(Loading("checking the converted model", 0.9, 1.0))
-    for part in _PARTS:
-        for name in (f"{part}.xml", f"{part}.bin"):
-            # Later versions than 2026.4 write into a folder below.
-            found = next(draft.rglob(name), None)
-            if found is None:
-                raise RuntimeError(f"the library has not written {name}")
-            found.rename(directory / name)
-        _check_file(directory / part)
-    shutil.rmtree(draft)
-    _check_same(tokenizer, genai.Tokenizer(str(directory)))
+_MODEL: Final = "openvino_model"
+#: The part of a conversion, by time, in which the constants are made, and the share of it after
+#: which progress is reported again.
+_BUILDING: Final = (0.1, 0.7)
+_NOTICED: Final = 0.05
+#: Defaults of requests by GGUF's name, and by that of ``generation_config.json``.
+_SAMPLING: Final[Mapping[str, str]] = {
+    "general.sampling.temp": "temperature",
+    "general.sampling.top_k": "top_k",
+    "general.sampling.top_p": "top_p",
+    "general.sampling.min_p": "min_p",
+    "general.sampling.penalty_repeat": "repetition_penalty",
+}
 
 
-def _check_file(part: Path) -> None:
-    """Check that both files are whole and exact.
+def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) -> None:
+    """Convert a file, or all the files of a split model, into an empty folder.
 
-    The library does not notice a full disk. When it saves a model that is not quantized, it rounds
-    float32 to float16, the frequencies of rotary embeddings among them.
+    Args:
+        form: of weights with offsets.
+        size: bytes that the model's constants will take, for the progress.
 
     Raises:
-        RuntimeError: a file is cut off.
-        NotTheSameError: numbers were rounded.
+        ResourceError: the file is damaged, or of a model that cannot be run.
+        OSError: the disk fails.
     """
-    size = part.with_suffix(".bin").stat().st_size
+    file = GgufFile(gguf)
+    decoder = read_decoder(file)
+    vocabulary = read_vocabulary(file.metadata, file.name)
+    report(Loading("converting the tokenizer of the GGUF file", 0.0, _BUILDING[0]))
+    write_tokenizer(vocabulary, directory, file.name)
+    # On the disk of the result: the constants are as large.
+    scratch = _ReportingScratch(directory, size, report)
+    model = build_model(file, decoder, form, scratch)
+    report(Loading("writing the converted model", _BUILDING[1], 1.0))
+    # The default would round scales to float16.
+    ov.save_model(model, directory / f"{_MODEL}.xml", compress_to_fp16=False)
+    del model
+    gc.collect()
+    _check_whole(directory / _MODEL)
+    config = _config(file, vocabulary)
+    _write_json(directory / "config.json", config)
+    _write_json(directory / "generation_config.json", _generation_config(file, vocabulary))
+
+
+class _ReportingScratch(Scratch):
+    """Reports the progress of the constants that are made in it."""
+
+    def __init__(self, directory: Path, size: int, report: Report) -> None:
+        super().__init__(directory)
+        self._expected = max(1, size)
+        self._made = 0
+        self._next = 0.0
+        self._report = report
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        share = min(1.0, self._made / self._expected)
+        if share >= self._next:
+            begin, end = _BUILDING
+            self._next = share + _NOTICED
+            here, there = (begin + (end - begin) * min(1.0, each) for each in (share, self._next))
+            self._report(Loading("converting the weights of the GGUF file", here, there))
+        found = super().empty(shape, dtype)
+        self._made += found.nbytes
+        return found
+
+
+def _config(file: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return ``config.json``, by the names of transformers."""
+    name, values = file.architecture, file.metadata
+    heads = values.integer(f"{name}.attention.head_count") if _is_number(file, "head_count") else 0
+    kv_heads = (
+        values.integer(f"{name}.attention.head_count_kv", heads)
+        if _is_number(file, "head_count_kv")
+        else 0
+    )
+    width = values.integer(f"{name}.embedding_length", 0) or 0
+    size = values.integer(f"{name}.attention.key_length", 0) or (width // heads if heads else 0)
+    found = {
+        "model_type": name.replace("-", "_"),
+        "max_position_embeddings": values.integer(f"{name}.context_length", 0),
+        "vocab_size": len(vocabulary.tokens),
+        "num_hidden_layers": values.integer(f"{name}.block_count", 0),
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "hidden_size": width,
+        "head_dim": size,
+    }
+    return {
+        **{key: value for key, value in found.items() if value},
+        **_token_ids(vocabulary),
+    }
+
+
+def _is_number(file: GgufFile, key: str) -> bool:
+    return file.metadata.length(f"{file.architecture}.attention.{key}") is None
+
+
+def _generation_config(file: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
+    sampling = {
+        name: file.metadata.number(key) for key, name in _SAMPLING.items() if key in file.metadata
+    }
+    if sampling.get("top_k") is not None:
+        sampling["top_k"] = int(sampling["top_k"] or 0)
+    return {**_token_ids(vocabulary), **sampling}
+
+
+def _token_ids(vocabulary: Vocabulary) -> dict[str, Any]:
+    found = {
+        "bos_token_id": vocabulary.bos,
+        "eos_token_id": list(vocabulary.ends) or None,
+        "pad_token_id": vocabulary.padding,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _check_whole(model: Path) -> None:
+    """Check that all constants are in the file: the library does not notice a full disk.
+
+    Raises:
+        OSError: some are not.
+    """
+    size = model.with_suffix(".bin").stat().st_size
     try:
-        for _, element in ElementTree.iterparse(part.with_suffix(".xml")):
+        for _, element in ElementTree.iterparse(model.with_suffix(".xml")):
             if element.tag == "data":
                 end = int(element.get("offset", 0)) + int(element.get("size", 0))
                 if end > size:
-                    raise RuntimeError(f"{part.name}.bin is cut off: is the disk full?")
-            elif element.tag == "attribute" and element.get("name") == "decompression":
-                raise NotTheSameError("it is not quantized, and would be rounded to float16")
+                    raise OSError(f"{model.name}.bin is cut off: is the disk full?")
             element.clear()
     except ElementTree.ParseError:
-        raise RuntimeError(f"{part.name}.xml is cut off: is the disk full?") from None
-
-
-def _check_same(before: Any, after: Any) -> None:
-    """Check that both tokenizers do the same.
-
-    Raises:
-        NotTheSameError: they do not.
-    """
-    if _facts(before) != _facts(after):
-        raise NotTheSameError("its tokenizer would differ")
-
-
-def _facts(tokenizer: Any) -> tuple[object, ...]:
-    encoded = [
-        tokenizer.encode(text, add_special_tokens=special).input_ids.data.tolist()
-        for text in _TEXTS
-        for special in (True, False)
-    ]
-    return (
-        tokenizer.get_vocab(),
-        tokenizer.chat_template,
-        tokenizer.get_bos_token(),
-        tokenizer.get_eos_token(),
-        tokenizer.get_bos_token_id(),
-        tokenizer.get_eos_token_id(),
-        tokenizer.get_pad_token_id(),
-        encoded,
-        [tokenizer.decode(ids[0], skip_special_tokens=True) for ids in encoded],
-        [tokenizer.decode(ids[0], skip_special_tokens=False) for ids in encoded],
-    )
+        raise OSError(f"{model.name}.xml is cut off: is the disk full?") from None
