@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, cast
 
-from calculators.model_cache import CacheEntry, ModelCache
+from calculators.model_cache import CacheEntry, ModelCache, user_cache
 from calculators.places import Place, Places
 from calculators.tasks.options import naming_node
 from graph_runtime import (
@@ -58,6 +58,12 @@ def cache_of(settings: ResourceSettings) -> ModelCache | None:
     return (
         ModelCache(Path(settings.cache_dir), settings.cache_bytes) if settings.cache_dir else None
     )
+
+
+def conversions_of(settings: ResourceSettings) -> ModelCache:
+    """Return the cache of converted models: the server's, else this user's."""
+    named = cache_of(settings)
+    return user_cache(settings.cache_bytes) if named is None else named
 
 
 class ModelResource(NodeResource, Protocol):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+import tempfile
 from collections.abc import Generator
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +35,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def _replace_user_cache(config: pytest.Config) -> None:
+    """Let servers keep converted models elsewhere; what was downloaded is still found."""
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "graphrt"
+    caches = tempfile.TemporaryDirectory(prefix="graphrt-tests-")
+    config.add_cleanup(caches.cleanup)
+    ours = Path(caches.name) / "graphrt"
+    ours.mkdir()
+    for name in ("bench", "mediapipe"):
+        (ours / name).symlink_to(usual / name)
+    os.environ["XDG_CACHE_HOME"] = caches.name
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    _replace_user_cache(config)
     example_counts.load_profile(config.getoption("--examples"))
     config.pluginmanager.register(tiers.Tiers(config), "tiers")
     if config.pluginmanager.hasplugin("xdist"):

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from msgspec.msgpack import encode
 
 from calculators.llm.engine.process_engine import engine_load
-from calculators.llm.model_source import files_known_now, length_of
+from calculators.llm.model_files.model_length import read_model_length
+from calculators.llm.model_source import files_known_now
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.prompt.client import prompt_load
-from calculators.model_initializer import cache_of
+from calculators.model_initializer import cache_of, conversions_of
 from graph_runtime import NodePlan, ResourceSettings
 
 
@@ -24,11 +25,11 @@ def first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, b
         ResourceError: an option of the node is wrong.
     """
     options = read_node_options(node, settings)
-    known = files_known_now(options, cache_of(settings))
+    known = files_known_now(options, cache_of(settings), conversions_of(settings))
     if known is None:
         return {}
     path, engine = known
-    length = length_of(options)
+    length = read_model_length(options.model_path)
     sees_images = options.engine.kind.sees_images
     return {
         "calculators.llm.engine.process": encode(engine_load(engine)),
@@ -38,6 +39,7 @@ def first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, b
                 max_tokens=length,
                 sees_images=sees_images,
                 special_tokens_in_text=settings.of(LlmSettings).special_tokens_in_text,
+                template_directory=options.template_directory,
             )
         ),
     }

@@ -1,25 +1,27 @@
-"""`ModelSource`: the files that the processes of a node load, and their places in the cache."""
+"""`ModelSource`: the files that the processes of a node load, and their places in the cache.
+
+A directory is loaded as it is. A GGUF file is converted once; the engine, prompts and grammars read
+the directory that is made of it. So do draft models.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from calculators.device_name import has_no_accelerator
-from calculators.llm.conversion.converted_gguf import find_converted, hold_converted
 from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.model_files.decoder import check_model
-from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.options.node_options import NodeOptions
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import PROPERTY, finish, hold_compiled
 from graph_runtime import LoadProgress
 
-_log = logging.getLogger("graphrt.llm")
+if TYPE_CHECKING:
+    from calculators.llm.conversion.converted_gguf import ConvertedModel
 
 
 @dataclass(slots=True)
@@ -27,7 +29,7 @@ class ModelSource:
     """The files of one node's model.
 
     Attributes:
-        path: a directory with the model and its tokenizer, or a GGUF file.
+        path: a directory with the model and its tokenizer.
         engine: the engine's settings for it.
         progress: of the loading of these files.
     """
@@ -35,7 +37,7 @@ class ModelSource:
     path: Path
     engine: EngineSettings
     progress: LoadProgress
-    _converted: CacheEntry | None = field(default=None)
+    _converted: list[ConvertedModel] = field(default_factory=list)
     _compiled: CacheEntry | None = field(default=None)
 
     async def loaded(self) -> None:
@@ -44,29 +46,40 @@ class ModelSource:
 
     def close(self) -> None:
         """End the use of the cache."""
-        for entry in (self._converted, self._compiled):
-            if entry is not None:
-                entry.close()
+        for model in self._converted:
+            model.close()
+        if self._compiled is not None:
+            self._compiled.close()
 
 
 async def find_source(
-    options: NodeOptions, cache: ModelCache | None, name: str, progress: LoadProgress
+    options: NodeOptions,
+    cache: ModelCache | None,
+    name: str,
+    progress: LoadProgress,
+    conversions: ModelCache | None = None,
 ) -> ModelSource:
-    """Return the files to load. A GGUF file is converted if there is a cache."""
+    """Return the files to load; GGUF files are converted unless ``conversions`` holds them.
+
+    Args:
+        cache: keeps compiled models; None: they are not kept.
+        conversions: keeps converted models; None: ``cache`` does.
+
+    Raises:
+        ResourceError: a GGUF file cannot be converted.
+    """
+    conversions = conversions or cache
     source = ModelSource(options.model_path, options.engine, progress)
-    if cache is None:
-        if options.model_path.is_file():
-            _log.info("%s: --cache_dir keeps the converted GGUF file for faster starts", name)
-        return source
     try:
         if options.model_path.is_file():
-            source._converted, source.progress = await hold_converted(
-                options.model_path, cache, name, progress
-            )
-            if source._converted is not None:
-                source.path = source._converted.path
-                source.engine = msgspec.structs.replace(options.engine, model_path=str(source.path))
-        if _can_be_compiled_once(source.engine):
+            source.path = await _convert(source, options.model_path, options, name, conversions)
+            source.engine = msgspec.structs.replace(source.engine, model_path=str(source.path))
+        draft, draft_file = options.engine.draft, _draft_file(options.engine)
+        if draft is not None and draft_file is not None:
+            path = await _convert(source, draft_file, options, name, conversions)
+            draft = msgspec.structs.replace(draft, path=str(path))
+            source.engine = msgspec.structs.replace(source.engine, draft=draft)
+        if cache is not None and _can_be_compiled_once(source.engine):
             source._compiled = await asyncio.to_thread(_hold_compiled, source, cache)
             if source._compiled is not None:
                 properties = {**source.engine.plugin_config, PROPERTY: str(source._compiled.path)}
@@ -77,34 +90,50 @@ async def find_source(
     return source
 
 
+async def _convert(
+    source: ModelSource,
+    path: Path,
+    options: NodeOptions,
+    name: str,
+    conversions: ModelCache | None,
+) -> Path:
+    # Imported here: servers of other models need none of it.
+    from calculators.llm.conversion.converted_gguf import hold_converted, read_source
+
+    gguf = await asyncio.to_thread(read_source, path, options.weights_form)
+    model, source.progress = await hold_converted(gguf, conversions, name, source.progress)
+    source._converted.append(model)
+    return model.path
+
+
 def files_known_now(
-    options: NodeOptions, cache: ModelCache | None
+    options: NodeOptions, cache: ModelCache | None, conversions: ModelCache | None
 ) -> tuple[Path, EngineSettings] | None:
     """Return path and settings of the `ModelSource` that `find_source` will return.
 
     None if it may have to make or wait for something.
     """
     path, engine = options.model_path, options.engine
-    if cache is not None:
-        if path.is_file():
-            converted = find_converted(path, cache)
-            if converted is None:
-                return None
-            path, engine = converted, msgspec.structs.replace(engine, model_path=str(converted))
-        if _can_be_compiled_once(engine):
+    if _draft_file(engine) is not None:
+        return None
+    if path.is_file():
+        from calculators.llm.conversion.converted_gguf import find_converted
+
+        conversions = conversions or cache
+        form = options.weights_form
+        converted = None if conversions is None else find_converted(path, form, conversions)
+        if converted is None:
             return None
+        path, engine = converted, msgspec.structs.replace(engine, model_path=str(converted))
+    if cache is not None and _can_be_compiled_once(engine):
+        return None
     return path, engine
 
 
-def length_of(options: NodeOptions) -> int | None:
-    """Return a model's length in tokens; None: unknown.
-
-    Raises:
-        ResourceError: the file is no GGUF file that can be run.
-    """
-    if options.model_path.is_file():
-        return check_model(options.model_path).context or None
-    return read_model_length(options.model_directory)
+def _draft_file(engine: EngineSettings) -> Path | None:
+    """Return the GGUF file of the draft model; None if it is no file."""
+    path = None if engine.draft is None else Path(engine.draft.path)
+    return path if path is not None and path.is_file() else None
 
 
 def _can_be_compiled_once(engine: EngineSettings) -> bool:

@@ -11,7 +11,7 @@ from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.media.media_rules import MediaRules
 from calculators.model_identity import model_identity
-from calculators.model_initializer import cache_of
+from calculators.model_initializer import cache_of, conversions_of
 from calculators.places import Places
 from calculators.tasks.options import naming_node
 from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings
@@ -66,6 +66,7 @@ class LlmResourceInitializer:
                 settings=settings.of(LlmSettings),
                 media=settings.of(MediaRules),
                 cache=cache_of(settings),
+                conversions=conversions_of(settings),
                 progress=settings.progress,
                 place=place,
             )

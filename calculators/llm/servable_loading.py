@@ -11,7 +11,8 @@ from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.placed_engine import PlacedEngine
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.grammar_process.client import GrammarChecker
-from calculators.llm.model_source import find_source, length_of
+from calculators.llm.model_files.model_length import read_model_length
+from calculators.llm.model_source import find_source
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
@@ -50,6 +51,7 @@ async def load_servable(
     settings: LlmSettings,
     media: MediaRules = NO_MEDIA,
     cache: ModelCache | None = None,
+    conversions: ModelCache | None = None,
     progress: LoadProgress | None = None,
     place: Place | None = None,
 ) -> LlmServable:
@@ -59,6 +61,7 @@ async def load_servable(
         settings: for all language models.
         media: the allowed sources of images.
         cache: keeps what loading makes; None: nothing is kept.
+        conversions: keeps converted GGUF files; None: ``cache`` does.
         progress: gets the phases of loading.
         place: where the engine is; None: in a child process of this one. In a place of its own it
             loads the model's files as they are.
@@ -66,20 +69,22 @@ async def load_servable(
     Raises:
         ResourceError: the model cannot be loaded; nothing is left running.
     """
-    defaults = read_generation_defaults(options.model_directory)
-    length = length_of(options)
     for warning in options.warnings:
         log.warning("%s: %s", name, warning)
     # An engine on another machine has no access to this one's cache.
     cache = cache if place is None else None
-    source = await find_source(options, cache, name, progress or LoadProgress())
+    source = await find_source(options, cache, name, progress or LoadProgress(), conversions)
+    length = read_model_length(options.model_path)
+    defaults = read_generation_defaults(
+        source.path if options.model_path.is_file() else options.model_directory
+    )
     of_engine, of_prompts = source.progress.split(0.85, 0.15)
     engine: ProcessEngine | PlacedEngine
     if place is None:
         engine = ProcessEngine(source.engine, name=name)
     else:
         engine = PlacedEngine(
-            source.engine, place, name=options.model_path.name, paths=options.files()
+            source.engine, place, name=options.model_path.name, paths=options.files(source.path)
         )
     kind = options.engine.kind
     sees_images = kind.sees_images
@@ -89,6 +94,7 @@ async def load_servable(
         max_tokens=length,
         sees_images=sees_images,
         special_tokens_in_text=settings.special_tokens_in_text,
+        template_directory=options.template_directory,
     )
     grammars = GrammarChecker(str(source.path), name=name)
     processes = ModelProcesses(

@@ -15,7 +15,7 @@ from calculators.cpu_features import has_slow_bfloat16
 from calculators.llm.engine.engine_settings import NPU
 from calculators.llm.engine.pipeline_kind import KINDS, PipelineType
 from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
-from calculators.llm.options.plugin_config import read_plugin_config
+from calculators.llm.options.plugin_config import WEIGHTS_FORM, read_plugin_config
 from calculators.llm.parsers.registry import (
     parser_problem,
     reasoning_parser_names,
@@ -141,6 +141,8 @@ class TextGeneration(TextGenerationOptions):
             properties: dict[str, Any] = dict(read_plugin_config(self.plugin_config))
         except ResourceError as error:
             raise TaskError(f"--{error.message}") from None
+        if self.exact:
+            properties.setdefault(WEIGHTS_FORM, "exact")
         is_on_npu = self.target_device.startswith(NPU)
         if self.max_prompt_len is not None and not is_on_npu:
             raise TaskError("--max_prompt_len: only an NPU has it; it needs --target_device NPU")

@@ -89,6 +89,13 @@ class TextGenerationOptions(DeviceOptions):
         metavar="N",
         reads=count,
     )
+    exact: bool = option(
+        False,
+        "compute with a GGUF file's own numbers, without rounding any; slower",
+        group=TASK,
+        metavar="BOOL",
+        reads=switch,
+    )
     kv_cache_precision: str = option(
         "",
         "u8 takes less memory; default the model's",

@@ -32,6 +32,9 @@ MANIFEST: Final = "entry.json"
 #: Bytes that stay free on the disk beside what an entry is expected to take.
 _SPARE: Final = 64 << 20
 
+#: The most that the user's cache holds where nobody names a bound.
+_MOST_BYTES: Final = 32 << 30
+
 #: Directories about which a warning was logged.
 _warned: set[str] = set()
 _warning = threading.Lock()
@@ -48,10 +51,12 @@ class ModelCache:
     Attributes:
         directory: the operator's; it is made when the first entry is.
         most_bytes: bound on all entries together; 0: none.
+        name: of the directory, for the log.
     """
 
     directory: Path
     most_bytes: int = 0
+    name: str = "--cache_dir"
 
     @property
     def folder(self) -> Path:
@@ -111,7 +116,9 @@ class ModelCache:
             is_first = str(self.directory) not in _warned
             _warned.add(str(self.directory))
         if is_first:
-            _log.warning("--cache_dir cannot be used: %s; models are loaded as without it", reason)
+            _log.warning(
+                "%s cannot be used: %s; models are loaded as without it", self.name, reason
+            )
 
     def _check_room(self, expected_bytes: int) -> None:
         if self.most_bytes and expected_bytes > self.most_bytes:
@@ -165,6 +172,13 @@ class ModelCache:
         finally:
             os.close(descriptor)
         return True
+
+
+def user_cache(most_bytes: int = 0) -> ModelCache:
+    """Return the cache of this user's converted models; nothing is written yet."""
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    directory = Path(caches).expanduser() / "graphrt" / "converted"
+    return ModelCache(directory, most_bytes or _MOST_BYTES, str(directory))
 
 
 class CacheEntry:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calculators.control_groups import usable_memory
 from calculators.settings.declaration import SettingError, given, options_of
 from calculators.tasks import ModelToServe, Task, TaskError
 from servers.cli.messages import CommandFailed
-from servers.operations.doctor.control_groups import usable_memory
 
 
 def graph_of_model(task: Task, path: Path, directory: Path, options: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.control_groups import usable_memory
 from calculators.llm.tuning.loads import LOADS
 from calculators.llm.tuning.standings import Conditions, Standing, best_first
 from calculators.llm.tuning.tuner import Outcome
@@ -24,7 +25,6 @@ from servers.cli.messages import CommandFailed
 from servers.cli.model_graph import graph_of_model, task_options_of
 from servers.cli.pull import given_task_options
 from servers.config.entry import GRAPH_FILE
-from servers.operations.doctor.control_groups import usable_memory
 from servers.operations.doctor.machine import processor
 from servers.options.tune_options import TuneOptions
 

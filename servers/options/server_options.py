@@ -214,13 +214,14 @@ class GraphOptions(RequestQueue):
     )
     cache_dir: str = option(
         "",
-        "keep compiled models and converted GGUF files here, for faster starts; default: nowhere",
+        "keep compiled models and converted GGUF files here, for faster starts; default: only "
+        "converted files, in this user's cache",
         group=RUNNING,
         metavar="DIR",
     )
     cache_dir_size: int = option(
         32 << 30,
-        "the most that --cache_dir may hold: 20G; what was used longest ago goes first; default "
+        "the most that --cache_dir, or this user's cache, may hold: 20G; what was used longest ago goes first; default "
         "32G",
         group=RUNNING,
         metavar="SIZE",

@@ -1,123 +1,175 @@
-"""A GGUF file's converted model in the server's cache: found there, or made."""
+"""A GGUF file's model in OpenVINO's form: found in a cache, or converted into it now.
+
+The cache is the one that the server names, else one of the user's (`model_cache.user_cache`), so
+that a file is converted once. Where no cache can be written, or has no room, the model is in a
+folder that is removed when it is closed: a start then takes longer, and works all the same.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from calculators.child_process.supervisor import LoadError, Supervisor
+from calculators.control_groups import usable_memory
 from calculators.llm.conversion.messages import Converted, Load, from_converter_decoder
+from calculators.llm.model_files.converted_size import converted_bytes, fitting_form
+from calculators.llm.model_files.decoder import check_file
+from calculators.llm.model_files.gguf import GgufFile
+from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
 from calculators.model_cache import BeingMade, CacheEntry, ModelCache, key_of
-from graph_runtime import LoadProgress
+from graph_runtime import LoadProgress, ResourceError
 
 _log = logging.getLogger("graphrt.llm")
 
 _KIND: Final = "gguf"
 #: Incremented when graphrt converts otherwise than before.
-_FORM: Final = 1
-#: The largest known growth by conversion, with a tokenizer of some MB.
-_GROWTH: Final = 1.25
-_TOKENIZER_BYTES: Final = 32 << 20
-#: The file of an entry that holds no model, with the reason.
-_REFUSAL: Final = "refusal.txt"
+_FORM: Final = 2
+#: Beside the weights: the graph, and tokenizers of up to 262,144 tokens.
+_FURTHER_BYTES: Final = 64 << 20
+#: While it is written, a model is on the disk twice: as constants, and as the file.
+_COPIES: Final = 2
 #: The conversion's part of the first start, by processor time.
-_SHARE: Final = 0.4
-#: Seconds between two looks at a conversion by another server, and until it is waited for no more.
-_LOOK_SECONDS: Final = 0.25
+_SHARE: Final = 0.5
+#: Seconds between two checks whether another server's conversion is complete, and until that is
+#: waited for no more.
+_WAIT_STEP: Final = 0.25
 WAIT_SECONDS: Final = 600.0
 
 
-async def hold_converted(
-    gguf: Path, cache: ModelCache, name: str, progress: LoadProgress
-) -> tuple[CacheEntry | None, LoadProgress]:
-    """Return the cache's entry with the model of a GGUF file, converted now if need be.
+@dataclass(frozen=True, slots=True)
+class GgufSource:
+    """A GGUF file that can be converted, by its header.
 
-    The entry is in use until it is closed. None: the file has to be loaded as it is; the log says
-    why. The second result is the progress of the remaining work.
+    Attributes:
+        file: its header, and those of the other parts.
+        form: of weights with offsets.
+        size: bytes of the converted weights.
+    """
+
+    file: GgufFile
+    form: str
+    size: int
+
+    @property
+    def key(self) -> str:
+        """The name of the converted model in a cache."""
+        return key_of(self.file.parts, _FORM, self.form)
+
+
+class ConvertedModel:
+    """The directory of a converted model, in use until it is closed."""
+
+    def __init__(
+        self, entry: CacheEntry, folder: tempfile.TemporaryDirectory[str] | None = None
+    ) -> None:
+        """``folder``: removed by `close`."""
+        self._entry = entry
+        self._folder = folder
+
+    @property
+    def path(self) -> Path:
+        return self._entry.path
+
+    def close(self) -> None:
+        """End the use."""
+        self._entry.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def read_source(path: Path, form: str = "") -> GgufSource:
+    """Read the header of a GGUF file, and check all that it says.
+
+    Args:
+        form: of weights with offsets; "": the fastest one that the machine's memory has room for.
+
+    Raises:
+        ResourceError: the file is damaged, or of a model that cannot be run.
+    """
+    try:
+        file = GgufFile(path)
+    except OSError as error:
+        raise ResourceError(f'"{path.name}" cannot be read: {error.strerror}') from None
+    check_file(file)
+    read_vocabulary(file.metadata, file.name)
+    form = form or fitting_form(file, usable_memory())
+    return GgufSource(file, form, converted_bytes(file, form))
+
+
+async def hold_converted(
+    source: GgufSource, cache: ModelCache | None, name: str, progress: LoadProgress
+) -> tuple[ConvertedModel, LoadProgress]:
+    """Return the model of a GGUF file, converted now unless the cache holds it.
+
+    The second result is the progress of the remaining work.
 
     Args:
         name: the served model's, for the log.
+
+    Raises:
+        ResourceError: the file cannot be converted.
     """
     progress.begin("reading the GGUF file", 0.0)
-    entry = await _hold(gguf, cache, progress)
+    entry = None if cache is None else await _hold(source, cache, progress)
+    folder = None
     if entry is None:
-        return None, progress
+        folder = tempfile.TemporaryDirectory(prefix="graphrt-gguf-")
+        entry = ModelCache(Path(folder.name)).hold(_KIND, source.key)
+        if entry is None:
+            folder.cleanup()
+            raise ResourceError(
+                f'"{source.file.name}" cannot be converted: neither the cache nor '
+                f"{tempfile.gettempdir()} can be written"
+            )
+    model = ConvertedModel(entry, folder)
     if entry.is_complete:
-        if _is_refused(entry, name):
-            entry.close()
-            return None, progress
-        return entry, progress
+        return model, progress
     of_conversion, rest = progress.split(_SHARE, 1 - _SHARE)
     try:
-        converted = await _convert(gguf, entry.path, name, of_conversion)
-        if await asyncio.to_thread(_kept, entry, converted) and not _is_refused(entry, name):
-            return entry, rest
+        await _convert(source, entry.path, name, of_conversion)
+        if not await asyncio.to_thread(entry.complete):
+            raise ResourceError(f'"{source.file.name}": the converted model could not be kept')
     except LoadError as error:
-        _log.warning("%s: loaded from GGUF, as the conversion failed: %s", name, error)
+        await asyncio.to_thread(model.close)
+        raise ResourceError(f"the GGUF file cannot be converted: {error}") from None
     except BaseException:
-        entry.close()
+        await asyncio.to_thread(model.close)
         raise
-    await asyncio.to_thread(entry.close)
-    return None, rest
+    return model, rest
 
 
-def find_converted(gguf: Path, cache: ModelCache) -> Path | None:
+def find_converted(path: Path, form: str, cache: ModelCache) -> Path | None:
     """Return the directory of a converted GGUF file; None if the cache does not hold it yet."""
     try:
-        key, _ = _key_and_size(gguf)
-    except OSError:
+        found = cache.find(_KIND, read_source(path, form).key)
+    except (OSError, ResourceError):  # whoever loads it says more
         return None
-    path = cache.find(_KIND, key)
-    return None if path is None or (path / _REFUSAL).exists() else path
+    return found
 
 
-async def _hold(gguf: Path, cache: ModelCache, progress: LoadProgress) -> CacheEntry | None:
-    try:
-        key, size = await asyncio.to_thread(_key_and_size, gguf)
-    except OSError:  # whoever loads it says more
-        return None
+async def _hold(source: GgufSource, cache: ModelCache, progress: LoadProgress) -> CacheEntry | None:
     loop = asyncio.get_running_loop()
     until = loop.time() + WAIT_SECONDS
+    needed = source.size * _COPIES + _FURTHER_BYTES
     while True:
         try:
-            return await asyncio.to_thread(cache.hold, _KIND, key, size)
+            key = await asyncio.to_thread(lambda: source.key)
+            return await asyncio.to_thread(cache.hold, _KIND, key, needed)
+        except OSError as error:
+            raise ResourceError(f'"{source.file.name}" cannot be read: {error.strerror}') from None
         except BeingMade:
             progress.begin("waiting for the conversion by another server", 0.0)
             if loop.time() > until:
                 return None
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_WAIT_STEP)
 
 
-def _key_and_size(gguf: Path) -> tuple[str, int]:
-    return key_of([gguf], _FORM), int(gguf.stat().st_size * _GROWTH) + _TOKENIZER_BYTES
-
-
-def _kept(entry: CacheEntry, converted: Converted) -> bool:
-    """Keep a converted model, or the reason why there is none: the next start need not try."""
-    if converted.refusal:
-        for each in entry.path.iterdir():
-            if each.is_dir():
-                shutil.rmtree(each)
-            else:
-                each.unlink()
-        (entry.path / _REFUSAL).write_text(converted.refusal, encoding="utf-8")
-    return entry.complete()
-
-
-def _is_refused(entry: CacheEntry, name: str) -> bool:
-    """True if the model cannot be converted exactly, which is logged."""
-    try:
-        refusal = (entry.path / _REFUSAL).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return False
-    _log.info("%s: the GGUF file cannot be converted exactly: %s", name, refusal)
-    return True
-
-
-async def _convert(gguf: Path, directory: Path, name: str, progress: LoadProgress) -> Converted:
+async def _convert(source: GgufSource, directory: Path, name: str, progress: LoadProgress) -> None:
     """Convert in a process.
 
     Raises:
@@ -126,7 +178,7 @@ async def _convert(gguf: Path, directory: Path, name: str, progress: LoadProgres
     child = Supervisor(
         name=f'conversion of "{name}"',
         module="calculators.llm.conversion.process",
-        load=Load(str(gguf), str(directory)),
+        load=Load(str(source.file.parts[0]), str(directory), source.form, source.size),
         decode=from_converter_decoder.decode,
         ready=Converted,
         on_message=lambda message: None,
@@ -136,8 +188,8 @@ async def _convert(gguf: Path, directory: Path, name: str, progress: LoadProgres
     )
     loop = asyncio.get_running_loop()
     start = loop.time()
-    converted: Converted = await child.start(progress)
-    await child.close()
-    if not converted.refusal:
-        _log.info("%s: the GGUF file was converted in %.1f s", name, loop.time() - start)
-    return converted
+    try:
+        await child.start(progress)
+    finally:
+        await child.close()
+    _log.info("%s: the GGUF file was converted in %.1f s", name, loop.time() - start)

@@ -19,8 +19,8 @@ import openvino as ov
 from calculators.child_process.answering_process import Report
 from calculators.child_process.messages import Loading
 from calculators.llm.conversion.tokenizer_graph import write_tokenizer
-from calculators.llm.model_files.architectures import read_decoder
 from calculators.llm.model_files.builder import build_model
+from calculators.llm.model_files.decoder import read_decoder
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
 from calculators.llm.model_files.weights import Form, Scratch

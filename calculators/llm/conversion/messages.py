@@ -13,24 +13,22 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """Convert a file; the first message.
 
     Attributes:
-        model_path: the GGUF file.
+        model_path: the GGUF file; of a split model any of its files.
         directory: an empty folder for the converted model.
+        form: of weights with offsets; see `calculators.llm.model_files.weights.Form`.
+        size: bytes that the converted weights will take.
         memory_limit: bytes that the process may grow by after the conversion.
     """
 
     model_path: str
     directory: str
+    form: str
+    size: int
     memory_limit: int = 1 << 30
 
 
 class Converted(msgspec.Struct, frozen=True, tag="converted", array_like=True):
-    """The conversion has ended.
-
-    Attributes:
-        refusal: why the result would not be the same model; "" where the folder holds it.
-    """
-
-    refusal: str = ""
+    """The folder holds the model."""
 
 
 ToConverter = Load | Stop

@@ -16,14 +16,12 @@ from calculators.llm.conversion.messages import Converted, Load, to_converter_de
 def load(message: Load, report: Report) -> tuple[Converted, Callable[[Any], Any]]:
     """Convert the file."""
     # Imported here: the library takes long to load, and its import may fail.
-    from calculators.llm.conversion.gguf_converter import NotTheSameError, convert
+    from calculators.llm.conversion.gguf_converter import convert
+    from calculators.llm.model_files.weights import Form
 
-    refusal = ""
-    try:
-        convert(Path(message.model_path), Path(message.directory), report)
-    except NotTheSameError as error:
-        refusal = str(error)
-    return Converted(refusal), lambda question: LoadFailed("it has no questions")
+    gguf, directory = Path(message.model_path), Path(message.directory)
+    convert(gguf, directory, Form(message.form), message.size, report)
+    return Converted(), lambda question: LoadFailed("it has no questions")
 
 
 if __name__ == "__main__":

@@ -122,7 +122,11 @@ def check_model(path: Path) -> Decoder:
     Raises:
         ResourceError: it cannot be run; the text says why.
     """
-    file = GgufFile(path)
+    return check_file(GgufFile(path))
+
+
+def check_file(file: GgufFile) -> Decoder:
+    """Check a model whose headers are read; see `check_model`."""
     decoder = read_decoder(file)
     for tensor in file.tensors.values():
         check_type(file.name, tensor)

@@ -1,12 +1,14 @@
-"""The length of a model in tokens, as its ``config.json`` has it."""
+"""The length of a model in tokens, as its ``config.json`` or the header of its file has it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.llm.model_files.gguf import read_gguf_facts
 from calculators.llm.model_files.model_files import read_json_object
 from calculators.tasks.model_config import LENGTH_NAMES
+from graph_runtime import ResourceError
 
 #: The members with the text model's configuration in a model of text and images.
 _TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
@@ -27,6 +29,13 @@ def model_length(config: dict[str, Any]) -> int | None:
     return None
 
 
-def read_model_length(directory: Path) -> int | None:
-    """Return the `model_length` of a directory; None also if its file cannot be read."""
-    return model_length(read_json_object(directory / "config.json"))
+def read_model_length(model: Path) -> int | None:
+    """Return the `model_length` of a directory or GGUF file; None also if it cannot be read."""
+    if model.is_file():
+        try:
+            facts = read_gguf_facts(model)
+        except (OSError, ResourceError):
+            return None
+        length = facts.get(f"{facts.get('general.architecture')}.context_length")
+        return length if type(length) is int and length > 0 else None
+    return model_length(read_json_object(model / "config.json"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
+from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.model_files import read_json_object
 from graph_runtime import ResourceError
 
@@ -48,7 +50,15 @@ def check_same_vocabulary(draft: Path, main: Path, shown: str, *, padded: bool =
 
 
 def read_tokens(directory: Path) -> dict[int, str]:
-    """Read the tokens by id from ``tokenizer.json``; {} where it is missing or of another form."""
+    """Read the tokens by id from ``tokenizer.json`` or the header of a GGUF file.
+
+    {} where they are missing, or of another form.
+    """
+    if directory.is_file():
+        with contextlib.suppress(OSError, ResourceError):
+            texts = GgufFile(directory).metadata.texts("tokenizer.ggml.tokens") or []
+            return {i: text.decode("utf-8", "replace") for i, text in enumerate(texts)}
+        return {}
     content = read_json_object(directory / "tokenizer.json")
     model = content.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
@@ -71,6 +81,8 @@ def read_tokens(directory: Path) -> dict[int, str]:
 
 def read_vocabulary_size(directory: Path) -> int | None:
     """Read the rows of the model's output from ``config.json``: maybe a few more than tokens."""
+    if directory.is_file():
+        return None
     config = read_json_object(directory / "config.json")
     inner = config.get("text_config")
     for each in (config, inner if isinstance(inner, dict) else {}):

@@ -94,12 +94,10 @@ def _read_draft(engine: EngineSettings, options: Any, directory: Path) -> DraftM
         )
     path = find_model(options.draft_models_path, directory, field=_FIELD)
     shown = f'{_FIELD}: "{options.draft_models_path}"'
-    if path.is_file():
-        raise ResourceError(f"{shown} is a GGUF file; a draft model must be a directory (OpenVINO)")
     if sees_images(path):
         raise ResourceError(f"{shown} sees images; a draft model must be one of text only")
     main = Path(engine.model_path)
-    eagle3 = is_eagle3(path)
+    eagle3 = path.is_dir() and is_eagle3(path)
     if options.draft_eagle3_mode or eagle3:
         check_eagle3(path, main, shown)
     check_same_vocabulary(path, main, shown, padded=bool(eagle3))

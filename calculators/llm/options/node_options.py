@@ -6,11 +6,13 @@ Names, defaults and rules are OpenVINO Model Server's (``llm/servable_initialize
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.model_files.gguf import part_files
 from calculators.llm.model_files.model_files import find_model
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.options.adapter_options import with_adapters
@@ -19,7 +21,7 @@ from calculators.llm.options.cache_options import read_cache_eviction, read_spar
 from calculators.llm.options.draft_options import draft_warnings, with_draft
 from calculators.llm.options.npu_properties import read_max_prompt_length, with_npu_at_top
 from calculators.llm.options.pipeline_type import find_pipeline_type
-from calculators.llm.options.plugin_config import read_plugin_config
+from calculators.llm.options.plugin_config import read_plugin_config, read_weights_form
 from calculators.llm.options.stateful_options import check_stateful
 from calculators.llm.parsers.registry import (
     parser_problem,
@@ -38,6 +40,7 @@ class NodeOptions:
         model_path: an existing directory or GGUF file, absolute.
         model_directory: the directory of the model's other files: ``model_path``, or its folder.
         tool_parser, reasoning_parser: "" is decided by the chat template.
+        weights_form: of a GGUF file's weights with offsets; "": the fastest one that fits.
         max_tokens_limit: None is no limit.
         max_prompt_tokens: the longest prompt of an NPU; None if the device has no limit.
         warnings: texts about options without effect.
@@ -52,19 +55,30 @@ class NodeOptions:
     tool_parser: str
     reasoning_parser: str
     enable_tool_guided_generation: bool
+    weights_form: str
     warnings: tuple[str, ...]
 
-    def files(self) -> tuple[Path, ...]:
-        """Return everything that loading reads: the model, its adapters and its draft model."""
+    @property
+    def template_directory(self) -> str:
+        """The directory beside a GGUF file, which may have the template that the file lacks."""
+        return str(self.model_directory) if self.model_path.is_file() else ""
+
+    def files(self, converted: Path | None = None) -> tuple[Path, ...]:
+        """Return everything that loading reads: the model, its adapters and its draft model.
+
+        Args:
+            converted: the directory that is read instead of a GGUF file.
+        """
         draft = self.engine.draft
-        beside: list[Path] = []
-        if self.model_path.is_file():
+        model = [self.model_path if converted is None else converted]
+        if self.model_path.is_file() and model == [self.model_path]:
+            with contextlib.suppress(ResourceError):  # loading reports it
+                model = part_files(self.model_path)
             # The folder of a GGUF file may have any number of others.
             for pattern in ("*.json", "*.jinja"):
-                beside += self.model_directory.glob(pattern)
+                model += self.model_directory.glob(pattern)
         return (
-            self.model_path,
-            *beside,
+            *model,
             *(Path(adapter.path) for adapter in self.engine.adapters),
             *(() if draft is None else (Path(draft.path),)),
         )
@@ -96,7 +110,7 @@ def read_options(options: Any, settings: ResourceSettings) -> NodeOptions:
     for name in ("max_num_batched_tokens", "max_num_seqs", "best_of_limit"):
         if getattr(options, name) == 0:
             raise ResourceError(f"{name}: 0 leaves nothing to run; give at least 1")
-    engine = _engine_settings(options, path)
+    engine, weights_form = _engine_settings(options, path)
     warnings = [*check_stateful(options, engine), *check_cache(options, engine)]
     engine = with_draft(engine, options, settings.directory)
     warnings += draft_warnings(engine, options)
@@ -110,15 +124,18 @@ def read_options(options: Any, settings: ResourceSettings) -> NodeOptions:
         tool_parser=options.tool_parser,
         reasoning_parser=options.reasoning_parser,
         enable_tool_guided_generation=options.enable_tool_guided_generation,
+        weights_form=weights_form,
         warnings=(*warnings, *_warnings(options)),
     )
 
 
-def _engine_settings(options: Any, path: Path) -> EngineSettings:
+def _engine_settings(options: Any, path: Path) -> tuple[EngineSettings, str]:
+    """Return the engine's settings, and the form of weights, which the engine does not read."""
     plugin_config = read_plugin_config(options.plugin_config)
+    weights_form = read_weights_form(plugin_config, path)
     asked = type(options).PipelineType.Name(options.pipeline_type)
     pipeline_type = find_pipeline_type(asked, path, options.device)
-    return EngineSettings(
+    settings = EngineSettings(
         model_path=str(path),
         pipeline_type=pipeline_type,
         device=options.device,
@@ -134,6 +151,7 @@ def _engine_settings(options: Any, path: Path) -> EngineSettings:
         sparse_attention=read_sparse_attention(options),
         plugin_config=with_npu_at_top(plugin_config, pipeline_type, options.device),
     )
+    return settings, weights_form
 
 
 def _warnings(options: Any) -> tuple[str, ...]:

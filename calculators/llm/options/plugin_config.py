@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from calculators.llm.engine.engine_settings import PluginValue
 from calculators.plugin_config import read_json_properties
 from graph_runtime import ResourceError
+
+#: graphrt's own property, and its values; see `calculators.llm.model_files.weights.Form`.
+WEIGHTS_FORM: Final = "WEIGHTS_FORM"
+WEIGHTS_FORMS: Final = ("scaled", "split", "exact")
 
 _BOTH: Final = "KV_CACHE_PRECISION"
 _KEYS: Final = "KEY_CACHE_PRECISION"
@@ -31,6 +36,32 @@ def read_plugin_config(
     for value in config.get("DEVICE_PROPERTIES", {}).values():
         _check_cache_precision(value)
     return config
+
+
+def read_weights_form(config: dict[str, Any], model: Path) -> str:
+    """Take the form of a GGUF file's weights out of the properties; "" leaves it to the server.
+
+    With the file's own numbers (``exact``) nothing else rounds either: the inputs of products are
+    not quantized.
+
+    Raises:
+        ResourceError: there is no such form, or the model is no GGUF file.
+    """
+    form = config.pop(WEIGHTS_FORM, "")
+    if form == "":
+        return ""
+    if form not in WEIGHTS_FORMS:
+        raise ResourceError(
+            f"plugin_config: {WEIGHTS_FORM}: must be one of {', '.join(WEIGHTS_FORMS)}, not "
+            f"{str(form)[:40]!r}"
+        )
+    if not model.is_file():
+        raise ResourceError(
+            f"plugin_config: {WEIGHTS_FORM}: only a GGUF file is converted; leave it out"
+        )
+    if form == "exact":
+        config.setdefault("DYNAMIC_QUANTIZATION_GROUP_SIZE", 0)
+    return str(form)
 
 
 def _check_cache_precision(properties: Mapping[str, object]) -> None:

@@ -80,6 +80,7 @@ class PromptBuilder:
         *,
         sees_images: bool = False,
         special_tokens_in_text: bool = False,
+        template_directory: str = "",
         limits: RenderLimits | None = None,
     ) -> None:
         """Load tokenizer and template.
@@ -88,6 +89,7 @@ class PromptBuilder:
             max_tokens: length of the model; prompts that must be longer are refused.
             sees_images: the model takes images. Then text must not look like an image's tag.
             special_tokens_in_text: special tokens in the text of messages act as such.
+            template_directory: see `calculators.llm.prompt.messages.Load`.
             limits: limits of one rendering.
         """
         self._limits = limits
@@ -105,23 +107,23 @@ class PromptBuilder:
             # A token stands for at most as many characters as the longest piece has bytes.
             self._max_bytes = max_tokens * max(map(len, self._vocabulary), default=1)
         self._problem = ""
+        self._problem_code = Code.FAILED_PRECONDITION
         self._chats: ChatRenderer | None = None
         try:
-            self._chats = ChatRenderer(self._load_template(Path(model_path)))
+            self._chats = ChatRenderer(self._load_template(template_directory))
         except ChatTemplateError as error:
             # Completions need no template; a chat is refused with this text.
             self._problem = str(error)
+            if error.code is Code.INVALID_ARGUMENT:
+                self._problem_code = error.code
         self._guarded: GuardedTokens | None = None
         if self._chats is not None and not special_tokens_in_text:
             self._guarded = self._guarded_tokens(self._chats)
 
-    def _load_template(self, path: Path) -> ChatTemplate:
-        if path.is_dir():
-            template = ChatTemplate.load(path, self._limits)
-            if not template.files.is_default:
-                return template
-        else:
-            template = None
+    def _load_template(self, template_directory: str) -> ChatTemplate:
+        template = ChatTemplate.load(self._model_path, self._limits)
+        if not template.files.is_default:
+            return template
         source = self._tokenizer.chat_template
         if source:
             return ChatTemplate.of_source(
@@ -130,7 +132,16 @@ class PromptBuilder:
                 eos_token=self._tokenizer.get_eos_token(),
                 limits=self._limits,
             )
-        return template or ChatTemplate.load(path.parent, self._limits)
+        if not template_directory:
+            return template
+        template = ChatTemplate.load(Path(template_directory), self._limits)
+        if template.files.is_default:
+            raise ChatTemplateError(
+                "its GGUF file has none, as those of base models have none: use completions, or "
+                "put the template as chat_template.jinja beside the file",
+                code=Code.INVALID_ARGUMENT,
+            )
+        return template
 
     def ready(self) -> Ready:
         """Return the message that the process sends once it is loaded."""
@@ -203,7 +214,7 @@ class PromptBuilder:
         if self._chats is None:
             raise ChatTemplateError(
                 f"the model has no usable chat template: {self._problem}",
-                code=Code.FAILED_PRECONDITION,
+                code=self._problem_code,
             )
         guard = None if self._guarded is None else TextGuard(self._guarded)
         try:

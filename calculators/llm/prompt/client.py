@@ -55,6 +55,7 @@ def prompt_load(
     max_tokens: int | None,
     sees_images: bool,
     special_tokens_in_text: bool,
+    template_directory: str = "",
     seconds: float = SECONDS,
 ) -> Load:
     """Return the first message to a prompt process; see `PromptProcess`."""
@@ -65,6 +66,7 @@ def prompt_load(
         max_tokens=max_tokens,
         sees_images=sees_images,
         special_tokens_in_text=special_tokens_in_text,
+        template_directory=template_directory,
     )
 
 
@@ -84,6 +86,7 @@ class PromptProcess:
         max_tokens: int | None = None,
         sees_images: bool = False,
         special_tokens_in_text: bool = False,
+        template_directory: str = "",
         seconds: float = SECONDS,
         wall_seconds: float = WALL_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
@@ -95,6 +98,7 @@ class PromptProcess:
             max_tokens: length of the model; None: unknown.
             sees_images: the model takes images.
             special_tokens_in_text: special tokens in the text of messages act as such.
+            template_directory: see `Load`.
             seconds: processor time for a short question.
             wall_seconds: time after which a process that has not used ``seconds`` counts as hung.
             idle_seconds: idle time after which the process for long questions ends.
@@ -106,6 +110,7 @@ class PromptProcess:
             max_tokens=max_tokens,
             sees_images=sees_images,
             special_tokens_in_text=special_tokens_in_text,
+            template_directory=template_directory,
             seconds=seconds,
         )
         self._wall_seconds = wall_seconds

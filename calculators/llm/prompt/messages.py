@@ -25,6 +25,8 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
         max_tokens: length of the model; prompts that must be longer are not tokenized.
         sees_images: the model takes images. Then text must not look like an image's tag.
         special_tokens_in_text: special tokens in the text of messages act as such.
+        template_directory: a directory that may have the chat template of a model without one; ""
+            for models whose directory has all that there is.
     """
 
     model_path: str
@@ -33,6 +35,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     max_tokens: int | None = None
     sees_images: bool = False
     special_tokens_in_text: bool = False
+    template_directory: str = ""
 
 
 class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):

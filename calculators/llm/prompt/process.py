@@ -27,6 +27,7 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
         message.max_tokens,
         sees_images=message.sees_images,
         special_tokens_in_text=message.special_tokens_in_text,
+        template_directory=message.template_directory,
         limits=RenderLimits(seconds=message.render_seconds),
     )
     report(Loading("making the token table", 0.7, 1.0))

@@ -13,7 +13,6 @@ import msgspec
 
 from calculators.child_process.supervisor import LoadError
 from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.model_files.decoder import check_model
 from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.model_source import find_source
 from calculators.llm.options import OPTIONS_TYPE
@@ -154,6 +153,4 @@ def node_options(model: ModelToServe, options: Mapping[str, Any]) -> NodeOptions
 
 
 def _length(options: NodeOptions) -> int | None:
-    if options.model_path.is_file():
-        return check_model(options.model_path).context or None
-    return read_model_length(options.model_directory)
+    return read_model_length(options.model_path)

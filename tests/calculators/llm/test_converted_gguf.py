@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.gguf_file import q8_0, write_gguf
+from bench.gguf_file import Value, q8_0, write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
@@ -20,6 +20,7 @@ from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
 from calculators.llm.task import TASK
 from calculators.model_cache import ModelCache
+from calculators.requests.http_payload import RequestError
 from graph_runtime import (
     REGISTRY,
     LoadProgress,
@@ -118,27 +119,54 @@ def test_the_converted_model_answers_exactly_as_the_file(directory: Path, tmp_pa
     assert sorted(file.name for file in directory.iterdir()) == ["graph.pbtxt", "model.gguf"]
 
 
-def test_a_model_that_would_be_rounded_is_loaded_as_it_is(
+def test_a_base_model_says_what_a_chat_lacks_unless_a_template_lies_beside_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
-    make_model(tmp_path / "model", TINY)  # float16
+    make_model(tmp_path / "model", TINY)
+    file = tmp_path / "model" / "model.gguf"
+    facts = {key: value for key, value in metadata(TINY).items() if "template" not in key}
+    write_gguf(file, facts, dict(weights(TINY)))
+    cache = ModelCache(tmp_path / "cache")
+    chat = [{"role": "user", "content": "a b"}]
+
+    async def run() -> None:
+        model = await serve(file.parent, cache)
+        with pytest.raises(RequestError, match=r"put the template as chat_template\.jinja beside"):
+            await model.prompts.chat(chat)
+        assert (await model.prompts.encode("a b")).token_count
+        await model.close()
+        (file.parent / "chat_template.jinja").write_text("{{ messages[0].content }}!")
+        model = await serve(file.parent, cache)
+        assert (await model.prompts.chat(chat)).text == "a b!"
+        await model.close()
+
+    asyncio.run(run())
+    assert "chat completions: its GGUF file has none" in caplog.text
+
+
+def test_split_files_are_one_model(directory: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "model"
+    copy.mkdir()
+    quantized = {name: q8_0(array) if array.ndim == 2 else array for name, array in weights(TINY)}
+    half = len(quantized) // 2
+    parts = [dict(list(quantized.items())[:half]), dict(list(quantized.items())[half:])]
+    for number, tensors in enumerate(parts):
+        facts: dict[str, Value] = {"split.no": number, "split.count": 2}
+        if not number:
+            facts |= {**metadata(TINY), "general.file_type": 7}
+        write_gguf(copy / f"model-{number + 1:05}-of-00002.gguf", facts, tensors)
+    text = (directory / "graph.pbtxt").read_text(encoding="utf-8")
+    text = text.replace("model.gguf", "model-00001-of-00002.gguf")
+    (copy / "graph.pbtxt").write_text(text, encoding="utf-8")
     cache = ModelCache(tmp_path / "cache")
 
     async def run() -> None:
-        of_file = await answers_with(tmp_path / "model", None)
-        assert await answers_with(tmp_path / "model", cache) == of_file
-        assert not files(cache)
-        # The second start does not try again.
-        (entry,) = cache.folder.iterdir()
-        written = entry.stat().st_mtime_ns
-        assert await answers_with(tmp_path / "model", cache) == of_file
-        assert entry.stat().st_mtime_ns == written
+        whole = await answers_with(directory, cache)
+        split = await answers_with(copy, cache)
+        # All but the fingerprint, which is the file's.
+        assert split[2:] == whole[2:]
 
     asyncio.run(run())
-    said = [each for each in caplog.messages if "cannot be converted exactly" in each]
-    assert len(said) == 2
-    assert sum(cache.entries().values()) < 1000
 
 
 def test_a_cut_conversion_is_made_again(directory: Path, tmp_path: Path) -> None:
@@ -193,7 +221,7 @@ def test_two_servers_at_once_convert_once(
     assert len(cache.entries()) == 1
 
 
-def test_without_room_the_file_is_loaded_as_it_is(
+def test_without_room_the_model_is_converted_for_this_start(
     directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("no directory")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.random_model import TINY, make_model
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.calculators.llm.test_node_options import read, refusal
 
@@ -122,9 +123,12 @@ def test_a_model_that_sees_images_has_no_draft_model() -> None:
     assert "the model in models_path sees images" in refusal(options)
 
 
-def test_a_draft_model_of_gguf_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    assert "is a GGUF file" in refusal(with_draft(path=str(tmp_path / "model.gguf")))
+def test_a_draft_model_of_gguf_with_other_tokens_is_refused(tmp_path: Path) -> None:
+    file = make_model(tmp_path, TINY)
+
+    said = refusal(with_draft(path=str(file)))
+
+    assert "has another vocabulary: 1024 tokens, and the model in models_path" in said
 
 
 def of_other_tokens(folder: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from calculators.llm.model_files.gguf import GgufFile, read_gguf_facts
+from calculators.llm.model_files.model_length import read_model_length
 from graph_runtime import ResourceError
 
 _U8, _U16, _U32, _I32, _STRING, _ARRAY = 0, 2, 4, 5, 8, 9
@@ -59,6 +60,12 @@ WHOLE: Final = ENTRIES + PADDING + WEIGHTS
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "m.gguf"
+
+
+def test_a_whole_file_is_read(file: Path) -> None:
+    file.write_bytes(WHOLE)
+    assert read_model_length(file) == 512
+    assert read_gguf_facts(file)["general.architecture"] == "llama"
 
 
 def test_values_lists_and_tensors_are_what_the_file_holds(file: Path) -> None:
@@ -317,7 +324,7 @@ def test_any_wrong_byte_gives_a_reason_or_none_at_all(file: Path) -> None:
         wrong[place] = choice.choice([0, 1, 0x7F, 0x80, 0xFF])
         file.write_bytes(wrong)
         try:
-            GgufFile(file)
+            read_gguf_facts(file)
         except ResourceError as error:
             reasons.append(str(error))
     assert len(reasons) > len(ENTRIES) / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from servers.operations.doctor.control_groups import ControlGroups
+from calculators.control_groups import ControlGroups
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
