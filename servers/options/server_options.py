@@ -221,8 +221,8 @@ class GraphOptions(RequestQueue):
     )
     cache_dir_size: int = option(
         32 << 30,
-        "the most that --cache_dir, or this user's cache, may hold: 20G; what was used longest ago goes first; default "
-        "32G",
+        "the most that --cache_dir, or this user's cache, may hold: 20G; what was used longest ago "
+        "goes first; default 32G",
         group=RUNNING,
         metavar="SIZE",
         reads=value_types.size,

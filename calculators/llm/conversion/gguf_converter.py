@@ -23,7 +23,8 @@ from calculators.llm.model_files.builder import build_model
 from calculators.llm.model_files.decoder import read_decoder
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
-from calculators.llm.model_files.weights import Form, Scratch
+from calculators.llm.model_files.packed import Form
+from calculators.llm.model_files.weights import Scratch
 
 _MODEL: Final = "openvino_model"
 #: The part of a conversion, by time, in which the constants are made, and the share of it after

@@ -15,7 +15,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     Attributes:
         model_path: the GGUF file; of a split model any of its files.
         directory: an empty folder for the converted model.
-        form: of weights with offsets; see `calculators.llm.model_files.weights.Form`.
+        form: of weights with offsets; see `calculators.llm.model_files.packed.Form`.
         size: bytes that the converted weights will take.
         memory_limit: bytes that the process may grow by after the conversion.
     """

@@ -17,7 +17,7 @@ def load(message: Load, report: Report) -> tuple[Converted, Callable[[Any], Any]
     """Convert the file."""
     # Imported here: the library takes long to load, and its import may fail.
     from calculators.llm.conversion.gguf_converter import convert
-    from calculators.llm.model_files.weights import Form
+    from calculators.llm.model_files.packed import Form
 
     gguf, directory = Path(message.model_path), Path(message.directory)
     convert(gguf, directory, Form(message.form), message.size, report)

@@ -48,7 +48,7 @@ def converted_bytes(file: GgufFile, form: str) -> int:
     """Return the bytes of the weights, on the disk and in memory.
 
     Args:
-        form: one of `weights.Form`.
+        form: one of `packed.Form`.
     """
     return sum(_bytes(tensor, form) for tensor in file.tensors.values())
 

@@ -10,7 +10,7 @@ from calculators.llm.engine.engine_settings import PluginValue
 from calculators.plugin_config import read_json_properties
 from graph_runtime import ResourceError
 
-#: graphrt's own property, and its values; see `calculators.llm.model_files.weights.Form`.
+#: graphrt's own property, and its values; see `calculators.llm.model_files.packed.Form`.
 WEIGHTS_FORM: Final = "WEIGHTS_FORM"
 WEIGHTS_FORMS: Final = ("scaled", "split", "exact")
 
