@@ -31,7 +31,8 @@ class NonMaxSuppressionCalculator(Calculator):
     Options (mediapipe.NonMaxSuppressionCalculatorOptions):
         num_detection_streams: default 1.
         max_num_detections: the maximum; -1, the default, for all. Ignored with WEIGHTED.
-        min_score_threshold: detections with a lower score are dropped, if it is above 0.
+        min_score_threshold: detections with a lower score are dropped, if it is above 0. With
+            WEIGHTED they still weigh in those that they overlap.
         min_suppression_threshold: how much two boxes may overlap; default 1, which drops nothing.
         overlap_type: the shared area as a fraction of the smallest box around both (JACCARD, the
             default), of the worse box (MODIFIED_JACCARD), or of the area of both together
@@ -112,12 +113,15 @@ class NonMaxSuppressionCalculator(Calculator):
         tops = [(_top(detection), detection) for detection in detections if _is_labelled(detection)]
         scores = np.array([detection.score[top] for top, detection in tops], np.float32)
         order = np.argsort(-scores, kind="stable")
+        is_weighted = options.algorithm == _WEIGHTED
+        is_low = np.zeros(len(order), np.bool_)
         if options.min_score_threshold > 0:
-            order = order[~(scores[order] < np.float32(options.min_score_threshold))]
+            is_low = scores[order] < np.float32(options.min_score_threshold)
+        if not is_weighted:
+            order = order[~is_low]
         if len(order) == 0:
             return []
         chosen = [tops[index] for index in order]
-        is_weighted = options.algorithm == _WEIGHTED
         if is_weighted:
             size = None  # a mean has to be a relative box
         boxes = np.array([relative_box(detection, size) for _, detection in chosen], np.float32)
@@ -127,6 +131,8 @@ class NonMaxSuppressionCalculator(Calculator):
         found = []
         threshold = np.float32(options.min_suppression_threshold)
         for best, group in overlapping(boxes, options.overlap_type, threshold):
+            if is_low[best]:
+                break  # a box of a lower score is no detection, but weighs in others
             one = _with_top_label(*chosen[best])
             if len(group):
                 alike = [chosen[place][1] for place in group]

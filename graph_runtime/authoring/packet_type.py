@@ -4,6 +4,10 @@ The kinds are MediaPipe's (``framework/packet_type.h``): exactly one type, any t
 the same as another port, or none. Types are Python types; the scalar ones are named in messages as
 MediaPipe names them (``str`` is "string", ``list[int]`` is "vector<int>"). As in MediaPipe, types
 are not converted: a ``float`` stream refuses a ``bool`` or ``int`` packet.
+
+A class may stand for others, which its attribute ``stands_for`` names: whoever takes its instances
+takes theirs too. So a list of landmarks may be an array in one branch of a graph and MediaPipe's
+message in another, and both may come together.
 """
 
 from __future__ import annotations
@@ -47,12 +51,18 @@ def value_type_name(value: Any) -> str:
     return type_name(type(value))
 
 
+def _stood_for(spec: Any) -> tuple[type, ...]:
+    """Return the classes whose instances are as good as those of ``spec``."""
+    found: tuple[type, ...] = getattr(spec, "stands_for", ())
+    return found
+
+
 def _accepts(spec: Any, value: Any) -> bool:
     origin: Any = get_origin(spec)
     if origin is None:
         if spec is int:  # bool is an int in Python, not in a graph
             return isinstance(value, int) and not isinstance(value, bool)
-        return not isinstance(spec, type) or isinstance(value, spec)
+        return not isinstance(spec, type) or isinstance(value, (spec, *_stood_for(spec)))
     if not isinstance(origin, type) or not isinstance(value, origin):
         return not isinstance(origin, type)
     args = get_args(spec)
@@ -64,7 +74,7 @@ def _accepts(spec: Any, value: Any) -> bool:
 
 def _assignable(source: Any, target: Any) -> bool:
     """Return True if a packet of type ``source`` could be a ``target``."""
-    if source == target:
+    if source == target or source in _stood_for(target):
         return True
     if bool in (source, target):
         return False
@@ -177,6 +187,17 @@ class PacketType:
         root, target = self.root(), other.root()
         if root is not target:
             root.set_same_as(target)
+
+    def widen(self, source: PacketType) -> None:
+        """Take over the type of a further source of this port whose packets stand for the others'.
+
+        Only for a port that has its type from elsewhere, such as a channel of a switch.
+        """
+        root, other = self.root(), source.root()
+        if root is not self and root.is_exact and other.is_exact:
+            [known], [new] = root.types, other.types
+            if known in _stood_for(new):
+                root.set_same_as(other)
 
     def is_consistent_with(self, target: PacketType) -> bool:
         """Return True if ``target`` could accept a packet of this type."""

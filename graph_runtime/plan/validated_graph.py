@@ -296,6 +296,8 @@ class _Validation:
                 produced.narrow(consumed)
             elif consumed.is_one_of and produced.is_exact and produced.is_consistent_with(consumed):
                 consumed.narrow(produced)
+            else:
+                consumed.widen(produced)
         for produced, consumed, name, draft in self.edges:
             if not produced.is_consistent_with(consumed):
                 self._report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, final
+from typing import Any, ClassVar, Final, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,9 @@ class Landmarks:
     """
 
     __slots__ = ("has_presence", "has_visibility", "is_normalized", "values")
+
+    #: A port that takes one takes the messages too (`graph_runtime.authoring.packet_type`).
+    stands_for: ClassVar[tuple[type, ...]] = (message_type(_NORMALIZED), message_type(_METRIC))
 
     def __init__(
         self,

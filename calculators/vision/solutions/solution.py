@@ -33,6 +33,7 @@ from graph_runtime import (
     SubgraphContext,
     validate_graph,
 )
+from graph_runtime.language.tag_map import parse_tag_index_name
 from protos.pool import find_extension
 
 Result = TypeVar("Result")
@@ -79,6 +80,8 @@ class Solution(ABC, Generic[Result]):
         made = found.make(SubgraphContext(None))
         config = expanded_with(made, registry, options)
         resolve_known_switches(config, side_packets)
+        if is_stateless:
+            _forget_images(config)
         config.node.add(
             calculator=SolutionResultsCalculator.__name__,
             input_stream=["TICK:image", *outputs.values()],
@@ -293,6 +296,26 @@ def _checked(image: Image) -> Image:
             f"shape {image.shape}"
         )
     return image
+
+
+def _forget_images(config: Any) -> None:
+    """Let nothing of an image come back for the next one; changes ``config``.
+
+    The switch of MediaPipe's graphs for single images concerns the pose only: hands and face of
+    `Holistic` would be looked for where the last image had them.
+    """
+    options = find_extension("mediapipe.GateCalculatorOptions.ext")
+    loops = [node for node in config.node if node.calculator == "PreviousLoopbackCalculator"]
+    for node in loops:
+        [output] = node.output_stream
+        name = parse_tag_index_name(output).name
+        node.output_stream[0] = f"{output}__of_last_image"
+        gate = config.node.add(
+            calculator="GateCalculator",
+            input_stream=[f"{name}__of_last_image"],
+            output_stream=[name],
+        )
+        gate.options.Extensions[options].allow = False
 
 
 def _compute_in_threads(config: Any) -> None:

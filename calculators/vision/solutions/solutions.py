@@ -390,7 +390,7 @@ class Holistic(Solution[HolisticLandmarks]):
                 ),
                 **lost,
             },
-            is_stateless=static_image_mode,
+            is_stateless=static_image_mode and not follows_graph,
             has_branches=True,
         )
 

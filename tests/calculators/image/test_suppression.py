@@ -131,3 +131,13 @@ def test_impossible_padding_is_refused() -> None:
         run(REMOVAL, {"in": given, "padding": (0.5, 0.0, 0.5, 0.0)})
     with pytest.raises(GraphError, match="without a LETTERBOX_PADDING at their timestamp"):
         run(f'input_stream: "padding"\n{REMOVAL}', {"in": given})
+
+
+def test_boxes_of_low_scores_weigh_in_the_mean_and_are_none_themselves() -> None:
+    boxes = [detection((0.1, 0.1, 0.5, 0.5), 0.9), detection((0.2, 0.1, 0.5, 0.5), 0.5)]
+    alone = detection((0.8, 0.8, 0.1, 0.1), 0.5)
+    options = "algorithm: WEIGHTED min_suppression_threshold: 0.3 min_score_threshold: 0.6"
+    ([found],) = suppress(f"{options} {IOU}", [*boxes, alone])
+    box = found.location_data.relative_bounding_box
+    assert box.xmin == pytest.approx(0.19 / 1.4)
+    assert suppress(f"{options} {IOU}", [alone]) == [[]]

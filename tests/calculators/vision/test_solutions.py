@@ -9,7 +9,14 @@ import pytest
 
 from bench.mediapipe_agreement import CLASSES, Agreement, compare
 from bench.mediapipe_oracle import lines, picture, registry
-from calculators.vision import FaceDetection, FaceMesh, Holistic, Pose, SelfieSegmentation, drawn
+from calculators.vision import (
+    FaceDetection,
+    FaceMesh,
+    Holistic,
+    Pose,
+    SelfieSegmentation,
+    drawn,
+)
 from calculators.vision.landmarks.landmarks import Landmarks
 from graph_runtime import CalculatorGraph
 from tests.calculators.vision.solutions import needs_models
@@ -164,3 +171,24 @@ def test_an_output_that_nobody_needs_is_empty_and_the_others_stay() -> None:
     assert part[2].size == 0
     for place in (0, 1, 3, 4):
         assert np.abs(whole[place] - part[place]).max() < 1e-4 * np.abs(whole[place]).max()
+
+
+@pytest.mark.parametrize("solution", [FaceMesh, Holistic, Pose])
+def test_a_static_image_has_the_same_result_every_time(solution: Any) -> None:
+    image = picture("astronaut")
+    with solution(static_image_mode=True) as made:
+        first, *others = [_points(made.process(image)) for _ in range(3)]
+        others += [_points(each) for each in made.process_all([image] * 4)]
+    assert first
+    assert others == [first] * len(others)
+
+
+def _points(found: Any) -> dict[str, Any]:
+    """Return the coordinates of all landmarks of a result."""
+    points: dict[str, Any] = {}
+    for name, value in found._asdict().items():
+        sets = value if isinstance(value, list | tuple) else [value]
+        for number, each in enumerate(sets):
+            if isinstance(each, Landmarks):
+                points[f"{name}{number}"] = each.values.tolist()
+    return points
