@@ -97,6 +97,7 @@ class PromptBuilder:
         self._tokenizer = genai.Tokenizer(model_path, **_THREADS)
         self._encoder = TextEncoder(self._tokenizer)
         self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
+        self._spaces = {i for i, piece in enumerate(self._pieces) if piece in (_META_SPACE, b" ")}
         self._max_tokens = max_tokens
         self._sees_images = sees_images
         self._media_tokens: dict[int, str] = {}
@@ -265,12 +266,11 @@ class PromptBuilder:
         ids = [self._encoder.encode(first, special=False)]
         # Some tokenizers begin each text with a space, some only what no token precedes.
         lead, lead_id = self._lead
-        space = self._vocabulary.get(_META_SPACE)
         for piece, each in zip(
             others, self._encoder.encode_many([lead + piece for piece in others]), strict=True
         ):
             own = each[1:] if lead and each[0] == lead_id else each
-            ids.append(own[1:] if own[0] == space and not piece.startswith(" ") else own)
+            ids.append(own[1:] if int(own[0]) in self._spaces and not piece.startswith(" ") else own)
         return np.concatenate(ids).tobytes()
 
     # Tokens that text must not have ---------------------------------------------------------------
