@@ -22,9 +22,10 @@ from calculators.llm.answers.choice_output import ChoiceOutput
 from calculators.llm.answers.output_factory import OutputFactory
 from calculators.llm.answers.response import Verbose
 from calculators.llm.api.neutral_request import resolved_request
-from calculators.llm.engine.engine import TOO_LONG, Engine, Part
+from calculators.llm.engine.engine import TOO_LONG, Engine, Generation, Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Ready as EngineReady
+from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.grammar_process.client import Grammars
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers.output_parsers import OutputParsers
@@ -117,17 +118,25 @@ class ServingLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProcesses:
-    """The child processes of one node, seen from the server."""
+    """The child processes of one node, seen from the server.
+
+    Attributes:
+        scoring: computes log-probabilities of prompts; None: ``engine`` does.
+    """
 
     engine: Engine
     prompts: Prompts
     grammars: Grammars
+    scoring: ScoringEngine | None = None
     #: Called when all of them have ended: nothing needs the model's files any more.
     on_end: Callable[[], None] = lambda: None
 
     async def close(self) -> None:
         """End the processes."""
-        await asyncio.gather(self.engine.close(), self.prompts.close(), self.grammars.close())
+        ends = [self.engine.close(), self.prompts.close(), self.grammars.close()]
+        if self.scoring is not None:
+            ends.append(self.scoring.close())
+        await asyncio.gather(*ends)
         self.on_end()
 
 
@@ -306,7 +315,10 @@ class LlmServable:
             _check_pixels(parts)
         if request.client.is_disconnected:
             raise Cancelled
-        generation = self.engine.submit(parts)
+        generation = await self._submit(parts, checked.settings)
+        if request.client.is_disconnected:
+            generation.cancel()
+            raise Cancelled
         if record is not None:
             record.submitted = perf_counter_ns()
             record.prompt_tokens = prompt_tokens
@@ -334,6 +346,15 @@ class LlmServable:
             record=record,
             written=written,
         )
+
+    async def _submit(self, parts: list[Part], settings: GenerationSettings) -> Generation:
+        """Submit the parts of a request to the engine that can answer it."""
+        scoring = self.model.processes.scoring
+        if scoring is None or not (settings.echo and settings.logprobs):
+            return self.engine.submit(parts)
+        if scoring.unfinished >= self.limits.queue:
+            raise self._full()
+        return await scoring.submit(parts)
 
     async def _prompts(self, request: CheckedRequest, api: Api) -> list[_Prompt]:
         field = _PROMPT_FIELDS[api]

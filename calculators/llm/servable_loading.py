@@ -7,9 +7,11 @@ import hashlib
 import logging
 
 from calculators.child_process.supervisor import LoadError
+from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.placed_engine import PlacedEngine
 from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.model_source import find_source
@@ -79,13 +81,17 @@ async def load_servable(
         source.path if options.model_path.is_file() else options.model_directory
     )
     of_engine, of_prompts = source.progress.split(0.85, 0.15)
-    engine: ProcessEngine | PlacedEngine
-    if place is None:
-        engine = ProcessEngine(source.engine, name=name)
-    else:
-        engine = PlacedEngine(
-            source.engine, place, name=options.model_path.name, paths=options.files(source.path)
-        )
+
+    def make_engine(settings: EngineSettings) -> ProcessEngine | PlacedEngine:
+        if place is None:
+            return ProcessEngine(settings, name=name)
+        paths = options.files(source.path)
+        return PlacedEngine(settings, place, name=options.model_path.name, paths=paths)
+
+    engine = make_engine(source.engine)
+    scoring = None
+    if options.engine.enable_prefix_caching and options.engine.kind.has_logprobs:
+        scoring = ScoringEngine(source.engine, make_engine, name=name)
     kind = options.engine.kind
     sees_images = kind.sees_images
     prompts = PromptProcess(
@@ -98,7 +104,11 @@ async def load_servable(
     )
     grammars = GrammarChecker(str(source.path), name=name)
     processes = ModelProcesses(
-        engine=engine, prompts=prompts, grammars=grammars, on_end=source.close
+        engine=engine,
+        prompts=prompts,
+        grammars=grammars,
+        scoring=scoring,
+        on_end=source.close,
     )
     try:
         ready, prompts_ready = await asyncio.gather(
@@ -167,7 +177,6 @@ def make_servable(
                 max_model_length=model.length,
                 max_images=MAX_IMAGES if sees_images else 0,
                 has_logprobs=engine.kind.has_logprobs,
-                has_prompt_logprobs=not engine.enable_prefix_caching,
                 has_beams=engine.has_beams,
                 decoding_mode=engine.decoding_mode,
             ),

@@ -270,7 +270,9 @@ class PromptBuilder:
             others, self._encoder.encode_many([lead + piece for piece in others]), strict=True
         ):
             own = each[1:] if lead and each[0] == lead_id else each
-            ids.append(own[1:] if int(own[0]) in self._spaces and not piece.startswith(" ") else own)
+            ids.append(
+                own[1:] if int(own[0]) in self._spaces and not piece.startswith(" ") else own
+            )
         return np.concatenate(ids).tobytes()
 
     # Tokens that text must not have ---------------------------------------------------------------

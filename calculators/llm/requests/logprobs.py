@@ -65,10 +65,4 @@ def read_logprobs(body: Mapping[str, Any], limits: RequestLimits) -> bool:
             "this model is served one request at a time (pipeline_type LM or VLM), where "
             "log-probabilities are not known; leave it out",
         )
-    if wanted and body.get("echo") and not limits.has_prompt_logprobs:
-        raise fields.invalid(
-            "logprobs",
-            "with echo they are not known for a model that is served with enable_prefix_caching: "
-            "the engine does not compute the part of a prompt that it has in its cache",
-        )
     return wanted

@@ -28,7 +28,6 @@ class RequestLimits:
         max_prompts: prompts in a completion request.
         max_images: images in a chat request; 0 for a model that reads only text.
         has_logprobs: the engine reports log-probabilities.
-        has_prompt_logprobs: it reports those of prompts too, for completions with ``echo``.
         has_beams: the engine has beam search.
         may_get_tools: a node may add tools, so a choice need not be among the client's.
     """
@@ -46,7 +45,6 @@ class RequestLimits:
     max_prompts: int = 64
     max_images: int = 0
     has_logprobs: bool = True
-    has_prompt_logprobs: bool = True
     has_beams: bool = True
     may_get_tools: bool = False
 

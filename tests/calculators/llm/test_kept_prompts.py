@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import (
     CHAT,
@@ -60,10 +59,29 @@ def test_a_prompt_alone_is_echoed_whole(caching: Asking, stream: bool) -> None:
             assert answered.body["choices"][0]["finish_reason"] == "length"
 
 
-def test_its_log_probabilities_are_refused(caching: Asking) -> None:
-    with pytest.raises(RequestError, match="enable_prefix_caching") as raised:
-        caching(COMPLETIONS, prompt=PROMPT, echo=True, logprobs=1)
-    assert raised.value.param == "logprobs"
+def test_its_log_probabilities_are_those_of_an_engine_that_keeps_nothing(
+    caching: Asking, runner: asyncio.Runner
+) -> None:
+    asked: dict[str, Any] = {"prompt": PROMPT, "echo": True, "logprobs": 1, "temperature": 0}
+    resources = runner.run(soon(resources_of(with_options('models_path: "./"'), DEMO)))
+    plain = Asking(runner, plan_of(with_options('models_path: "./"')), resources)
+    wanted = [plain(COMPLETIONS, **asked, max_tokens=most).body for most in (0, 4)]
+    runner.run(resources.close())
+
+    # Twice: the prompt is kept by the engine that answers everything else.
+    for _ in range(2):
+        caching(COMPLETIONS, prompt=PROMPT, max_tokens=2)
+        for most, body in zip((0, 4), wanted, strict=True):
+            (found,) = caching(COMPLETIONS, **asked, max_tokens=most).body["choices"]
+            (expected,) = body["choices"]
+            assert found["text"] == expected["text"]
+            assert found["logprobs"]["tokens"] == expected["logprobs"]["tokens"]
+            for one, other in zip(
+                found["logprobs"]["token_logprobs"],
+                expected["logprobs"]["token_logprobs"],
+                strict=True,
+            ):
+                assert one == (None if other is None else pytest.approx(other, abs=1e-3))
     (choice,) = caching(COMPLETIONS, prompt=PROMPT, logprobs=1, max_tokens=3).body["choices"]
     assert len(choice["logprobs"]["tokens"]) == 3
 
