@@ -17,10 +17,10 @@ from typing import Final
 from calculators.child_process.supervisor import LoadError, Supervisor
 from calculators.control_groups import usable_memory
 from calculators.llm.conversion.messages import Converted, Load, from_converter_decoder
-from calculators.llm.model_files.converted_size import converted_bytes, fitting_form
-from calculators.llm.model_files.decoder import check_file
+from calculators.llm.model_files.decoder import Decoder, check_file
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
+from calculators.llm.model_files.packed import Form, stored_bytes
 from calculators.model_cache import BeingMade, CacheEntry, ModelCache, key_of
 from graph_runtime import LoadProgress, ResourceError
 
@@ -33,6 +33,9 @@ _FORM: Final = 2
 _FURTHER_BYTES: Final = 64 << 20
 #: While it is written, a model is on the disk twice: as constants, and as the file.
 _COPIES: Final = 2
+#: The part of a machine's memory that the weights may take in their fastest form: the cache and
+#: other models need some too.
+_MEMORY_SHARE: Final = 0.6
 #: The conversion's part of the first start, by processor time.
 _SHARE: Final = 0.5
 #: Seconds between two checks whether another server's conversion is complete, and until that is
@@ -47,13 +50,25 @@ class GgufSource:
 
     Attributes:
         file: its header, and those of the other parts.
+        decoder: the numbers of its model.
         form: of weights with offsets.
         size: bytes of the converted weights.
     """
 
     file: GgufFile
-    form: str
+    decoder: Decoder
+    form: Form
     size: int
+
+    @property
+    def facts(self) -> str:
+        """What the file holds, and what the engine computes in, for the log."""
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in self.file.kinds.items())
+        return (
+            f"{self.decoder.architecture}, {len(self.decoder.layers)} layers, tensors of {kinds}, "
+            f"context {self.decoder.context or 'unknown'}; weights in the form {self.form}, "
+            f"{self.size / 1e6:.0f} MB"
+        )
 
     @property
     def key(self) -> str:
@@ -95,10 +110,23 @@ def read_source(path: Path, form: str = "") -> GgufSource:
         file = GgufFile(path)
     except OSError as error:
         raise ResourceError(f'"{path.name}" cannot be read: {error.strerror}') from None
-    check_file(file)
+    decoder = check_file(file)
     read_vocabulary(file.metadata, file.name)
-    form = form or fitting_form(file, usable_memory())
-    return GgufSource(file, form, converted_bytes(file, form))
+    chosen = Form(form) if form else _fitting_form(file, usable_memory())
+    return GgufSource(file, decoder, chosen, converted_bytes(file, chosen))
+
+
+def converted_bytes(file: GgufFile, form: Form) -> int:
+    """Return the bytes of the weights, on the disk and in memory."""
+    return sum(
+        stored_bytes(tensor.type.name, tensor.weights, form) for tensor in file.tensors.values()
+    )
+
+
+def _fitting_form(file: GgufFile, memory: int) -> Form:
+    """Return the fastest form of which ``memory`` bytes have room."""
+    has_room = converted_bytes(file, Form.SCALED) <= memory * _MEMORY_SHARE
+    return Form.SCALED if has_room else Form.SPLIT
 
 
 async def hold_converted(
@@ -115,6 +143,9 @@ async def hold_converted(
         ResourceError: the file cannot be converted.
     """
     progress.begin("reading the GGUF file", 0.0)
+    _log.info("%s: GGUF file, %s", name, source.facts)
+    if source.decoder.family.warning:
+        _log.warning("%s: %s", name, source.decoder.family.warning)
     entry = None if cache is None else await _hold(source, cache, progress)
     folder = None
     if entry is None:
@@ -178,7 +209,7 @@ async def _convert(source: GgufSource, directory: Path, name: str, progress: Loa
     child = Supervisor(
         name=f'conversion of "{name}"',
         module="calculators.llm.conversion.process",
-        load=Load(str(source.file.parts[0]), str(directory), source.form, source.size),
+        load=Load(str(source.file.parts[0]), str(directory), str(source.form), source.size),
         decode=from_converter_decoder.decode,
         ready=Converted,
         on_message=lambda message: None,

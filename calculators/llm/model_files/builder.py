@@ -40,6 +40,7 @@ _LOWEST: Final = float(np.finfo(np.float32).min)
 #: gpt-oss: gates and inputs are clamped, and the gate's slope.
 _CLAMP: Final = 7.0
 _SLOPE: Final = 1.702
+_INPUT_GROUP: Final = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
 #: The end of a slice that goes to the end.
 _END: Final = 2**31 - 1
 
@@ -119,7 +120,11 @@ class Builder:
         logits.get_tensor().set_names({"logits"})
         result = op.result(logits)
         result.set_friendly_name("logits")
-        return ov.Model([result], self._states, list(self._inputs.values()), "decoder")
+        model = ov.Model([result], self._states, list(self._inputs.values()), "decoder")
+        if weights.input_group:
+            # A default of the model's own: a property that is given counts first.
+            model.set_rt_info(str(weights.input_group), ["runtime_options", _INPUT_GROUP])
+        return model
 
     def _check_left_over(self) -> None:
         """Check that each tensor was used: one that was not means that the table is wrong."""

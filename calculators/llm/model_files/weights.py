@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 import mmap
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -59,6 +60,8 @@ _SLICE: Final = 1 << 20
 _SMALLEST: Final = 1 << 16
 _CHUNK: Final = 256 << 20
 _ALIGNMENT: Final = 64
+#: The part of the weights from which on groups of 16 decide; see `Weights.input_group`.
+_SMALL_GROUPS: Final = 0.1
 
 
 class Rows(NamedTuple):
@@ -150,10 +153,24 @@ class Weights:
         self._scratch = scratch
         self._sums: dict[tuple[int, int], tuple[ov.Node, ov.Node]] = {}
         self._embeddings: dict[str, ov.Node] = {}
+        self._computed: Counter[int] = Counter()
         self.used: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         return name in self._file.tensors
+
+    @property
+    def input_group(self) -> int:
+        """Numbers of an input that should be rounded together; 0: it does not matter.
+
+        The plug-in rounds the inputs of products in groups of 32. A matrix with groups of 16
+        (Q6_K, Q3_K, Q2_K) is then computed in float32, which takes three to five times as long
+        for 8 rows and more. With 16 it is as fast as the others, and these are slower by a
+        quarter (``bench/gguf.md``).
+        """
+        if not self._computed:
+            return 0
+        return 16 if self._computed[16] > _SMALL_GROUPS * self._computed.total() else 32
 
     def tensor(self, name: str) -> Tensor:
         """Return a tensor.
@@ -201,6 +218,7 @@ class Weights:
             last: it makes the logits, and must be a single product.
         """
         if last and name in self._embeddings:
+            self._count(self.tensor(f"{name}.weight"))
             return op.matmul(x, self._embeddings[name], False, True).output(0)
         return self.products(x, [Rows(name, shape[0])], shape[1], last=last)[0]
 
@@ -256,6 +274,8 @@ class Weights:
         last: bool,
     ) -> ov.Output:
         form = Form.EXACT if last and self._form is Form.SPLIT else self._form
+        for tensor in tensors:
+            self._count(tensor)
         if tensors[0].type.name not in UNPACKED:
             y = op.matmul(x, self._plain(tensors, orders), False, True).output(0)
         else:
@@ -282,6 +302,11 @@ class Weights:
             shaped = op.reshape(x, whole([0, 0, groups, columns]), True)
             self._sums[key] = node, op.reduce_sum(shaped, whole([3]), False)
         return self._sums[key][1].output(0)
+
+    def _count(self, tensor: Tensor) -> None:
+        layout = UNPACKED.get(tensor.type.name)
+        if layout is not None:
+            self._computed[layout.group] += tensor.weights
 
     # Rows of an embedding.
 
@@ -311,6 +336,8 @@ class Weights:
             interleaved: the rows of the tensors come in turn.
         """
         tensors = [self.matrix(name, shape) for name in names]
+        for tensor in tensors:
+            self._count(tensor)
         count, rows, columns = shape
         places = np.arange(len(tensors) * rows).reshape(len(tensors), rows)
         if interleaved:
