@@ -12,7 +12,6 @@ llama.cpp has GELU as a table of float16, so models with GELU agree to three dig
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import sys
 import tempfile
@@ -20,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.gguf_file import write_gguf
+from bench.llama_cpp import peer_logits, quiet
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.packed import floats_of, unpack
 from tests.calculators.llm.model_files.expected_logits import (
@@ -33,47 +32,6 @@ from tests.calculators.llm.model_files.expected_logits import (
     tolerance_of,
 )
 from tests.calculators.llm.model_files.tiny_models import CASES, write_tiny
-
-
-def peer_logits(path: Path, ids: list[int]) -> NDArray[np.float32]:
-    """Return llama.cpp's logits of all tokens, with a float32 cache.
-
-    Raises:
-        RuntimeError: it does not load the file.
-    """
-    import llama_cpp as peer
-
-    parameters = peer.llama_model_default_params()
-    parameters.n_gpu_layers = 0
-    parameters.use_extra_bufts = False  # plain kernels
-    model = peer.llama_model_load_from_file(str(path).encode(), parameters)
-    if not model:
-        raise RuntimeError(f"llama.cpp does not load {path.name}")
-    settings = peer.llama_context_default_params()
-    settings.n_ctx = settings.n_batch = settings.n_ubatch = len(ids) + 8
-    settings.n_threads = settings.n_threads_batch = 1
-    settings.type_k = settings.type_v = 0
-    settings.flash_attn_type = 0
-    context = peer.llama_init_from_model(model, settings)
-    batch = peer.llama_batch_init(len(ids), 0, 1)
-    batch.n_tokens = len(ids)
-    for place, token in enumerate(ids):
-        batch.token[place] = token
-        batch.pos[place] = place
-        batch.n_seq_id[place] = 1
-        batch.seq_id[place][0] = 0
-        batch.logits[place] = 1
-    if peer.llama_decode(context, batch):
-        raise RuntimeError(f"llama.cpp does not compute {path.name}")
-    count = peer.llama_vocab_n_tokens(peer.llama_model_get_vocab(model))
-    rows = [
-        np.ctypeslib.as_array(peer.llama_get_logits_ith(context, place), (count,)).copy()
-        for place in range(len(ids))
-    ]
-    peer.llama_batch_free(batch)
-    peer.llama_free(context)
-    peer.llama_model_free(model)
-    return np.array(rows, np.float32)
 
 
 def as_floats(path: Path) -> Path:
@@ -92,18 +50,6 @@ def as_floats(path: Path) -> Path:
     found = path.with_name("floats.gguf")
     write_gguf(found, values, tensors)
     return found
-
-
-def quiet() -> None:
-    """Leave out llama.cpp's log."""
-    import llama_cpp as peer
-
-    global _ignore
-    _ignore = peer.llama_log_callback(lambda level, text, data: None)
-    peer.llama_log_set(_ignore, ctypes.c_void_p())
-
-
-_ignore: Any = None
 
 
 def main() -> int:

@@ -69,6 +69,10 @@ class PagedModel:
             found[facts["layerType"].astype(str), facts["primitiveType"].astype(str)] += 1
         return found
 
+    def forget(self) -> None:
+        """Begin another sequence."""
+        self._past = 0
+
     def run(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """Return the logits of each of these tokens, which follow the ones before."""
         count, end = len(ids), self._past + len(ids)

@@ -1,0 +1,277 @@
+"""GGUF files: how near answers are to the file's numbers, and how fast they come.
+
+``python -m bench.gguf exactness FILE``: the divergence (Kullback-Leibler) of next-token
+distributions from those of the file's own numbers, for each form of the weights, and the perplexity
+over 14,000 characters of ``docs/serving.md`` (512 tokens at a time, second halves).
+``python -m bench.gguf speed FILE``: tokens per second of each form in openvino-genai, in turns.
+``python -m bench.gguf products``: milliseconds of one product by the form of its matrix.
+
+``--peer`` adds llama.cpp (the package llama-cpp-python). ``gguf.md`` has results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import openvino as ov
+import openvino_genai as genai
+from numpy.typing import NDArray
+from openvino import opset15 as op
+
+from bench.paged_model import EXACT, PagedModel
+from calculators.llm.conversion.tokenizer_graph import write_tokenizer
+from calculators.llm.model_files.builder import build_model
+from calculators.llm.model_files.decoder import read_decoder
+from calculators.llm.model_files.gguf import GgufFile
+from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
+from calculators.llm.model_files.packed import Form
+from calculators.llm.model_files.weights import Scratch
+
+_TEXT: Final = Path(__file__).parents[1] / "docs" / "serving.md"
+_CHARACTERS: Final = 14_000
+_CHUNK: Final = 512
+_SHORT: Final = 320
+_DEFAULT: Final = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+_FOREIGN: Final = (
+    "Grüße aus München: Der Zug fährt heute nicht, weil die Strecke gesperrt ist. La réunion "
+    "commence à neuf heures, et tout le monde est prié d'être à l'heure.\n今天天气很好，我们去公园"  # noqa: RUF001
+    "散步吧。\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+)
+
+
+@contextmanager
+def built(path: Path, form: Form) -> Iterator[ov.Model]:
+    """Build a file's model; its constants lie in a temporary folder."""
+    file = GgufFile(path)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Scratch(Path(folder))
+        yield build_model(file, read_decoder(file), form, scratch)
+
+
+def token_ids(path: Path, text: str) -> list[int]:
+    """Return the tokens of a text by the file's vocabulary."""
+    file = GgufFile(path)
+    with tempfile.TemporaryDirectory() as folder:
+        write_tokenizer(read_vocabulary(file.metadata, file.name), Path(folder), file.name)
+        found: list[int] = genai.Tokenizer(folder).encode(text).input_ids.data[0].tolist()
+    return found
+
+
+def chances(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the logarithms of the chances of all tokens."""
+    wide = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    return np.asarray(wide - np.log(np.exp(wide).sum(-1, keepdims=True)))
+
+
+def divergence(exact: NDArray[np.float32], other: NDArray[np.float32]) -> str:
+    """Return mean divergence and agreement of best tokens, as text."""
+    p, q = chances(exact), chances(other)
+    mean = float((np.exp(p) * (p - q)).sum(-1).mean())
+    same = float((exact.argmax(-1) == other.argmax(-1)).mean())
+    return f"{mean:.1e} | {same:.1%}"
+
+
+def perplexity(run: Callable[[list[int]], NDArray[np.float32]], ids: list[int]) -> float:
+    """Return the perplexity of the second halves of chunks."""
+    total, count = 0.0, 0
+    for start in range(0, len(ids) - _CHUNK + 1, _CHUNK):
+        chunk = ids[start : start + _CHUNK]
+        half = _CHUNK // 2
+        logs = chances(run(chunk)[half - 1 : -1])
+        total -= float(logs[np.arange(len(logs)), chunk[half:]].sum())
+        count += len(logs)
+    return math.exp(total / count)
+
+
+def exactness(path: Path, *, with_peer: bool) -> None:
+    """Print divergences and perplexities."""
+    text = _TEXT.read_text(encoding="utf-8")[:_CHARACTERS]
+    ids = token_ids(path, text)
+    short = token_ids(path, text[:700] + _FOREIGN)[:_SHORT]
+
+    print(f"{path.name}: {len(short)} and {len(ids)} tokens")
+    print("| form | divergence | same best token | perplexity |\n|---|---|---|---|")
+    reference: NDArray[np.float32] | None = None
+    for form, properties, name in (
+        (Form.EXACT, EXACT, "exact, without dynamic quantization (`--exact`)"),
+        (Form.SPLIT, EXACT, "split, without dynamic quantization"),
+        (Form.SCALED, EXACT, "scaled, without dynamic quantization"),
+        (Form.SCALED, _DEFAULT, "scaled"),
+        (Form.SPLIT, _DEFAULT, "split"),
+        (Form.EXACT, _DEFAULT, "exact, with dynamic quantization"),
+    ):
+        with built(path, form) as model:
+            paged = PagedModel(model, dict(properties), length=_CHUNK + 32)
+            logits = paged.run(short)
+            reference = logits if reference is None else reference
+
+            def run(chunk: list[int], paged: PagedModel = paged) -> NDArray[np.float32]:
+                paged.forget()
+                return paged.run(chunk)
+
+            result = divergence(reference, logits)
+            print(f"| {name} | {result} | {perplexity(run, ids):.2f} |", flush=True)
+    if with_peer:
+        from bench.llama_cpp import peer_logits, quiet
+
+        quiet()
+        assert reference is not None
+        result = divergence(reference, peer_logits(path, short))
+        score = perplexity(lambda chunk: peer_logits(path, chunk), ids)
+        print(f"| llama.cpp | {result} | {score:.2f} |")
+
+
+def speed(
+    path: Path, forms: list[Form], streams: list[int], rounds: int, *, with_peer: bool
+) -> None:
+    """Print tokens per second, and milliseconds of a prompt of 512 tokens."""
+    runs: dict[str, Callable[[int, int, int], tuple[float, float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for form in forms:
+            place = Path(folder, form)
+            place.mkdir()
+            with built(path, form) as model:
+                ov.save_model(model, place / "openvino_model.xml", compress_to_fp16=False)
+                del model
+            config = {"model_type": "llama", "eos_token_id": 1, "max_position_embeddings": 8192}
+            (place / "config.json").write_text(json.dumps(config))
+            scheduler = genai.SchedulerConfig()
+            scheduler.cache_size = 1
+            scheduler.enable_prefix_caching = False
+            pipeline = genai.ContinuousBatchingPipeline(
+                str(place), scheduler, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+            )
+            runs[f"graphrt, {form}"] = lambda *numbers, p=pipeline: _genai_run(p, *numbers)
+        if with_peer:
+            from bench.llama_cpp import PeerModel, quiet
+
+            quiet()
+            runs["llama.cpp"] = PeerModel(path, max(streams), 640, threads=2).run
+        found: dict[tuple[str, str], list[float]] = {}
+        for number in range(rounds + 1):
+            for name, run in runs.items():
+                for count in streams:
+                    _, seconds = run(count, 16, 32)
+                    if number:  # the first one warms up
+                        found.setdefault((name, f"{count} streams"), []).append(
+                            count * 32 / seconds
+                        )
+                first, _ = run(1, 512, 1)
+                if number:
+                    found.setdefault((name, "prompt of 512, ms"), []).append(first * 1e3)
+    print("| | " + " | ".join(key for key in dict.fromkeys(what for _, what in found)) + " |")
+    for name in runs:
+        cells = []
+        for (owner, what), values in found.items():
+            if owner == name:
+                best = min(values) if "ms" in what else max(values)
+                cells.append(f"{best:.1f} ({statistics.median(values):.1f})")
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def _genai_run(pipeline: Any, sequences: int, prompt: int, new: int) -> tuple[float, float]:
+    config = genai.GenerationConfig()
+    config.max_new_tokens = new + 1
+    config.ignore_eos = True
+    ids = np.arange(100, 100 + prompt, dtype=np.int64)[np.newaxis]
+    start = time.perf_counter()
+    handles = [
+        pipeline.add_request(number, ov.Tensor(ids + number), config) for number in range(sequences)
+    ]
+    read = 0.0
+    while pipeline.has_non_finished_requests():
+        pipeline.step()
+        if not read and all(handle.can_read() for handle in handles):
+            read = time.perf_counter()
+    return read - start, time.perf_counter() - read
+
+
+def products(rows: int = 2048, columns: int = 2048) -> None:
+    """Print the least milliseconds of one product with 1, 8, 32 and 256 rows of inputs."""
+    random = np.random.default_rng(0)
+    counts = (1, 8, 32, 256)
+    print("| codes | group | zero point | inputs rounded in groups of | 1 | 8 | 32 | 256 |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kind, group, zero in (
+        ("u8", 32, "u8"),
+        ("i8", 32, ""),
+        ("i4", 32, ""),
+        ("u4", 32, "f32"),
+        ("i8", 16, ""),
+    ):
+        for rounded in ("32", "16", "0"):
+            tensor = ov.Tensor(getattr(ov.Type, kind), ov.Shape([rows, columns // group, group]))
+            data = tensor.data.view(np.uint8).reshape(-1)
+            data[:] = random.integers(0, 256, data.size, dtype=np.uint8)
+            node = op.convert(op.constant(tensor), "f32")
+            shape = (rows, columns // group, 1)
+            if zero == "u8":
+                whole = random.integers(0, 15, shape).astype(np.uint8)
+                node = op.subtract(node, op.convert(op.constant(whole), "f32"))
+            elif zero:
+                node = op.subtract(node, op.constant(random.random(shape).astype(np.float32)))
+            node = op.multiply(node, op.constant(random.random(shape).astype(np.float32) / 100))
+            node = op.reshape(node, op.constant(np.array([rows, columns])), False)
+            x = op.parameter([-1, columns], np.float32)
+            request = (
+                ov.Core()
+                .compile_model(
+                    ov.Model([op.matmul(x, node, False, True)], [x]),
+                    "CPU",
+                    {
+                        "INFERENCE_PRECISION_HINT": "f32",
+                        "DYNAMIC_QUANTIZATION_GROUP_SIZE": rounded,
+                    },
+                )
+                .create_infer_request()
+            )
+            cells = []
+            for count in counts:
+                inputs = random.standard_normal((count, columns)).astype(np.float32)
+                least = math.inf
+                for _ in range(12):
+                    start = time.perf_counter()
+                    request.infer({0: inputs})
+                    least = min(least, time.perf_counter() - start)
+                cells.append(f"{least * 1e3:.2f}")
+            shown = "none" if rounded == "0" else rounded
+            print(f"| {kind} | {group} | {zero or 'none'} | {shown} | {' | '.join(cells)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["exactness", "speed", "products"])
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--peer", action="store_true", help="llama.cpp too")
+    parser.add_argument("--forms", default="scaled,split,exact")
+    parser.add_argument("--streams", default="1,8,32")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    if arguments.what == "products":
+        products()
+    elif arguments.file is None:
+        parser.error("give a GGUF file")
+    elif arguments.what == "exactness":
+        exactness(arguments.file, with_peer=arguments.peer)
+    else:
+        speed(
+            arguments.file,
+            [Form(each) for each in arguments.forms.split(",")],
+            [int(each) for each in arguments.streams.split(",")],
+            arguments.rounds,
+            with_peer=arguments.peer,
+        )
+
+
+if __name__ == "__main__":
+    main()
