@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from graph_runtime import identity_of
+from graph_runtime import ResourceError, identity_of
+from graph_runtime.regular_file import check_regular_file
 
 #: Endings of files beside a model that do not belong to it: people edit graphs and calculators
 #: there, a server may write its log, and OpenVINO its cache of compiled models.
@@ -46,6 +48,23 @@ def model_files(paths: Iterable[Path]) -> list[Path] | None:
             if len(files) > _MOST_FILES:
                 return None
     return files
+
+
+def check_model_files(paths: Iterable[Path]) -> None:
+    """Check that a library can open the files of a model without waiting. Reads the file system.
+
+    Libraries open whatever has the name of a file that they know, and a pipe has no end.
+
+    Raises:
+        ResourceError: one is a pipe, a socket or a device.
+    """
+    for file in model_files(paths) or ():
+        try:
+            check_regular_file(file)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise ResourceError(f"{file.name} cannot be read: {error.strerror}") from None
+            # What is missing or a directory is reported by the loader, which knows what it needs.
 
 
 def _files_of(path: Path) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar, cast
 
 from calculators.model_cache import CacheEntry, ModelCache, user_cache
+from calculators.model_identity import check_model_files, model_identity
 from calculators.places import Place, Places
 from calculators.tasks.options import naming_node
 from graph_runtime import (
@@ -111,8 +112,12 @@ class ModelInitializer(ABC, Generic[Options, Resource]):
         """Return the resource of a node, to be started."""
 
     @abstractmethod
+    def paths(self, options: Options) -> tuple[Path, ...]:
+        """Return the files and directories of the model."""
+
     def made_of(self, options: Options) -> str | None:
         """Return the identity of the model; see `graph_runtime.SharingInitializer.identity`."""
+        return model_identity(options, paths=self.paths(options))
 
     def warnings(self, options: Options) -> Sequence[str]:
         """Return texts for the log; by default there are none."""
@@ -132,11 +137,17 @@ class ModelInitializer(ABC, Generic[Options, Resource]):
 
     def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
         """See `graph_runtime.CheckingInitializer`."""
-        return self.warnings(self.read(node, settings))
+        return self.warnings(self._read(node, settings))
+
+    def _read(self, node: NodePlan, settings: ResourceSettings) -> Options:
+        options = self.read(node, settings)
+        with naming_node(node):
+            check_model_files(self.paths(options))
+        return options
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> Resource:
         """See `graph_runtime.ResourceInitializer`."""
-        options = await asyncio.to_thread(self.read, node, settings)
+        options = await asyncio.to_thread(self._read, node, settings)
         host = host_of(node, settings)
         cache = cache_of(settings)
         if cache is not None and host.place is None:  # the cache belongs to this machine

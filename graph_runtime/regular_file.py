@@ -11,7 +11,8 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Final
+from io import BufferedReader
+from typing import Final
 
 from graph_runtime.errors import UnavailableError
 
@@ -87,7 +88,7 @@ def read_regular_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     return data
 
 
-def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular_file(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a file for reading, without waiting for a writer of a pipe; links are followed.
 
     Raises:
@@ -95,7 +96,7 @@ def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:
         ValueError: the path contains a NUL character.
         DescriptorsExhaustedError: no file can be opened now.
     """
-    _check_kind(os.stat(path), path)
+    check_regular_file(path)
     try:
         # A pipe may have replaced the file meanwhile; opening it must not block.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
@@ -125,6 +126,15 @@ def being_read(path: str | os.PathLike[str]) -> Iterator[None]:
 def read_by(thread: int | None) -> str:
     """The path that a thread is reading, or "" if it reads none."""
     return _being_read.get(thread, "") if thread is not None else ""
+
+
+def check_regular_file(path: str | os.PathLike[str]) -> None:
+    """Check that a file is regular, for a library that is about to open it; links are followed.
+
+    Raises:
+        OSError: there is no such file, or it is not regular (EINVAL, or EISDIR for a directory).
+    """
+    _check_kind(os.stat(path), path)
 
 
 def _check_kind(status: os.stat_result, path: str | os.PathLike[str]) -> None:

@@ -110,12 +110,15 @@ class ChildPool:
             OSError: there is no folder for temporary files.
         """
         _remove_left_folders()
-        self.folder = tempfile.mkdtemp(prefix=_PREFIX)
-        #: Held as long as this process lives, however it ends.
-        self._lock = _locked(os.path.join(self.folder, _LOCK))
+        self._make_folder()
         self._children: dict[_Key, _Shared] = {}
         self._ending: set[_Shared] = set()
         self._started = 0
+
+    def _make_folder(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix=_PREFIX)
+        #: Held as long as this process lives, however it ends.
+        self._lock = _locked(os.path.join(self.folder, _LOCK))
 
     @property
     def pids(self) -> list[int]:
@@ -157,7 +160,7 @@ class ChildPool:
         words = (want.module, want.load, tuple(sorted(want.environment.items())), want.name)
         place = 0
         # A worker that wants the same twice, as for two graphs, gets two.
-        while self._is_used((*words, place), user.worker):
+        while self._is_used((*words, place), user.worker) or self._is_lost((*words, place)):
             place += 1
         key = (*words, place)
         shared = self._children.get(key)
@@ -170,6 +173,11 @@ class ChildPool:
     def _is_used(self, key: _Key, worker: int) -> bool:
         shared = self._children.get(key)
         return shared is not None and any(user.worker == worker for user in shared.users)
+
+    def _is_lost(self, key: _Key) -> bool:
+        """Return whether a cleaner of temporary files has removed a child's socket."""
+        shared = self._children.get(key)
+        return shared is not None and shared.ready is not None and not os.path.exists(shared.path)
 
     def _release(self, worker: int, use: int) -> None:
         for shared in self._children.values():
@@ -184,6 +192,13 @@ class ChildPool:
 
     def _start(self, key: _Key, want: Want) -> _Shared:
         self._started += 1
+        try:
+            if not os.path.isdir(self.folder):  # removed by a cleaner of temporary files
+                lock = self._lock
+                self._make_folder()
+                os.close(lock)
+        except OSError:
+            pass  # `_spawn` tells the workers
         path = os.path.join(self.folder, str(self._started))
         child = ChildProcess(
             lambda frame: self._take_frame(shared, frame),

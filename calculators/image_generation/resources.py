@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from calculators.image_generation.image_settings import ImageSettings
@@ -10,7 +11,6 @@ from calculators.image_generation.node_options import ImageGenOptions, read_imag
 from calculators.image_generation.servable import ImageGenServable
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
-from calculators.model_identity import model_identity
 from calculators.model_initializer import ModelHost, ModelInitializer
 from graph_runtime import NodePlan, ResourceSettings
 
@@ -46,6 +46,5 @@ class ImageGenResourceInitializer(ModelInitializer[ImageGenOptions, ImageGenServ
     ) -> ImageGenServable:
         return ImageGenServable(options, host, settings.of(ImageSettings))
 
-    def made_of(self, options: ImageGenOptions) -> str | None:
-        adapters = (adapter.path for adapter in options.loras.adapters)
-        return model_identity(options, paths=(options.directory, *adapters))
+    def paths(self, options: ImageGenOptions) -> tuple[Path, ...]:
+        return (options.directory, *(adapter.path for adapter in options.loras.adapters))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from calculators.device_name import device_problem
 from calculators.llm.options.llm_settings import LlmSettings
-from calculators.llm.options.node_options import read_node_options
+from calculators.llm.options.node_options import NodeOptions, read_node_options
 from calculators.media.media_rules import MediaRules
-from calculators.model_identity import model_identity
+from calculators.model_identity import check_model_files, model_identity
 from calculators.model_initializer import cache_of, conversions_of
 from calculators.places import Places
 from calculators.tasks.options import naming_node
@@ -36,7 +36,7 @@ class LlmResourceInitializer:
         return calculator.endswith("LLMCalculator")
 
     def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
-        options = read_node_options(node, settings)
+        options = _read(node, settings)
         draft = options.engine.draft
         devices = {"device": options.engine.device, "draft_device": draft.device if draft else ""}
         with naming_node(node):
@@ -57,7 +57,7 @@ class LlmResourceInitializer:
         from calculators.llm.servable_loading import load_servable
 
         # In a thread: checks of adapters read the whole model file.
-        options = await asyncio.to_thread(read_node_options, node, settings)
+        options = await asyncio.to_thread(_read, node, settings)
         place = settings.of(Places).of_node(node.name)
         with naming_node(node):
             servable = await load_servable(
@@ -92,3 +92,10 @@ class LlmResourceInitializer:
                 settings=settings.of(LlmSettings),
                 media=settings.of(MediaRules),
             )
+
+
+def _read(node: NodePlan, settings: ResourceSettings) -> NodeOptions:
+    options = read_node_options(node, settings)
+    with naming_node(node):
+        check_model_files(options.files())
+    return options

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
+
+from graph_runtime.regular_file import open_regular_file
 
 #: Incremented when an entry of an older graphrt must not be used.
 _FORM: Final = "1"
@@ -37,16 +40,34 @@ def key_of(files: Iterable[Path], *options: object) -> str:
     return digest.hexdigest()
 
 
+def sample_of(path: Path) -> str:
+    """Return a digest of a file's size and sampled content, whatever its name and time.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    with open_regular_file(path) as file:
+        _add_content(digest, file)
+    return digest.hexdigest()
+
+
 def _add_file(digest: hashlib.blake2b, path: Path) -> None:
-    with path.open("rb") as file:
-        status = path.stat()
-        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\0".encode())
-        digest.update(file.read(_WHOLE))
-        if status.st_size > _WHOLE:
-            stride = (status.st_size - _WHOLE) // _WINDOWS
-            for number in range(1, _WINDOWS + 1):
-                file.seek(max(_WHOLE, _WHOLE + number * stride - _WINDOW))
-                digest.update(file.read(_WINDOW))
+    with open_regular_file(path) as file:
+        status = os.fstat(file.fileno())
+        digest.update(f"{path.name} {status.st_mtime_ns}\0".encode())
+        _add_content(digest, file)
+
+
+def _add_content(digest: hashlib.blake2b, file: BinaryIO) -> None:
+    size = os.fstat(file.fileno()).st_size
+    digest.update(f"{size}\0".encode())
+    digest.update(file.read(_WHOLE))
+    if size > _WHOLE:
+        stride = (size - _WHOLE) // _WINDOWS
+        for number in range(1, _WINDOWS + 1):
+            file.seek(max(_WHOLE, _WHOLE + number * stride - _WINDOW))
+            digest.update(file.read(_WINDOW))
 
 
 @cache

@@ -3,8 +3,9 @@
 Layout::
 
     DIRECTORY/graphrt/KIND-KEY/...          the files of an entry
-    DIRECTORY/graphrt/KIND-KEY/entry.json   their names and sizes; written last: without it, or with
-                                            other sizes, the folder is not an entry
+    DIRECTORY/graphrt/KIND-KEY/entry.json   their names, and digests of their sizes and of samples
+                                            of their contents; written last: without it, or with
+                                            other digests, the folder is not an entry
 
 An entry in use has a lock on its folder (``flock``): shared while it is read, exclusive while it is
 made or removed. Locks end with their process, so a crash leaves only a folder that is no entry.
@@ -24,6 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from calculators.model_cache.content_key import sample_of
+from graph_runtime.regular_file import read_regular_file
+
 _log: Final = logging.getLogger("graphrt.cache")
 
 #: The folder within the operator's directory: everything in it may be removed.
@@ -31,6 +35,7 @@ FOLDER: Final = "graphrt"
 MANIFEST: Final = "entry.json"
 #: Bytes that stay free on the disk beside what an entry is expected to take.
 _SPARE: Final = 64 << 20
+_MANIFEST_BYTES: Final = 1 << 20
 
 #: The most that the user's cache holds where nobody names a bound.
 _MOST_BYTES: Final = 32 << 30
@@ -79,6 +84,7 @@ class ModelCache:
         """
         path = self.folder / f"{kind}-{key}"
         try:
+            _clear(path)
             found = _locked(path, fcntl.LOCK_SH)
             if found is not None:
                 if _is_complete(path):
@@ -261,21 +267,31 @@ def _locked(path: Path, kind: int) -> int | None:
     raise BlockingIOError
 
 
+def _clear(path: Path) -> None:
+    """Remove what stands at the path of an entry's folder and is none: a file, pipe or link."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        path.unlink(missing_ok=True)
+
+
 def _is_complete(path: Path) -> bool:
-    """True if the manifest is there and all files have the sizes that it says."""
+    """True if the manifest is there and all files are as it says."""
     try:
-        files = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return bool(files) and all(
-            (path / name).stat().st_size == size for name, size in files.items()
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        manifest = json.loads(read_regular_file(path / MANIFEST, _MANIFEST_BYTES))
+        files = manifest["files"]
+        return bool(files) and all(_is_as(path / name, was) for name, was in files.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 
 
-def _files_of(path: Path) -> dict[str, int]:
-    """Return the sizes of the files of an entry by their names relative to it."""
+def _is_as(file: Path, was: object) -> bool:
+    """Return whether a file is as it was: its digest, or its size in entries of older versions."""
+    return sample_of(file) == was if isinstance(was, str) else file.stat().st_size == was
+
+
+def _files_of(path: Path) -> dict[str, str]:
+    """Return digests of the files of an entry by their names relative to it."""
     files = (file for file in sorted(path.rglob("*")) if file.is_file() and file.name != MANIFEST)
-    return {file.relative_to(path).as_posix(): file.stat().st_size for file in files}
+    return {file.relative_to(path).as_posix(): sample_of(file) for file in files}
 
 
 def size_of(path: Path) -> int:
@@ -289,12 +305,12 @@ def size_of(path: Path) -> int:
 
 def _empty(path: Path) -> None:
     """Remove all that is in a folder, the manifest first: what is left is never an entry."""
-    (path / MANIFEST).unlink(missing_ok=True)
-    for each in path.iterdir():
+    manifest = path / MANIFEST
+    for each in (manifest, *(each for each in path.iterdir() if each != manifest)):
         if each.is_dir() and not each.is_symlink():
             shutil.rmtree(each)
         else:
-            each.unlink()
+            each.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

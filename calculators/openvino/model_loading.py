@@ -12,6 +12,7 @@ from typing import Any, Final
 from calculators.child_process.library_errors import library_reason
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import PROPERTY, finish, hold_compiled
+from calculators.model_identity import check_model_files
 from calculators.openvino.model import Model
 from calculators.openvino.model_changes import apply_settings
 from calculators.openvino.model_settings import ModelSettings
@@ -42,6 +43,7 @@ def load_model(
     entry = _cache_entry(file, settings)
     try:
         progress.begin("reading the model", 0.0)
+        check_model_files((file, file.with_suffix(".bin")))
         network = _core().read_model(file)
         _rename(network, file if file.is_dir() else file.parent)
         network = apply_settings(network, settings)

@@ -9,6 +9,7 @@ from typing import Final
 
 from calculators.embeddings.node_options import EmbeddingsOptions, embeddings_options
 from calculators.text_models.model_options import TextModelOptions
+from graph_runtime.regular_file import open_regular_file
 
 #: The uses of texts, by which a model's prompts are chosen.
 PASSAGE: Final = "passage"
@@ -46,7 +47,7 @@ def identify(options: EmbeddingsOptions) -> ModelIdentity:
     files = (_WEIGHTS, *((_TOKENIZER,) if has_tokenizer else _OPENVINO_TOKENIZER))
     digest = hashlib.sha256()
     for name in files:
-        with open(directory / name, "rb") as file:
+        with open_regular_file(directory / name) as file:
             # The digest of each, so that no byte can move from one file to the next.
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return ModelIdentity(directory.resolve().name, digest.hexdigest(), options.pooling)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from calculators.retrieval.embedder import ModelIdentity
 from calculators.retrieval.passages import PassageSize
+from graph_runtime.regular_file import open_regular_file
 
 #: Vectors of length 1, shape ``[n, dimension]``.
 Vectors = NDArray[np.float32]
@@ -219,7 +220,7 @@ class IndexFile:
 
 def _connect(path: Path, name: str) -> sqlite3.Connection:
     try:
-        with open(path, "rb") as file:
+        with open_regular_file(path) as file:
             beginning = file.read(len(_MAGIC))
     except FileNotFoundError:
         raise IndexFileError(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.retrieval.index_file import Vectors
+from graph_runtime.regular_file import open_regular_file
 
 #: Vectors that NumPy compares in some milliseconds.
 MOST_EXACT: Final = 20_000
@@ -87,7 +88,7 @@ def search_file(index: Path) -> Path:
 def digest_of(file: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal digits; "" if it cannot be read."""
     try:
-        with open(file, "rb") as opened:
+        with open_regular_file(file) as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError:
         return ""

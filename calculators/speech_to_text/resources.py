@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
-from calculators.model_identity import model_identity
 from calculators.model_initializer import ModelHost, ModelInitializer
 from calculators.speech_to_text.node_options import SpeechToTextOptions, read_speech_options
 from calculators.speech_to_text.placed_speech import AnySpeechToText, PlacedSpeechToText
@@ -44,5 +44,5 @@ class SpeechToTextResourceInitializer(ModelInitializer[SpeechToTextOptions, AnyS
             return PlacedSpeechToText(options, host.place)
         return SpeechToTextServable(options, host)
 
-    def made_of(self, options: SpeechToTextOptions) -> str | None:
-        return model_identity(options, paths=(options.directory,))
+    def paths(self, options: SpeechToTextOptions) -> tuple[Path, ...]:
+        return (options.directory,)

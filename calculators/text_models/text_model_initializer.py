@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from calculators.model_cache import CacheEntry, ModelCache
@@ -36,5 +37,8 @@ class TextModelInitializer(ModelInitializer[Options, Resource]):
     def hold(self, options: Options, cache: ModelCache) -> CacheEntry | None:
         return compiled_entry(options.model, cache, options.head)
 
+    def paths(self, options: Options) -> tuple[Path, ...]:
+        return (options.model.directory,)
+
     def made_of(self, options: Options) -> str | None:
-        return model_identity(options.model, options.head, paths=(options.model.directory,))
+        return model_identity(options.model, options.head, paths=self.paths(options))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import hold_compiled
-from calculators.model_identity import model_identity
 from calculators.model_initializer import ModelHost, ModelInitializer
 from calculators.text_to_speech.node_options import T2sOptions, read_t2s_options
 from calculators.text_to_speech.servable import T2sServable
@@ -41,5 +41,5 @@ class T2sResourceInitializer(ModelInitializer[T2sOptions, T2sServable]):
     ) -> T2sServable:
         return T2sServable(options, host)
 
-    def made_of(self, options: T2sOptions) -> str | None:
-        return model_identity(options, paths=(options.directory, *options.voices.values()))
+    def paths(self, options: T2sOptions) -> tuple[Path, ...]:
+        return (options.directory, *options.voices.values())

@@ -83,7 +83,7 @@ class BatchWorker:
                     show(batches)
                 self._begin(batches)
                 self._stop(batches)
-                if self._runs:
+                if self._runs or any(each.number in self._pauses for each in batches):
                     idle_since = loop.time()
                 elif loop.time() - idle_since >= idle_seconds:
                     return

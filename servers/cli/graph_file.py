@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from calculators.tasks import Task, installed_tasks, task_of_model
+from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model
+from servers.config.edit import replace_file
 from servers.config.entry import GRAPH_FILE
 
 _FIRST_WORDS: Final = "# Written by graphrt "
@@ -57,7 +58,11 @@ def refuse_written_by_hand(graph: Path) -> None:
     """Raise `CommandFailed` if a graph's file is there and no command has made it."""
     if not graph.exists():
         return
-    if not graph.read_text(encoding="utf-8", errors="replace").startswith(_MADE):
+    try:
+        text = read_regular_file(graph, MODEL_FILE_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise CommandFailed(f"{graph} cannot be read: {error.strerror}") from error
+    if not text.startswith(_MADE):
         raise CommandFailed(
             f"{graph} was not written by graphrt, and is kept",
             hint="write the options into it, or move it away",
@@ -66,7 +71,8 @@ def refuse_written_by_hand(graph: Path) -> None:
 
 def put_graph(graph: Path, text: str) -> None:
     """Write a graph's file at once, and say so; its first line goes on with ``text``."""
-    temporary = graph.with_suffix(".part")
-    temporary.write_text(f"{_FIRST_WORDS}{text}", encoding="utf-8")
-    os.replace(temporary, graph)
+    try:
+        replace_file(graph, f"{_FIRST_WORDS}{text}")
+    except OSError as error:
+        raise CommandFailed(f"{graph} cannot be written: {error.strerror}") from error
     print(f"Graph: {GRAPH_FILE} created in: {graph}")

@@ -191,17 +191,26 @@ def _edit(path: Path, change: Callable[[str], str]) -> None:
         except UnicodeDecodeError:
             raise EditError("it is not UTF-8") from None
         after = change(before)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-                stream.write(after)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.chmod(temporary, mode)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_file(path, after, mode)
+
+
+def replace_file(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file, so that a crash, a full disk or a power failure leaves the old one or the new.
+
+    Raises:
+        OSError: it cannot be written; the old one stays.
+    """
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from graph_runtime.regular_file import read_regular_file
 from servers.hub.errors import HubError
 from servers.hub.model_reference import ModelReference
 
@@ -23,6 +24,7 @@ ORIGIN_FILE: Final = "graphrt_origin.json"
 _DOWNLOADS: Final = ".downloads"
 #: Bytes that stay free on a disk beside what a model takes.
 _MARGIN: Final = 64 << 20
+_ORIGIN_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class ModelStore:
 def read_origin(directory: Path) -> Origin | None:
     """Return the origin of the model in a directory; None if it was not downloaded."""
     try:
-        data = json.loads((directory / ORIGIN_FILE).read_bytes())
+        data = json.loads(read_regular_file(directory / ORIGIN_FILE, _ORIGIN_BYTES))
         return Origin(**data)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None

@@ -71,7 +71,9 @@ class Fronts:
     def _other(self, name: str, *, served_too: bool) -> dict[str, Any] | None:
         """Return a front of another config that comes first: an earlier job, or one that serves."""
         for job, value in self._alive(f"name:{name}:").items():
-            found: dict[str, Any] = json.loads(value)
+            found = _claim_in(value)
+            if found is None:
+                continue
             is_first = job < self._job or (served_too and "serves" in found)
             if found["config"] != self._config and is_first:
                 return found
@@ -100,6 +102,19 @@ class Fronts:
         for job in found.keys() - alive:
             self._store.delete(prefix + job)
         return {job: value for job, value in found.items() if job in alive}
+
+
+def _claim_in(value: bytes) -> dict[str, Any] | None:
+    """Return what a front has put; None if it is damaged, or of another version."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    needed = {"pid": int, "host": str, "config": str}
+    if not isinstance(found, dict):
+        return None
+    is_whole = all(isinstance(found.get(name), kind) for name, kind in needed.items())
+    return found if is_whole else None
 
 
 def _living_jobs() -> set[str]:

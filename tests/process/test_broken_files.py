@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,14 @@ def without(name: str) -> Break:
     return lambda folder: (folder / name).unlink()
 
 
+def pipe(name: str) -> Break:
+    def replace(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return replace
+
+
 def zeros(name: str) -> Break:
     """Fill a file with zeros: the file system has allocated it, but the content has not arrived."""
     return lambda folder: (folder / name).write_bytes(b"\0" * (folder / name).stat().st_size)
@@ -53,6 +62,12 @@ LANGUAGE_MODELS: Final[dict[str, tuple[Break, str]]] = {
     "sizes": (half("config.json"), "config.json is not JSON, or only a part of it"),
     "defaults": (half("generation_config.json"), "generation_config.json: is not JSON"),
     "graph": (half("graph.pbtxt"), "graph.pbtxt:13:5: parse error"),
+    # The library opens these by itself, and would wait for a writer for ever.
+    "pipe": (
+        pipe("special_tokens_map.json"),
+        "special_tokens_map.json cannot be read: it is a pipe",
+    ),
+    "detokenizer": (pipe("openvino_detokenizer.bin"), "openvino_detokenizer.bin cannot be read"),
     "gguf": (
         part_of_gguf,
         '"model.gguf" is only a part of a GGUF file: it ends',

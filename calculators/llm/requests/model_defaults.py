@@ -97,8 +97,10 @@ def _read_object(path: Path) -> dict[str, Any]:
         text = read_regular_file(path, MODEL_FILE_BYTES).decode()
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResourceError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise ResourceError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ResourceError(f"{path}: is not UTF-8 at byte {error.start}") from error
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
