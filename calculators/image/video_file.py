@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
 from graph_runtime import Code, GraphError, NotFoundError
 
+_log: Final = logging.getLogger(__name__)
+#: The codec of MP4 files that every OpenCV can write.
+_OF_ALL: Final = "mp4v"
+_MP4: Final = frozenset({".mp4", ".m4v", ".mov"})
 #: Tries of a frame that cannot be read, as in MediaPipe.
 _TRIES: Final = 2
 
@@ -79,11 +84,34 @@ class VideoReader:
         self._video.release()
 
 
+def _opened(path: str, codec: str, frame_rate: float, size: tuple[int, int]) -> Any:
+    """Return OpenCV's writer of a file; None if it cannot be opened."""
+    cv2 = opencv()
+    writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*codec), frame_rate, size)
+    return writer if writer.isOpened() else None
+
+
+def _why_not(path: str, codec: str) -> str:
+    """Return why a video cannot be written, as the end of a sentence about its path."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        return f'cannot be written: there is no folder "{folder}"'
+    if Path(path).is_dir():
+        return "cannot be written: it is a folder"
+    if not os.access(folder, os.W_OK):
+        return f'cannot be written: the folder "{folder}" is not writable'
+    return (
+        f"cannot be written as {codec}: this OpenCV does not have the codec, or files that end in "
+        f"{Path(path).suffix!r} do not hold it. It can write mp4v into .mp4, and MJPG into .avi"
+    )
+
+
 class VideoWriter:
     """A video file that is being written.
 
     Args:
-        codec: four characters, such as "mp4v".
+        codec: four characters, such as "mp4v". MP4 files of a codec that this OpenCV cannot write,
+            as pip's cannot write H.264, are written as mp4v, with a warning.
         frame_rate: frames per second.
         size: width and height of all frames.
 
@@ -92,15 +120,17 @@ class VideoWriter:
     """
 
     def __init__(self, path: str, codec: str, frame_rate: float, size: tuple[int, int]) -> None:
-        cv2 = opencv()
         self._size = size
-        self._writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*codec), frame_rate, size)
-        if not self._writer.isOpened():
-            raise GraphError(
-                f'"{path}" cannot be written as {codec}; its directory must exist, and its ending '
-                f"{Path(path).suffix!r} must be one of a format that can hold {codec}",
-                code=Code.FAILED_PRECONDITION,
-            )
+        writer = _opened(path, codec, frame_rate, size)
+        if writer is None and codec != _OF_ALL and Path(path).suffix.lower() in _MP4:
+            writer = _opened(path, _OF_ALL, frame_rate, size)
+            if writer is not None:
+                _log.warning(
+                    "%s is written as %s: this OpenCV cannot write %s", path, _OF_ALL, codec
+                )
+        if writer is None:
+            raise GraphError(f'"{path}" {_why_not(path, codec)}', code=Code.FAILED_PRECONDITION)
+        self._writer = writer
 
     def write(self, frame: ImageFrame) -> None:
         """Write a frame, SRGB, SRGBA or GRAY8.

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,6 +47,7 @@ def execute(args: argparse.Namespace) -> int:
             plan = source.validate()
         except GraphError as error:
             raise CommandFailed(located(args.graph, error)) from error
+        _check_names(side_packets, source, plan)
         for warning in plan.warnings:
             print_warning(f"{args.graph}: {warning}")
         if is_language:
@@ -166,6 +167,23 @@ def _side_packet(text: str) -> tuple[str, Any]:
             hint=f"""a string needs quotes of its own: `--side-packet '{name}="..."'`""",
             status=2,
         ) from None
+
+
+def _check_names(
+    side_packets: Mapping[str, Any], source: GraphSource, plan: ValidatedGraph
+) -> None:
+    """Refuse side packets that nothing takes: a misspelt one would change nothing, silently."""
+    declared = (entry.rpartition(":")[2] for entry in source.config.input_side_packet)
+    known = {*plan.side_packet_types, *declared}
+    for name in side_packets:
+        if name not in known:
+            near = did_you_mean(name, known)
+            names = ", ".join(f'"{each}"' for each in sorted(known)) or "none"
+            raise CommandFailed(
+                f'`--side-packet {name}=...`: no node of the graph takes "{name}".'
+                + (near or f" Side packets from outside: {names}"),
+                status=2,
+            )
 
 
 @contextlib.contextmanager

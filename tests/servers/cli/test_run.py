@@ -110,6 +110,18 @@ def test_a_missing_side_packet_is_named(place: Path) -> None:
     assert 'Side packet "limit" is required but was not provided.' in done.stderr
 
 
+def test_a_side_packet_that_nothing_takes_is_an_error(place: Path) -> None:
+    (place / "graph.pbtxt").write_text(
+        """input_side_packet: "LIMIT:limit" input_side_packet: "unused"
+        node { calculator: "Counter" input_side_packet: "LIMIT:limit" output_stream: "n" }"""
+    )
+    done = graphrt(*RUN, "--side-packet", "limt=4", cwd=place)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'no node of the graph takes "limt". Did you mean "limit"?' in done.stderr
+    done = graphrt(*RUN, "--side-packet", "limit=4", "--side-packet", "unused=1", cwd=place)
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize("given", ["limit", "limit=", "limit=four", "=4", "limit=NaN"])
 def test_a_side_packet_that_is_no_json_is_wrong_usage(place: Path, given: str) -> None:
     done = graphrt(*RUN, "--side-packet", given, cwd=place)

@@ -11,6 +11,7 @@ import pytest
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.video_file import VideoReader, VideoWriter
+from graph_runtime import GraphError
 from tests.servers.cli.process import graphrt
 
 SIZE = (64, 48)
@@ -97,6 +98,20 @@ def test_nodes_of_mediapipe_read_and_write_a_video(folder: Path) -> None:
     assert len(frames(folder / "out.avi")) == FRAMES
 
 
+def test_a_codec_that_is_not_here_is_replaced_in_mp4_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = VideoWriter(str(tmp_path / "out.mp4"), "zzz1", 25.0, SIZE)
+    writer.write(ImageFrame(ImageFormat.SRGB, np.zeros((SIZE[1], SIZE[0], 3), np.uint8)))
+    writer.close()
+    assert "is written as mp4v: this OpenCV cannot write zzz1" in caplog.text
+    reader = VideoReader(str(tmp_path / "out.mp4"))
+    assert (reader.width, reader.height) == SIZE
+    reader.close()
+    with pytest.raises(GraphError, match="does not have the codec"):
+        VideoWriter(str(tmp_path / "out.avi"), "zzz1", 25.0, SIZE)
+
+
 def test_a_video_that_breaks_off_ends_there_with_a_warning(folder: Path) -> None:
     whole = (folder / "in.avi").read_bytes()
     data = whole.index(b"movi")
@@ -113,7 +128,7 @@ def test_a_video_that_breaks_off_ends_there_with_a_warning(folder: Path) -> None
         (["--video", "none.avi"], 'there is no video file "none.avi"'),
         (["--video", "graph.pbtxt"], '"graph.pbtxt" is no video that can be read'),
         (["--video", "in.avi", "--write-video", "out.txt"], "ends in one of .mp4, .avi, .mkv"),
-        (["--video", "in.avi", "--write-video", "no/out.avi"], "cannot be written as MJPG"),
+        (["--video", "in.avi", "--write-video", "no/out.avi"], "there is no folder"),
         (["--write-video", "out.avi"], "--write-video needs --video"),
         (["--video", "in.avi", "--feed", "-"], "--video is exclusive with --feed"),
     ],
