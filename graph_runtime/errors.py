@@ -183,9 +183,12 @@ class CalculatorError(GraphError):
 
 
 class Cancelled(GraphError):
-    """The application cancelled the run. The text is empty, as in MediaPipe."""
+    """The application cancelled the run. MediaPipe's text is empty."""
 
     code = Code.CANCELLED
+
+    def __init__(self, text: str = "the application cancelled the run") -> None:
+        super().__init__(text)
 
 
 class RunError(GraphError):

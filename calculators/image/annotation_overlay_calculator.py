@@ -11,7 +11,7 @@ from calculators.image.drawing import Drawing
 from calculators.image.image_error import ImageError
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
-from calculators.image.packet_types import list_of, message, require_no_gpu
+from calculators.image.packet_types import check_image_tags, list_of, message
 from calculators.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
@@ -50,7 +50,7 @@ class AnnotationOverlayCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         inputs, outputs = contract.inputs, contract.outputs
         contract.require(len(inputs) > 0, "it needs an input stream")
         given = [tag for tag in _IMAGES if inputs.has_tag(tag)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from calculators.image.opencv import opencv
+
 Point = tuple[int, int]
 Ints = npt.NDArray[np.int64]
 
@@ -25,10 +27,14 @@ def draw_gradient(
 
     Source: MediaPipe ``util/annotation_renderer.cc``.
     """
-    (x, y), signs = _pixels(*ends)
+    height, width = image.shape[:2]
+    # OpenCV's iterator begins where the line enters the image, and so do the colors.
+    is_visible, start, end = opencv().clipLine((0, 0, width, height), *ends)
+    if not is_visible:
+        return
+    (x, y), signs = _pixels(start, end)
     part = np.arange(len(x))[:, np.newaxis] / len(x)
     mixed = (colors[0] * (1 - part) + colors[1] * part).astype(np.uint8)
-    height, width = image.shape[:2]
     # The square of a later pixel is over that of an earlier one, so a square's leading rows and
     # columns come first.
     sides = [range(thickness - 1, -1, -1) if sign > 0 else range(thickness) for sign in signs]

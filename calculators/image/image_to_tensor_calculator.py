@@ -11,7 +11,7 @@ from calculators.image.image_error import ImageError
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
-from calculators.image.packet_types import LETTERBOX_PADDING, TENSORS, message, require_no_gpu
+from calculators.image.packet_types import LETTERBOX_PADDING, TENSORS, check_image_tags, message
 from calculators.image.region import Region
 from calculators.image.region_sampler import RegionSampler
 from calculators.image.scaling import check_size
@@ -78,7 +78,7 @@ class ImageToTensorCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         inputs, outputs = contract.inputs, contract.outputs
         inputs["IMAGE"].set(ImageFrame)
         inputs["NORM_RECT"].set(message("NormalizedRect")).optional()

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
-from calculators.image.packet_types import LETTERBOX_PADDING, require_no_gpu
+from calculators.image.packet_types import LETTERBOX_PADDING, check_image_tags
 from calculators.image.scaling import FIT, STRETCH, letterbox_padding, scaled, size_of
 from graph_runtime import (
     Calculator,
@@ -76,7 +76,7 @@ class ImageTransformationCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         inputs, outputs, sides = contract.inputs, contract.outputs, contract.input_side_packets
         inputs["IMAGE"].set(ImageFrame)
         outputs["IMAGE"].set(ImageFrame)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from calculators.image.image_error import ImageError
 from calculators.image.image_frame import ImageFrame
-from calculators.image.packet_types import TENSORS, require_no_gpu
+from calculators.image.packet_types import TENSORS, check_image_tags
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
 _OPTIONS = "mediapipe.OpenVINOConverterCalculatorOptions"
@@ -53,7 +53,7 @@ class OpenVINOConverterCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         options = contract.options(_OPTIONS)
         contract.require(
             options.max_num_channels in (1, 3, 4),

@@ -30,7 +30,7 @@ def list_of(name: str) -> Any:
 
 def take_images(contract: CalculatorContract) -> None:
     """Declare one input of images, under the tag IMAGE or IMAGE_CPU."""
-    require_no_gpu(contract)
+    check_image_tags(contract)
     tags = ("IMAGE", "IMAGE_CPU")
     contract.require(
         sum(map(contract.inputs.has_tag, tags)) == 1,
@@ -40,12 +40,26 @@ def take_images(contract: CalculatorContract) -> None:
         contract.inputs[tag].set(ImageFrame).optional()
 
 
-def require_no_gpu(contract: CalculatorContract) -> None:
-    """Refuse the tags that stand for images on a GPU."""
+#: Tags of images in graphs of older versions of MediaPipe.
+_FORMER_TAGS: Final = frozenset({"INPUT_FRAME", "OUTPUT_FRAME"})
+
+
+def check_image_tags(contract: CalculatorContract) -> None:
+    """Refuse the tags that stand for images on a GPU, and those of older versions."""
     for kind, ports in (("input", contract.inputs), ("output", contract.outputs)):
-        for tag in ports.tags():
+        tags = ports.tags()
+        for tag in tags:
+            meant = tag.removesuffix("_GPU")
             contract.require(
-                not tag.endswith("_GPU"),
+                meant == tag,
                 f"the {kind} stream with the tag {tag} would be on a GPU, which is not supported; "
-                f"use the tag {tag.removesuffix('_GPU')}",
+                + (
+                    f"remove it, the tag {meant} is there"
+                    if meant in tags
+                    else f"use the tag {meant}"
+                ),
+            )
+            contract.require(
+                tag not in _FORMER_TAGS,
+                f"the tag {tag} of the {kind} stream is called IMAGE now",
             )

@@ -58,16 +58,24 @@ class OutputStreamPoller:
         """The number of packets that wait to be read."""
         return 0 if self.stream is None else len(self.stream.queue)
 
-    def next(self) -> Packet | None:
+    def next(self, timeout: float | None = None) -> Packet | None:
         """Wait for the next packet; None at the end. A bound is an empty packet.
+
+        Args:
+            timeout: in seconds; None waits for ever. A call of a node that has begun in the
+                caller's thread is not cut off.
 
         Raises:
             StateError: called from a calculator or observer of the graph, or on its event loop.
+            TimeoutError: no packet came in time. The next call goes on waiting.
         """
         run = self._run
         if run is None:
             return None
-        run.wait("OutputStreamPoller.next", self._is_decided, ask_each_call=True)
+        call = "OutputStreamPoller.next"
+        run.wait(call, self._is_decided, ask_each_call=True, timeout=timeout)
+        if timeout is not None and not self._is_decided():
+            raise TimeoutError(f'no packet came on "{self._name}" within {timeout} s')
         return self._take(run)
 
     async def next_async(self) -> Packet | None:

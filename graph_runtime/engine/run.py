@@ -197,8 +197,17 @@ class Run:
         """True when nothing runs, nothing can run, and everything is delivered."""
         return self.driver.is_settled or self._is_finished
 
-    def wait(self, call: str, done: Callable[[], bool], *, ask_each_call: bool = False) -> None:
-        """Block until ``done`` holds; ``call`` is the application's name for this.
+    def wait(
+        self,
+        call: str,
+        done: Callable[[], bool],
+        *,
+        ask_each_call: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Block until ``done`` holds, or ``timeout`` seconds are over.
+
+        ``call`` is the application's name for this.
 
         Raises:
             StateError: the wait would never end: inside a calculator or observer, or on the event
@@ -213,9 +222,9 @@ class Run:
             )
         with self.lock:
             if isinstance(driver, SyncDriver):
-                driver.wait(done, ask_each_call=ask_each_call)
+                driver.wait(done, ask_each_call=ask_each_call, timeout=timeout)
             else:
-                driver.wait_in_thread(done)
+                driver.wait_in_thread(done, timeout)
 
     async def wait_async(self, call: str, done: Callable[[], bool]) -> None:
         """`wait` for event loops."""

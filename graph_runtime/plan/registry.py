@@ -125,6 +125,7 @@ class Registry:
         self._families: list[_Family] = []
         self._loading_families = threading.RLock()
         self._loads_entry_points = False
+        self._former_names: dict[str, str] = {}
         self.failed_entry_points: dict[str, str] = {}
         self.failed_modules: dict[str, str] = {}
 
@@ -167,6 +168,10 @@ class Registry:
         """
         subgraph = Subgraph.of(graph, name)
         self._subgraphs[_key(subgraph.name)] = subgraph
+
+    def register_former_name(self, name: str, present: str) -> None:
+        """Remember that a node type is called otherwise now, for the error of a graph with it."""
+        self._former_names[name] = present
 
     def register_input_stream_handler(
         self, handler: type[InputStreamHandler], name: str | None = None
@@ -265,6 +270,11 @@ class Registry:
     def names_like(self, name: str) -> str:
         """A did-you-mean hint of calculators and subgraphs, or a hint at failed imports."""
         names = [*self.calculators(), *self.subgraphs()]
+        registry: Registry | None = self
+        while registry is not None:
+            if (present := registry._former_names.get(name)) is not None:
+                return f' It is called "{present}" now.'
+            registry = registry._parent
         # Nearly all names end in "Calculator": with it they look alike, or too long for a slip.
         hint = did_you_mean(name, names, key=lambda each: each.removesuffix("Calculator"))
         points, modules = self._failures()

@@ -383,6 +383,8 @@ class _Validation:
         nodes = tuple(
             self._node_plan(node_id, draft, ancestors) for node_id, draft in enumerate(self.drafts)
         )
+        for node in nodes:
+            self._warn_of_single_threads(node)
         executors = self.executors.values()
         return ValidatedGraph(
             config=canonical,
@@ -420,6 +422,25 @@ class _Validation:
                 if draft.calculator.on_idle is not Calculator.on_idle
             ),
         )
+
+    def _warn_of_single_threads(self, node: NodePlan) -> None:
+        """Warn of a node that may be called several times at once and has one thread for it.
+
+        MediaPipe's default executor is a pool; here a graph says that it wants one.
+        """
+        executor = self.executors[node.executor]
+        is_pool = executor.type not in ("", APPLICATION_THREAD) and executor.num_threads != 1
+        if node.max_in_flight > 1 and not node.is_awaited and not is_pool:
+            self.warnings.append(
+                GraphWarning(
+                    f"max_in_flight: {node.max_in_flight} has no effect: its calls are made by one "
+                    f"thread",
+                    node.name,
+                    node.origin,
+                    f"give the graph num_threads: {node.max_in_flight}, or the node an executor of "
+                    f"several threads",
+                )
+            )
 
     def _node_plan(
         self, node_id: int, draft: NodeDraft, ancestors: list[tuple[int, ...]]

@@ -44,7 +44,8 @@ def test_cancel_ends_with_an_error_of_its_own(graph: CalculatorGraph) -> None:
     graph.start_run()
     graph.cancel()
     graph.cancel()
-    assert graph.get_combined_error_message() == "CalculatorGraph::Run() failed: \n"
+    text = "CalculatorGraph::Run() failed: \nthe application cancelled the run"
+    assert graph.get_combined_error_message() == text
     with pytest.raises(RunError) as caught:
         graph.wait_until_done()
     assert [type(error) for error in caught.value.errors] == [Cancelled]

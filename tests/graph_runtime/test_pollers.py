@@ -165,3 +165,38 @@ def test_readers_of_many_graphs_take_turns_on_one_loop(registry: Registry) -> No
         return await asyncio.gather(*(read(graph, n) for n, graph in enumerate(graphs)))
 
     assert asyncio.run(use()) == [n * (n + 1) for n in range(20)]
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_poller_waits_no_longer_than_it_may(registry: Registry, threads: int) -> None:
+    text = one_node("Double") + (f"num_threads: {threads}" if threads else "")
+    graph = CalculatorGraph(text_config=text, registry=registry)
+    poller = graph.add_output_stream_poller("out")
+    graph.start_run()
+    with pytest.raises(TimeoutError, match=r'no packet came on "out" within 0\.01 s'):
+        poller.next(timeout=0.01)
+    graph.add_packet_to_input_stream("in", 1, 1)
+    found = poller.next(timeout=PATIENCE)
+    assert found is not None
+    assert found.value == 2
+    graph.close()
+    assert poller.next(timeout=PATIENCE) is None
+
+
+def test_a_thread_waits_for_a_run_on_an_event_loop_no_longer_than_it_may(
+    registry: Registry,
+) -> None:
+    async def scenario() -> None:
+        graph = CalculatorGraph(text_config=one_node("Double"), registry=registry)
+        poller = graph.add_output_stream_poller("out")
+        await graph.start_run_async()
+        with pytest.raises(TimeoutError):
+            await asyncio.to_thread(poller.next, 0.01)
+        graph.add_packet_to_input_stream("in", 1, 1)
+        found = await asyncio.to_thread(poller.next, PATIENCE)
+        assert found is not None
+        assert found.value == 2
+        graph.close_all_packet_sources()
+        await graph.wait_until_done_async()
+
+    asyncio.run(scenario())

@@ -355,3 +355,28 @@ def test_errors_are_value_errors_as_in_mediapipe(registry: Registry) -> None:
         plan('node { calculator: "Nothing" }', registry)
     with pytest.raises(GraphConfigError):
         plan('node { calculator: "Nothing" }', registry)
+
+
+@pytest.mark.parametrize(
+    ("graph", "node", "warns"),
+    [
+        ("", "max_in_flight: 4", True),
+        ("", "max_in_flight: 1", False),
+        ("num_threads: 1", "max_in_flight: 4", True),
+        ("num_threads: 4", "max_in_flight: 4", False),
+        ('executor { name: "a" type: "ApplicationThreadExecutor" }', 'executor: "a"', False),
+        (
+            'executor { name: "a" type: "ApplicationThreadExecutor" }',
+            'executor: "a" max_in_flight: 2',
+            True,
+        ),
+    ],
+)
+def test_parallel_calls_without_threads_are_warned_of(
+    registry: Registry, graph: str, node: str, warns: bool
+) -> None:
+    streams = 'input_stream: "in" output_stream: "out"'
+    passing = f'node {{ calculator: "PassThroughCalculator" {streams} {node} }}'
+    text = f'input_stream: "in" {graph} {passing}'
+    warnings = validate_graph(parse_graph_text(text), registry=registry).warnings
+    assert any("max_in_flight" in each.message for each in warnings) is warns

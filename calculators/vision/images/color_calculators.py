@@ -10,7 +10,7 @@ from calculators.image.image_error import ImageError
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
-from calculators.image.packet_types import require_no_gpu
+from calculators.image.packet_types import check_image_tags
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
 _ALPHA = "mediapipe.SetAlphaCalculatorOptions"
@@ -116,7 +116,7 @@ class SetAlphaCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         contract.inputs["IMAGE"].set(ImageFrame)
         contract.inputs["ALPHA"].set(ImageFrame).optional()
         contract.outputs["IMAGE"].set(ImageFrame)

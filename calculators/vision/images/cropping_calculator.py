@@ -10,7 +10,7 @@ import numpy as np
 from calculators.image.image_error import ImageError
 from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
-from calculators.image.packet_types import require_no_gpu
+from calculators.image.packet_types import check_image_tags
 from calculators.image.scaling import check_size
 from calculators.vision.messages import message_type
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
@@ -50,7 +50,7 @@ class ImageCroppingCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         inputs = contract.inputs
         inputs["IMAGE"].set(ImageFrame)
         contract.require(

@@ -9,7 +9,7 @@ import numpy as np
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
-from calculators.image.packet_types import require_no_gpu
+from calculators.image.packet_types import check_image_tags
 from calculators.image.scaling import check_size
 from graph_runtime import (
     Calculator,
@@ -92,7 +92,7 @@ class WarpAffineCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         contract.inputs["IMAGE"].set(ImageFrame)
         contract.inputs["MATRIX"].set(tuple)
         contract.inputs["OUTPUT_SIZE"].set(tuple)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
-from calculators.image.packet_types import TENSORS, require_no_gpu
+from calculators.image.packet_types import TENSORS, check_image_tags
 from calculators.image.scaling import check_size
 from calculators.vision.images.matrix_calculators import mask_frame
 from calculators.vision.landmarks.activation import sigmoid
@@ -212,7 +212,7 @@ class RecolorCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         contract.inputs["IMAGE"].set(ImageFrame)
         contract.inputs["MASK"].set(ImageFrame).optional()
         contract.outputs["IMAGE"].set(ImageFrame)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.image.image_frame import ImageFrame
-from calculators.image.packet_types import TENSORS, require_no_gpu
+from calculators.image.packet_types import TENSORS, check_image_tags
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -52,7 +52,7 @@ class TfLiteConverterCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         contract.inputs["IMAGE"].set(ImageFrame)
         contract.outputs["TENSORS"].set(TENSORS)
         channels = contract.options(_OPTIONS).max_num_channels

@@ -9,7 +9,7 @@ from calculators.image.image_error import ImageError
 from calculators.image.image_format import ImageFormat
 from calculators.image.image_frame import ImageFrame
 from calculators.image.opencv import opencv
-from calculators.image.packet_types import TENSORS, require_no_gpu
+from calculators.image.packet_types import TENSORS, check_image_tags
 from calculators.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
@@ -54,7 +54,7 @@ class TfLiteTensorsToSegmentationCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        require_no_gpu(contract)
+        check_image_tags(contract)
         contract.inputs["TENSORS"].set(TENSORS)
         contract.inputs["PREV_MASK"].set(ImageFrame).optional()
         contract.inputs["REFERENCE_IMAGE"].set(ImageFrame).optional()

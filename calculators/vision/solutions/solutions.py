@@ -6,6 +6,7 @@ Landmarks are `Landmarks`: ``result.pose_landmarks.values`` is an array, and
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -413,17 +414,21 @@ def _without_presence(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fraction(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"a confidence is a number from 0 to 1, not {value!r}")
     if not 0 <= value <= 1:
         raise ValueError(f"a confidence is from 0 to 1, not {value}")
     return float(value)
 
 
 def _count(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} is an integer, not {value!r}")
     if value < 1:
         raise ValueError(f"{name} is at least 1, not {value}")
     return int(value)
 
 
 def _check_choice(name: str, value: int, choices: tuple[int, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} is one of {', '.join(map(str, choices))}, not {value}")
+    if isinstance(value, bool) or value not in choices:
+        raise ValueError(f"{name} is one of {', '.join(map(str, choices))}, not {value!r}")

@@ -70,11 +70,18 @@ class AsyncioDriver(Driver):
         # Yield in any case, or a task that waits for run after run would starve the others.
         await (asyncio.sleep(0) if future is None else future)
 
-    def wait_in_thread(self, done: Callable[[], bool]) -> None:
-        """Run `wait` from a thread other than the event loop's. Lock held at entry and exit."""
+    def wait_in_thread(self, done: Callable[[], bool], timeout: float | None = None) -> None:
+        """Run `wait` from a thread other than the event loop's. Lock held at entry and exit.
+
+        It returns after ``timeout`` seconds in any case.
+        """
         self.lock.release()
         try:
-            asyncio.run_coroutine_threadsafe(self.wait(done), self.loop).result()
+            waiting = asyncio.run_coroutine_threadsafe(self.wait(done), self.loop)
+            try:
+                waiting.result(timeout)
+            except TimeoutError:
+                waiting.cancel()
         finally:
             self.lock.acquire()
 

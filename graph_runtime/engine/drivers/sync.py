@@ -18,8 +18,10 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +50,26 @@ class SyncDriver(Driver):
         self._changed: threading.Condition | None = None
         self._has_helper = False  # guarded by: lock
 
-    def wait(self, done: Callable[[], bool], *, ask_each_call: bool = False) -> None:
+    def wait(
+        self,
+        done: Callable[[], bool],
+        *,
+        ask_each_call: bool = False,
+        timeout: float | None = None,
+    ) -> None:
         """Make calls until ``done`` holds. Lock held at entry and exit.
 
-        ``ask_each_call``: ``done`` can become true before the graph is idle.
+        Args:
+            ask_each_call: ``done`` can become true before the graph is idle.
+            timeout: seconds after which it returns in any case; None: it does not.
         """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        if timeout is not None:
+            is_done = done
+
+            def done() -> bool:
+                return is_done() or time.monotonic() >= deadline
+
         self.waiters += 1
         try:
             while not done():
@@ -65,7 +82,7 @@ class SyncDriver(Driver):
                         continue
                 if self._changed is None:
                     self._changed = threading.Condition(self.lock)
-                self._changed.wait()
+                self._changed.wait(None if timeout is None else deadline - time.monotonic())
         finally:
             self.waiters -= 1
 

@@ -258,3 +258,17 @@ def test_detections_become_arrays() -> None:
 def test_no_detections_become_empty_arrays() -> None:
     found = run(TENSORS, {"in": []}, "boxes scores ids labels")
     assert [arrays[0].shape for arrays in found.values()] == [(0, 4), (0,), (0,), (0,)]
+
+
+def gradient(**ends: float) -> Any:
+    """Return the middle row of a picture with a line from red to blue."""
+    line = {"color1": {"r": 250}, "color2": {"b": 250}, **ends}
+    return drawn({"gradient_line": line, "thickness": 1}).pixels[20]
+
+
+def test_a_gradient_begins_where_its_line_enters_the_image() -> None:
+    inside = gradient(x_start=0, y_start=20, x_end=59, y_end=20)
+    assert inside[0, 0] == 250
+    beyond = gradient(x_start=-60, y_start=20, x_end=119, y_end=20)
+    assert (beyond == inside).all()
+    assert not gradient(x_start=-60, y_start=20, x_end=-1, y_end=20).any()

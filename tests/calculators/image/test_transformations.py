@@ -129,6 +129,8 @@ def test_an_image_can_get_the_size_of_another() -> None:
     [
         ("ToImageCalculator", ("IMAGE_GPU", "IMAGE"), "IMAGE_GPU would be on a GPU"),
         ("FromImageCalculator", ("IMAGE", "IMAGE_GPU"), "use the tag IMAGE_CPU"),
+        ("AnnotationOverlayCalculator", ("INPUT_FRAME", "IMAGE"), "INPUT_FRAME .* is called IMAGE"),
+        ("AnnotationOverlayCalculator", ("IMAGE", "OUTPUT_FRAME"), "OUTPUT_FRAME .* called IMAGE"),
         ("ImagePropertiesCalculator", ("FRAME", "SIZE"), "exactly one of the input streams IMAGE"),
         ("ToImageCalculator", ("FRAME", "IMAGE"), "exactly one of the input streams IMAGE"),
     ],
@@ -140,3 +142,10 @@ def test_impossible_streams_are_refused(name: str, streams: tuple[str, str], tex
     )
     with pytest.raises(GraphError, match=text):
         run(graph, {"in": image(2, 2)})
+
+
+def test_a_tag_for_a_gpu_beside_the_other_is_to_be_removed() -> None:
+    streams = ['input_stream: "IMAGE:in"', 'input_stream: "IMAGE_GPU:in"']
+    text = node(NAME, "", *streams, 'output_stream: "IMAGE:out"')
+    with pytest.raises(GraphError, match=r"IMAGE_GPU .* remove it, the tag IMAGE is there"):
+        run(text, {"in": image(2, 2)})

@@ -169,3 +169,18 @@ def test_a_tensor_of_another_size_than_the_options_say_is_refused() -> None:
     (found,) = run(text, {"tensors": [np.full((1, 12), np.nan, np.float32)]})
     assert len(found) == 4
     assert landmarks([]).landmark == []
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "said"),
+    [
+        (lambda: FaceMesh(max_num_faces="2"), TypeError, "max_num_faces is an integer, not '2'"),  # type: ignore[arg-type]
+        (lambda: Hands(max_num_hands=1.5), TypeError, "max_num_hands is an integer, not 1.5"),  # type: ignore[arg-type]
+        (lambda: Pose(min_detection_confidence="high"), TypeError, "from 0 to 1, not 'high'"),  # type: ignore[arg-type]
+        (lambda: Pose(min_detection_confidence=2), ValueError, "from 0 to 1, not 2"),
+        (lambda: Pose(model_complexity="1"), ValueError, "one of 0, 1, 2, not '1'"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_a_wrong_type_are_named(make: Any, kind: Any, said: str) -> None:
+    with pytest.raises(kind, match=said):
+        make()

@@ -261,3 +261,15 @@ def test_the_old_name_makes_the_same_detections() -> None:
     ]
     assert found[0] == found[1]
     assert len(found[0][0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "present"),
+    [
+        ("FaceDetectionFrontCpu", "FaceDetectionShortRangeCpu"),
+        ("FaceDetectionBackCpu", "FaceDetectionFullRangeCpu"),
+    ],
+)
+def test_a_former_name_is_answered_with_the_present_one(name: str, present: str) -> None:
+    with pytest.raises(GraphError, match=f'It is called "{present}" now'):
+        run(node(name, *streams("IMAGE", "DETECTIONS:")), {"image": 1})
