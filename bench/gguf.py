@@ -93,9 +93,9 @@ def perplexity(run: Callable[[list[int]], NDArray[np.float32]], ids: list[int]) 
     return math.exp(total / count)
 
 
-def exactness(path: Path, *, with_peer: bool) -> None:
+def exactness(path: Path, source: Path, *, with_peer: bool) -> None:
     """Print divergences and perplexities."""
-    text = _TEXT.read_text(encoding="utf-8")[:_CHARACTERS]
+    text = source.read_text(encoding="utf-8")[:_CHARACTERS]
     ids = token_ids(path, text)
     short = token_ids(path, text[:700] + _FOREIGN)[:_SHORT]
 
@@ -253,6 +253,7 @@ def main() -> None:
     parser.add_argument("what", choices=["exactness", "speed", "products"])
     parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--peer", action="store_true", help="llama.cpp too")
+    parser.add_argument("--text", type=Path, default=_TEXT, help="default docs/serving.md")
     parser.add_argument("--forms", default="scaled,split,exact")
     parser.add_argument("--streams", default="1,8,32")
     parser.add_argument("--rounds", type=int, default=3)
@@ -262,7 +263,7 @@ def main() -> None:
     elif arguments.file is None:
         parser.error("give a GGUF file")
     elif arguments.what == "exactness":
-        exactness(arguments.file, with_peer=arguments.peer)
+        exactness(arguments.file, arguments.text, with_peer=arguments.peer)
     else:
         speed(
             arguments.file,

@@ -1,0 +1,92 @@
+"""The tables of GGUF files in ``docs/models.md``, made of the declarations of families and types.
+
+``python -m website.gguf_tables`` writes them anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from calculators.llm.model_files.families import FAMILIES, MISSING, NEIGHBOURS, Family
+from calculators.llm.model_files.packed import UNPACKED, Form, stored_bytes
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "models.md"
+_BEGIN: Final = "<!-- made by website.gguf_tables -->\n"
+_END: Final = "<!-- end -->\n"
+_SAMPLE: Final = 1 << 20
+
+
+def tables() -> str:
+    """Return both tables, and what cannot be run."""
+    lines = ["| architecture | models | attention | feed-forward |", "|---|---|---|---|"]
+    for name in sorted(FAMILIES):
+        family = FAMILIES[name]
+        lines.append(
+            f"| `{name}` | {family.models} | {_attention(family)} | {_feed_forward(family)} |"
+        )
+    by_need: dict[str, list[str]] = {}
+    for name, need in MISSING.items():
+        by_need.setdefault(need, []).append(f"`{name}`")
+    lines += [
+        "",
+        "These architectures are known and refused, since the engine lacks an operation:",
+        "",
+        "| architecture | needs |",
+        "|---|---|",
+        *(f"| {', '.join(names)} | {need} |" for need, names in by_need.items()),
+        "",
+        "| type | codes | group | bytes per weight: "
+        + " | ".join(f"*{form}*" for form in Form)
+        + " |",
+        "|---|---|---|" + "---|" * len(Form),
+    ]
+    for name, layout in UNPACKED.items():
+        sizes = [f"{stored_bytes(name, _SAMPLE, form) / _SAMPLE:.2f}" for form in Form]
+        offset = ", with offset" if layout.has_offset else ""
+        lines.append(f"| {name} | {layout.kind}{offset} | {layout.group} | {' | '.join(sizes)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _attention(family: Family) -> str:
+    found = []
+    if family.builder == "latent":
+        found.append("latent")
+    if family.positions == "learned":
+        found.append("learned positions")
+    elif family.positions == "slopes":
+        found.append("slopes (ALiBi)")
+    else:
+        pairs = "neighbours" if family.rotary == NEIGHBOURS else "halves"
+        found.append(f"rotary, {pairs}")
+    if family.unrotated_period:
+        found.append(f"every {family.unrotated_period}th layer without")
+    if family.window_period == 1:
+        found.append("windows by the file")
+    elif family.window_period:
+        layers = f" ({family.window_layers} layers)" if family.window_layers else ""
+        found.append(f"windows, 1 of {family.window_period} layers full{layers}")
+    if family.warning:
+        found.append(family.warning.partition(";")[0])
+    return "; ".join(found)
+
+
+def _feed_forward(family: Family) -> str:
+    words = {"silu": "SiLU", "gelu": "GELU", "relu2": "ReLU²", "clamped": "clamped SwiGLU"}
+    found = [words[family.activation]]
+    if family.parallel == "yes":
+        found.append("parallel to attention")
+    if family.expert_gating != "softmax" or family.expert_sum is not None:
+        found.append("experts")
+    return ", ".join(found)
+
+
+def with_tables(page: str) -> str:
+    """Return the page with its tables made anew."""
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n{tables()}\n{_END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
