@@ -27,7 +27,7 @@ COVERAGE = $(if $(FULL),--cov --cov-report=)
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick test rest full compiled check lint types imports hooks bench-quick \
-	page page-check docs soak fuzz hostile peers ray models wheel release lock clean
+	page page-check docs soak fuzz hostile peers ray models wheel newest newest-last release lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -142,6 +142,12 @@ docs: $(DOCS_READY) ## build the site of documents into build/site/html; a broke
 
 wheel: $(READY) ## build the wheel and try it in an empty environment, with packages of PyPI
 	$(BIN)/python -m tests.release.fresh_environment $(WORDS)
+
+newest: $(READY) ## the wheel with the newest packages of PyPI, on each Python of the classifiers
+	$(BIN)/python -m tests.release.newest_versions $(WORDS)
+
+newest-last: $(READY) ## the same on the last Python only
+	$(BIN)/python -m tests.release.newest_versions --last
 
 release: $(READY) ## version, changelog, wheel, sdist, SBOM, commit and tag: VERSION=1.2.3
 	$(BIN)/python -m deploy.release $(VERSION) --check

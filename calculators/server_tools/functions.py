@@ -20,6 +20,7 @@ import msgspec
 
 from calculators.server_tools.messages import ToolSpec
 from calculators.server_tools.path_rules import PathRules
+from graph_runtime.annotations import resolved
 
 #: Defaults that the schema shows. Each call gets a copy of any other.
 _SHOWN: Final = (bool, int, float, str, Enum, type(None))
@@ -142,8 +143,9 @@ def _public(module: ModuleType) -> Iterable[Callable[..., Any]]:
 def _fields(function: Callable[..., Any], place: str) -> Iterable[tuple[Any, ...]]:
     """Yield (name, type) or (name, type, default) of each parameter, for `msgspec.defstruct`."""
     try:
-        hints = get_type_hints(function, include_extras=True)
-    except Exception as error:
+        found = get_type_hints(function, include_extras=True)
+        hints = {name: resolved(hint, keeps_notes=True) for name, hint in found.items()}
+    except BaseException as error:
         raise FunctionError(f"{place}: its annotations cannot be read: {error}") from error
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (

@@ -18,6 +18,7 @@ from typing import (
     overload,
 )
 
+from graph_runtime.annotations import resolved
 from graph_runtime.authoring.ports import In, Out, ports_of
 from graph_runtime.errors import Code, GraphError, PacketTypeError, reason_of
 from graph_runtime.interrupts import raise_interrupt
@@ -51,7 +52,8 @@ class Options(Generic[T]):
     @overload
     def __init__(self: Options[Any], options_type: str) -> None: ...
     def __init__(self, options_type: Any) -> None:
-        self.options_type = options_type
+        is_name = isinstance(options_type, str)
+        self.options_type: Any = options_type if is_name else resolved(options_type)
         self._slot = "_options"
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -174,7 +176,7 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
         GraphError: a parameter or the result has no annotation, or cannot be a port.
     """
     try:
-        hints = get_type_hints(function)
+        hints = {name: resolved(hint) for name, hint in get_type_hints(function).items()}
     except BaseException as error:
         raise_interrupt(error)
         raise GraphError(

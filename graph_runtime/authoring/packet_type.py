@@ -16,6 +16,7 @@ import types
 from collections.abc import Iterable
 from typing import Any, TypeVar, Union, get_args, get_origin
 
+from graph_runtime.annotations import resolved
 from graph_runtime.errors import Code, PacketTypeError
 from graph_runtime.packet import EMPTY
 
@@ -117,7 +118,8 @@ class PacketType:
         return PacketType().set_any()
 
     def set(self, spec: Any) -> PacketType:
-        """Allow packets of this type, which may be ``typing.Any`` or a union."""
+        """Allow packets of this type, which may be ``typing.Any``, a union, or an alias."""
+        spec = resolved(spec)
         if spec is Any or spec is object:
             return self.set_any()
         if get_origin(spec) in (Union, types.UnionType):
@@ -132,7 +134,11 @@ class PacketType:
 
     def set_one_of(self, *specs: Any) -> PacketType:
         """Allow packets of any of these types."""
-        self._kind, self.types, self._same_as = "one_of", specs, None
+        found: list[Any] = []
+        for spec in map(resolved, specs):
+            is_union = get_origin(spec) in (Union, types.UnionType)
+            found += get_args(spec) if is_union else (spec,)
+        self._kind, self.types, self._same_as = "one_of", tuple(found), None
         return self
 
     def set_same_as(self, other: PacketType) -> PacketType:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
+from graph_runtime.annotations import resolved
 from graph_runtime.errors import GraphConfigError
 
 if TYPE_CHECKING:
@@ -190,7 +191,8 @@ def _write(field: FieldSchema, item: Any, message: Any) -> None:
 def schema_for(cls: type, full_name: str) -> Schema:
     """The schema of a dataclass. Raises GraphConfigError for an annotation that cannot be one."""
     try:
-        hints = typing.get_type_hints(cls, localns={cls.__name__: cls})
+        found = typing.get_type_hints(cls, localns={cls.__name__: cls})
+        hints = {name: resolved(hint) for name, hint in found.items()}
     except NameError as error:
         raise GraphConfigError(
             f"{full_name}: {error}; the types of options must be defined in their module"

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 from graph_runtime import Calculator, Code, GraphError, Options, calculator
+from graph_runtime.annotations import resolved
 from graph_runtime.options.options import is_options_type
 
 
@@ -43,7 +44,7 @@ def options_of(target: Callable[..., Any], *, skip: int = 1) -> dict[str, Option
             raise AuthorError(
                 f"{name}: the annotation of {parameter.name} cannot be read: {error}"
             ) from error
-        hint: Any = hints.get(parameter.name)
+        hint = resolved(hints.get(parameter.name))
         if not is_options_type(hint):
             raise AuthorError(
                 f"{name}: the parameter {parameter.name} is no options: annotate it with a class "

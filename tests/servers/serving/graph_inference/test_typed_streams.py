@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typing_extensions import TypeAliasType
 
 from calculators.image.image_frame import ImageFrame
 from calculators.inference import CustomTensor, Datatype, Tensor
@@ -40,6 +41,9 @@ def echo(spec: Any) -> type[Calculator]:
     return Typed
 
 
+#: As NumPy declares them from 2.5 on, with the syntax of Python 3.12.
+Words = TypeAliasType("Words", list[str])
+Floats = TypeAliasType("Floats", NDArray[np.float32])
 #: Type, datatype and shape in metadata, a tensor, the returned value.
 TYPED: list[tuple[Any, str, tuple[int, ...], Tensor, str, Any]] = [
     (str, "BYTES", (1,), tensor("in", ["grün".encode()]), "BYTES", ["grün".encode()]),
@@ -75,6 +79,9 @@ TYPED: list[tuple[Any, str, tuple[int, ...], Tensor, str, Any]] = [
     (ImageFrame, "UINT8", (-1, -1, -1), tensor("in", [[[1]]], np.uint8), "UINT8", [[[1]]]),
     (str | int, "BYTES", (1,), tensor("in", [7]), "INT64", [7]),
     (str | bytes, "BYTES", (1,), tensor("in", [b"\xff"]), "BYTES", [b"\xff"]),
+    (Words, "BYTES", (-1,), tensor("in", [b"a", b"b"]), "BYTES", [b"a", b"b"]),
+    (Annotated[Floats, "a note"], "FP32", (), tensor("in", [1.5], np.float32), "FP32", [1.5]),
+    (list[Floats], "INVALID", (), tensor("in", [1.5], np.float32), "FP32", [1.5]),
 ]
 
 
