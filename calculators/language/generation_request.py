@@ -87,7 +87,7 @@ class GenerationRequest:
         wants_logprobs: the answer has the log-probabilities of its tokens.
         shows_thinking: the answer of the chat and messages APIs shows the reasoning.
         echo: members that an answer of the responses API repeats, as JSON values, without those
-            that depend on the model.
+            that depend on the model; of chats ``tools``, those that are no functions.
         id: of the answer.
         created: seconds since 1970.
         answer_model: the model's name in the answer; "" is ``model``.

@@ -135,9 +135,13 @@ def _chat_completions() -> Generating[Any]:
 
 
 def _chat_schemas() -> Mapping[str, Schema]:
-    from calculators.llm.openapi.chat_schemas import CHAT_ANSWER_SCHEMAS, MESSAGE_SCHEMAS
+    from calculators.llm.openapi.chat_schemas import (
+        CHAT_ANSWER_SCHEMAS,
+        CHAT_TOOL_SCHEMAS,
+        MESSAGE_SCHEMAS,
+    )
 
-    return {**MESSAGE_SCHEMAS, **CHAT_ANSWER_SCHEMAS}
+    return {**MESSAGE_SCHEMAS, **CHAT_TOOL_SCHEMAS, **CHAT_ANSWER_SCHEMAS}
 
 
 _HELLO: Final = [{"role": "user", "content": "Hello"}]

@@ -147,6 +147,8 @@ def neutral_request(
         written["max_tool_calls"] = body.get("max_tool_calls")
     if isinstance(checked, ChatRequest):
         written["shows_thinking"] = checked.shows_thinking
+        if checked.custom_tools:
+            written["echo"] = {"tools": checked.custom_tools}
     return GenerationRequest(
         api=api,
         model=checked.model,

@@ -9,6 +9,7 @@ from calculators.llm.openapi.generation_schemas import (
     PROMPT_TOKEN_IDS,
     TOKEN_IDS,
 )
+from calculators.llm.requests.tools import CHAT_NAME, name_pattern
 from calculators.requests.schema import (
     Schema,
     anything,
@@ -98,6 +99,52 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
     ),
 }
 
+_GRAMMAR: Final = record(
+    {"syntax": word(("lark", "regex")), "definition": string()}, required=("syntax", "definition")
+)
+CHAT_TOOL_SCHEMAS: Final[dict[str, Schema]] = {
+    "CustomChatTool": record(
+        {
+            "type": const("custom"),
+            "custom": record(
+                {
+                    "name": string(pattern=f"^{name_pattern(CHAT_NAME)}$"),
+                    "description": {"type": ["string", "null"]},
+                    "format": nullable(
+                        one_of(tagged("text", {}), tagged("grammar", {"grammar": _GRAMMAR}))
+                    ),
+                },
+                required=("name",),
+            ),
+        },
+        "A tool that takes a text.",
+        required=("type", "custom"),
+    ),
+    "ChosenCustomTool": record(
+        {"type": const("custom"), "custom": record({"name": string()}, required=("name",))},
+        "The tool to call.",
+        required=("type", "custom"),
+    ),
+    "AllowedChatTools": record(
+        {
+            "type": const("allowed_tools"),
+            "allowed_tools": record(
+                {"mode": word(("auto", "required")), "tools": nullable(array(anything()))},
+                required=("mode",),
+            ),
+        },
+        required=("type", "allowed_tools"),
+    ),
+    "CustomToolCall": record(
+        {
+            "id": string(),
+            "type": const("custom"),
+            "custom": record({"name": string(), "input": string()}, required=("name", "input")),
+        },
+        required=("id", "type", "custom"),
+    ),
+}
+
 CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "TokenLogprob": record(
         {
@@ -126,7 +173,7 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                 "reasoning_content": string(),
                                 "reasoning": string("The same."),
                                 "refusal": nullable(string("Of a node of the graph.")),
-                                "tool_calls": array(ref("ToolCall")),
+                                "tool_calls": array(one_of(ref("ToolCall"), ref("CustomToolCall"))),
                             },
                             required=("role", "content", "refusal"),
                         ),
@@ -163,13 +210,17 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                         {
                                             "index": integer(minimum=0),
                                             "id": string(),
-                                            "type": word(("function",)),
+                                            "type": word(("function", "custom")),
                                             "function": record(
                                                 {"name": string(), "arguments": string()},
                                                 required=("arguments",),
                                             ),
+                                            "custom": record(
+                                                {"name": string(), "input": string()},
+                                                required=("input",),
+                                            ),
                                         },
-                                        required=("index", "function"),
+                                        required=("index",),
                                     )
                                 ),
                             },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.llm.api.openai.responses_input import PASSED_OVER
+from calculators.llm.requests.client_tools import TOOL_TYPES
 from calculators.llm.requests.template_arguments import VERBOSITY
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 from calculators.requests.schema import (
@@ -191,7 +192,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             required=("type",),
         ),
         HostedTool=record(
-            {"type": string()},
+            {"type": {"type": "string", "not": {"enum": list(TOOL_TYPES)}}},
             "A tool that runs at OpenAI, such as `web_search`: left out with a warning.",
             required=("type",),
         ),

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from calculators.language.template_arguments import NO_ARGUMENTS, TemplateArguments
 from calculators.language.tools import NO_TOOLS, Tools, ToolServer
+from calculators.llm.requests.client_tools import has_only_functions, read_client_tools
 from calculators.llm.requests.generation_request import (
     GENERATING,
     TOKEN_IDS_MEMBER,
@@ -46,7 +47,7 @@ from calculators.requests.members import (
     table,
 )
 from calculators.requests.readers import BOOLEAN, Object, Value
-from calculators.requests.schema import array, flag, ref, request
+from calculators.requests.schema import array, flag, one_of, ref, request
 
 REASONING: Final = ("effort", "enabled", "exclude", "max_tokens", "summary")
 
@@ -66,6 +67,19 @@ CHAT_MEMBERS: Final[Members] = table(
     max_tokens_member(),
     max_tokens_member("max_completion_tokens", "The same; it wins."),
     stop_member("stop"),
+    honoured(
+        "tools",
+        Value(
+            array(
+                one_of(ref("Tool"), ref("CustomChatTool"), ref("HostedTool")),
+                maxItems=LIMITS.max_tools,
+            )
+        ),
+    ),
+    honoured(
+        "tool_choice",
+        Value(one_of(ref("ToolChoice"), ref("ChosenCustomTool"), ref("AllowedChatTools"))),
+    ),
     THINKING_MEMBER,
     honoured(
         "reasoning",
@@ -107,6 +121,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
         parallel_tool_calls: one answer may call several tools.
         tool_servers: servers of tools that the client names.
         shows_thinking: the answer shows the reasoning.
+        custom_tools: the client's tools that take a text, as it wrote them.
     """
 
     messages: list[dict[str, Any]]
@@ -117,6 +132,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     images: tuple[ImageReference, ...] = ()
     tool_servers: tuple[ToolServer, ...] = ()
     shows_thinking: bool = True
+    custom_tools: tuple[dict[str, Any], ...] = ()
 
 
 def parse_chat_request(
@@ -130,8 +146,13 @@ def parse_chat_request(
     body = read_body(value, CHAT_MEMBERS)
     generation = read_generation(body, defaults, limits)
     tools = NO_TOOLS
+    custom: tuple[dict[str, Any], ...] = ()
     if not TOOL_MEMBERS.keys().isdisjoint(body):
-        tools = read_tools(body, limits, longest_name=CHAT_NAME)
+        if has_only_functions(body):
+            tools = read_tools(body, limits, longest_name=CHAT_NAME)
+        else:
+            tools = read_client_tools(body, limits, takes_servers=False, longest_name=CHAT_NAME)
+            custom = tuple(each for each in body["tools"] or () if each.get("type") == "custom")
     messages = _read_messages(body.get("messages"), limits)
     images = _images_of(messages, limits)
     return ChatRequest(
@@ -142,6 +163,7 @@ def parse_chat_request(
         template=NO_ARGUMENTS if _TEMPLATE_NAMES.isdisjoint(body) else _template_of(body),
         logprobs=generation.settings.logprobs,
         images=images,
+        custom_tools=custom,
         shows_thinking=body.get("include_reasoning", True) and not _excludes_reasoning(body),
     )
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.llm.requests.client_tools import CUSTOM_INPUT
 from calculators.llm.requests.documents import file_text
 from calculators.requests.fields import invalid, missing, wrong_type
 
@@ -160,6 +161,13 @@ def _tool_calls(value: object, path: str) -> list[Any]:
 def _tool_call(call: object, path: str) -> dict[str, Any]:
     if not isinstance(call, dict):
         raise wrong_type(path, "an object", call)
+    if call.get("type") == "custom":
+        custom = _inner(call, "custom", path)
+        place = f"{path}.custom"
+        text = required_string(custom, "input", place)
+        written = json.dumps({CUSTOM_INPUT: text}, ensure_ascii=False)
+        made = {"name": required_string(custom, "name", place), "arguments": written}
+        return {"id": call.get("id"), "type": "function", "function": made}
     function = _inner(call, "function", path)
     arguments = function.get("arguments")
     if arguments is None or arguments == "":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from calculators.language.delta import Begun
 from calculators.language.events import (
@@ -13,6 +13,7 @@ from calculators.language.events import (
     Refused,
     ToolCall,
 )
+from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
@@ -27,6 +28,13 @@ from calculators.llm.answers.response import (
 from calculators.llm.answers.token_logprob import chat_logprobs_json
 from calculators.llm.answers.usage import usage_json
 from calculators.llm.api.openai.chunk_writer import ChunkWriter, details_of
+from calculators.llm.requests.client_tools import (
+    NO_FORMS,
+    CallForm,
+    CustomInput,
+    call_forms,
+    custom_input,
+)
 
 
 class ChatAnswerWriter(ChunkWriter):
@@ -37,7 +45,7 @@ class ChatAnswerWriter(ChunkWriter):
     call's deltas: id and name first, with empty arguments.
     """
 
-    __slots__ = ("_calls", "_shows_reasoning", "_spoken")
+    __slots__ = ("_calls", "_custom", "_forms", "_shows_reasoning", "_spoken")
 
     chunk = "chat.completion.chunk"
     before = ',"delta":{'
@@ -54,7 +62,9 @@ class ChatAnswerWriter(ChunkWriter):
         verbose: Verbose | None = None,
         details: AnswerDetails | None = None,
         shows_reasoning: bool = True,
+        forms: Mapping[str, CallForm] = NO_FORMS,
     ) -> None:
+        """``forms``: of calls that are no functions', by the names that the model knows."""
         super().__init__(
             head,
             choices=n,
@@ -63,6 +73,9 @@ class ChatAnswerWriter(ChunkWriter):
             verbose=verbose,
             details=details,
         )
+        self._forms = forms
+        #: The texts of calls of custom tools that grow, by choice.
+        self._custom: dict[int, CustomInput] = {}
         #: The number of calls begun, by choice.
         self._calls = [0] * n
         self._shows_reasoning = shows_reasoning
@@ -109,9 +122,26 @@ class ChatAnswerWriter(ChunkWriter):
         written = ""
         shown = "null" if logprobs is None else chat_logprobs_json(logprobs)
         for event in events:
-            written += self._event(index, self._delta(index, event), shown)
-            shown = "null"
+            if index in self._custom and not isinstance(event, Arguments):
+                written += self._end_custom(index)
+            delta = self._delta(index, event)
+            if delta:
+                written += self._event(index, delta, shown)
+                shown = "null"
         return written
+
+    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
+        ended = self._end_custom(index) if index in self._custom else ""
+        return ended + super().finish(index, reason, stop_string)
+
+    def _end_custom(self, index: int) -> str:
+        """Return the rest of a custom tool's text, whose arguments are complete."""
+        rest = self._custom.pop(index).end()
+        return self._event(index, self._more_input(index, rest)) if rest else ""
+
+    def _more_input(self, index: int, text: str) -> str:
+        number = self._calls[index] - 1
+        return f'"tool_calls":[{{"index":{number},"custom":{{"input":{quote(text)}}}}}]'
 
     def _delta(self, index: int, event: OutputEvent) -> str:
         match event:
@@ -122,12 +152,22 @@ class ChatAnswerWriter(ChunkWriter):
                 return f'"reasoning_content":{quoted},"reasoning":{quoted}'
             case Arguments(text):
                 number = self._calls[index] - 1
+                if (custom := self._custom.get(index)) is not None:
+                    text = custom.add(text)
+                    return self._more_input(index, text) if text else ""
                 return (
                     f'"tool_calls":[{{"index":{number},"function":{{"arguments":{quote(text)}}}}}]'
                 )
             case ToolCall(name, call_id):
                 number = self._calls[index]
                 self._calls[index] = number + 1
+                form = self._forms.get(name)
+                if form is not None and form.kind == "custom_tool_call":
+                    self._custom[index] = CustomInput()
+                    return (
+                        f'"tool_calls":[{{"index":{number},"id":{quote(call_id)},"type":"custom"'
+                        f',"custom":{{"name":{quote(name)},"input":""}}}}]'
+                    )
                 return (
                     f'"tool_calls":[{{"index":{number},"id":{quote(call_id)},"type":"function"'
                     f',"function":{{"name":{quote(name)},"arguments":""}}}}]'
@@ -136,7 +176,7 @@ class ChatAnswerWriter(ChunkWriter):
     def _message(self, choice: AnswerChoice) -> str:
         thought = quote(choice.reasoning) if choice.reasoning and self._shows_reasoning else ""
         reasoning = f',"reasoning_content":{thought},"reasoning":{thought}' if thought else ""
-        calls = ",".join(map(_call, choice.tool_calls))
+        calls = ",".join(map(self._call, choice.tool_calls))
         called = f',"tool_calls":[{calls}]' if calls else ""
         refused = choice.refusal
         is_shown = refused is not None and refused.text and not choice.events
@@ -146,17 +186,22 @@ class ChatAnswerWriter(ChunkWriter):
             f',"refusal":{refusal}{called}}}'
         )
 
+    def _call(self, call: MadeCall) -> str:
+        form = self._forms.get(call.name)
+        if form is not None and form.kind == "custom_tool_call":
+            return (
+                f'{{"id":{quote(call.call_id)},"type":"custom","custom":{{"name":{quote(call.name)}'
+                f',"input":{quote(custom_input(call.arguments))}}}}}'
+            )
+        return (
+            f'{{"id":{quote(call.call_id)},"type":"function","function":{{"name":{quote(call.name)}'
+            f',"arguments":{quote(call.arguments)}}}}}'
+        )
+
     def refuse(self, index: int, refused: Refused) -> str:
         if index in self._spoken or not refused.text:
             return ""
         return self._event(index, f'"refusal":{quote(refused.text)}')
-
-
-def _call(call: MadeCall) -> str:
-    return (
-        f'{{"id":{quote(call.call_id)},"type":"function","function":{{"name":{quote(call.name)}'
-        f',"arguments":{quote(call.arguments)}}}}}'
-    )
 
 
 def chat_writer(begun: Begun) -> ChatAnswerWriter:
@@ -169,4 +214,5 @@ def chat_writer(begun: Begun) -> ChatAnswerWriter:
         wants_logprobs=request.wants_logprobs,
         details=details_of(begun),
         shows_reasoning=request.shows_thinking,
+        forms=call_forms(request.echo["tools"]) if request.echo else NO_FORMS,
     )

@@ -4,7 +4,7 @@ Source: OpenVINO Model Server ``llm/apis/openai_responses.cpp``. Unlike there, a
 reasoning are kept, not only the first, and calls after a text of the assistant belong to the same
 message, as they did when the model wrote them.
 
-Calls of all types become calls of the functions that `responses_tools` makes of the tools. Items
+Calls of all types become calls of the functions that `client_tools` makes of the tools. Items
 about what OpenAI's servers have done are passed over: they have nothing that a model can read.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from calculators.llm.api.openai.encrypted_reasoning import opened
-from calculators.llm.api.openai.responses_tools import CUSTOM_INPUT, flat_name
+from calculators.llm.requests.client_tools import CUSTOM_INPUT, flat_name
 from calculators.llm.requests.documents import file_text
 from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.messages import check_arguments, required_string

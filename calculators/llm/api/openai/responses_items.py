@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -17,7 +15,13 @@ from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.token_logprob import logprob_items_json
 from calculators.llm.api.openai.citations import citations
 from calculators.llm.api.openai.encrypted_reasoning import seal
-from calculators.llm.api.openai.responses_tools import CUSTOM_INPUT, CallForm, CallKind
+from calculators.llm.requests.client_tools import (
+    NO_FORMS,
+    CallForm,
+    CallKind,
+    arguments_object,
+    custom_input,
+)
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -43,9 +47,6 @@ _CALL_PREFIXES: Final[Mapping[CallKind, str]] = {
 def new_id(prefix: str) -> str:
     """Return an id of 128 random bits, ``msg_...``."""
     return f"{prefix}_{uuid.uuid4().hex}"
-
-
-NO_FORMS: Final[Mapping[str, CallForm]] = {}
 
 
 class Item:
@@ -130,11 +131,11 @@ class Item:
             case "custom_tool_call":
                 return f'{head},"name":{quote(form.name)},"input":{quote(custom_input(arguments))}'
             case "apply_patch_call":
-                return f'{head},"operation":{_json(_operation(_object(arguments)))}'
+                return f'{head},"operation":{_json(_operation(arguments_object(arguments)))}'
             case "shell_call":
-                return f'{head},"action":{_json(_shell_action(_object(arguments)))}'
+                return f'{head},"action":{_json(_shell_action(arguments_object(arguments)))}'
             case "local_shell_call":
-                return f'{head},"action":{_json(_local_action(_object(arguments)))}'
+                return f'{head},"action":{_json(_local_action(arguments_object(arguments)))}'
 
     def _server_call(self, status: Status) -> str:
         """Return the members of a call that this server runs; its result says how it ended."""
@@ -183,62 +184,6 @@ def text_part(
 
 
 # Calls of tools that are no functions -------------------------------------------------------------
-
-
-def custom_input(arguments: str) -> str:
-    """Return the text of a call of a custom tool; arguments of another form are the text."""
-    text = _object(arguments).get(CUSTOM_INPUT)
-    return text if isinstance(text, str) else arguments
-
-
-class CustomInput:
-    """The text of a custom tool's call, out of its arguments while they are written.
-
-    The pieces joined are `custom_input` of the whole.
-    """
-
-    __slots__ = ("_form", "_rest", "_sent")
-
-    #: The beginning of the arguments, and the complete characters of a JSON string.
-    _HEAD: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
-    _UNITS: Final = re.compile(
-        r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
-        r"|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"
-    )
-
-    def __init__(self) -> None:
-        self._rest = ""
-        self._sent = 0
-        self._form = "unknown"
-
-    def add(self, piece: str) -> str:
-        """Take a piece of the arguments, and return the text that is certain now."""
-        self._rest += piece
-        if self._form == "unknown" and (head := self._HEAD.match(self._rest)) is not None:
-            self._form, self._rest = "text", self._rest[head.end() :]
-        if self._form != "text":
-            return ""
-        units = self._UNITS.match(self._rest)
-        assert units is not None
-        text: str = json.loads(f'"{units[0]}"', strict=False)
-        self._rest = self._rest[units.end() :]
-        if self._rest.startswith('"'):
-            self._form = "ended"
-        self._sent += len(text)
-        return text
-
-    def end(self, arguments: str) -> str:
-        """Return the text that has not been returned yet, of the whole arguments."""
-        return custom_input(arguments)[self._sent :]
-
-
-def _object(arguments: str) -> dict[str, Any]:
-    """Return arguments as an object; {} if the model has written something else."""
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _texts(value: object) -> list[str]:

@@ -10,14 +10,14 @@ from msgspec import structs
 from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_input import read_input
-from calculators.llm.api.openai.responses_tools import (
-    read_responses_tools,
-    shown_tool_choice,
-    shown_tools,
-)
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.choices import N
+from calculators.llm.requests.client_tools import (
+    read_client_tools,
+    shown_tool_choice,
+    shown_tools,
+)
 from calculators.llm.requests.generation_request import GENERATING, read_body, read_generation
 from calculators.llm.requests.logprobs import CHAT_LOGPROBS_MEMBERS, INCLUDES
 from calculators.llm.requests.media import MediaCheck
@@ -177,7 +177,7 @@ def parse_responses_request(
     servers = read_mcp_tools(body)
     media = MediaCheck(limits)
     messages, more = read_input(body.get("input"), limits, media)
-    tools = read_responses_tools(body, limits, more=more, has_servers=bool(servers))
+    tools = read_client_tools(body, limits, more=more, has_servers=bool(servers))
     text = body.get("text", {})
     structured = only_one(
         generation.structured, read_text_format(text.get("format"), "text.format")

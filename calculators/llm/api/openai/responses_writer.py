@@ -32,16 +32,18 @@ from calculators.llm.answers.response import DONE, AnswerChoice, Verbose, answer
 from calculators.llm.answers.token_logprob import logprob_items_json
 from calculators.llm.api.openai.citations import citations
 from calculators.llm.api.openai.responses_items import (
-    NO_FORMS,
-    CustomInput,
     Item,
-    custom_input,
     refusal_part,
     summary_part,
     text_part,
 )
 from calculators.llm.api.openai.responses_object import ResponsesObject
-from calculators.llm.api.openai.responses_tools import call_forms
+from calculators.llm.requests.client_tools import (
+    NO_FORMS,
+    CustomInput,
+    call_forms,
+    custom_input,
+)
 from calculators.llm.requests.logprobs import SEALED_REASONING
 from calculators.requests.http_payload import RequestError
 
@@ -341,7 +343,7 @@ class ResponsesAnswerWriter:
                 )
             case "custom_tool_call":
                 kind = "response.custom_tool_call_input"
-                rest = self._custom.end(arguments)
+                rest = self._custom.end()
                 # The numbers of events go up with each that is made.
                 last = (
                     self._event(f"{kind}.delta", f'{place},"delta":{quote(rest)}') if rest else ""

@@ -1,8 +1,9 @@
-"""The tools of a responses request, as functions for the model, and its calls in the client's form.
+"""The tools of OpenAI's APIs, as functions for the model, and its calls in the client's form.
 
-A client of this API offers tools of several types. Each that the client itself runs becomes one or
-more functions, which is all that chat templates know, and a call of such a function is written in
-the answer as the client expects calls of that type (`CallForm`):
+A client of responses offers tools of several types, one of chats functions and custom tools. Each
+that the client itself runs becomes one or more functions, which is all that chat templates know,
+and a call of such a function is written in the answer as the client expects calls of that type
+(`CallForm`):
 
 ======================  ============================  ========================================
 type of the tool        for the model                 a call in the answer
@@ -15,13 +16,17 @@ type of the tool        for the model                 a call in the answer
 ``apply_patch``         ``apply_patch(type, ...)``    ``apply_patch_call`` with ``operation``
 ======================  ============================  ========================================
 
-Tools of the type ``mcp`` name servers (`calculators.llm.requests.tool_servers`). Tools of all other
-types run at OpenAI, such as ``web_search``. They are left out with a warning, unless the choice
-forces one: a model that is free to call tools does without.
+In chats a call of a custom tool has the type ``custom``, and calls of all others are functions'.
+
+In responses tools of the type ``mcp`` name servers (`calculators.llm.requests.tool_servers`). Tools
+of all other types run at OpenAI, such as ``web_search``. They are left out with a warning, unless
+the choice forces one: a model that is free to call tools does without.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
@@ -29,7 +34,7 @@ from typing import Any, Final, Literal, NamedTuple
 from calculators.language.tools import Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tool_servers import is_mcp, shown_mcp_tool
-from calculators.llm.requests.tools import read_tools
+from calculators.llm.requests.tools import LONGEST_NAME, read_tools
 from calculators.requests import fields
 from calculators.requests.members import leave_out, misspelt
 
@@ -57,6 +62,7 @@ class CallForm:
     namespace: str = ""
 
 
+NO_FORMS: Final[Mapping[str, CallForm]] = {}
 #: The one argument of the function that a custom tool becomes.
 CUSTOM_INPUT: Final = "input"
 
@@ -124,6 +130,7 @@ _BUILT_IN: Final[Mapping[str, tuple[CallKind, dict[str, Any]]]] = {
     "shell": ("shell_call", _SHELL),
     "apply_patch": ("apply_patch_call", _APPLY_PATCH),
 }
+_PLAIN: Final = (None, "function")
 TOOL_TYPES: Final = ("function", "namespace", "custom", "mcp", *_BUILT_IN)
 
 
@@ -148,18 +155,32 @@ def flat_name(namespace: str, name: str) -> str:
     return f"{namespace}{name}" if namespace.endswith("__") else f"{namespace}__{name}"
 
 
-def read_responses_tools(
+def has_only_functions(body: Mapping[str, Any]) -> bool:
+    """Return True if `read_tools` alone reads the tools and the choice of a chat."""
+    choice, tools = body.get("tool_choice"), body.get("tools")
+    is_plain = not isinstance(choice, dict) or choice.get("type") in _PLAIN
+    return is_plain and not (
+        isinstance(tools, list)
+        and any(isinstance(each, dict) and each.get("type") not in _PLAIN for each in tools)
+    )
+
+
+def read_client_tools(
     body: Mapping[str, Any],
     limits: RequestLimits,
     *,
     more: Sequence[tuple[str, Any]] = (),
+    takes_servers: bool = True,
     has_servers: bool = False,
+    longest_name: int = LONGEST_NAME,
 ) -> Tools:
     """Read ``tools`` and ``tool_choice``, and nest the functions as templates expect them.
 
     Args:
         more: tools that items of the input add, each after its path.
-        has_servers: some of the type "mcp" are there, which are read elsewhere.
+        takes_servers: those of the type "mcp" are read elsewhere.
+        has_servers: some are there.
+        longest_name: the most characters of a name.
 
     Raises:
         RequestError: a tool or the choice is wrong, or the choice forces a tool that is not here.
@@ -168,19 +189,23 @@ def read_responses_tools(
         not more and body.get("tools") is None and body.get("tool_choice") is None
     ):
         return read_tools(body, limits)
-    offered = list(_all_offered(body, more))
+    offered = list(_all_offered(body, more, takes_servers=takes_servers))
     choice = _plain_choice(body.get("tool_choice"), offered)
     asked = {"tools": [each.function for each in offered], "tool_choice": choice}
     paths = [each.path for each in offered]
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        everything = read_tools({**asked, "tool_choice": "auto"}, limits, paths=paths)
+        everything = read_tools(
+            {**asked, "tool_choice": "auto"}, limits, paths=paths, longest_name=longest_name
+        )
         own = replace(limits, may_get_tools=False)  # the list is of the client's functions
         tools = read_tools(_only_allowed(choice, everything, offered), own)
         left = {_function(tool)["name"] for tool in tools.items}
         pairs = zip(everything.items, everything.schema_paths, strict=True)
         schema_paths = tuple(path for tool, path in pairs if _function(tool)["name"] in left)
     else:
-        tools = read_tools(asked, limits, paths=paths, has_servers=has_servers)
+        tools = read_tools(
+            asked, limits, paths=paths, has_servers=has_servers, longest_name=longest_name
+        )
         schema_paths = tools.schema_paths
     items = [_nested(tool) for tool in tools.items]
     return replace(tools, items=items, schema_paths=schema_paths)
@@ -229,7 +254,9 @@ def shown_tool_choice(body: Mapping[str, Any]) -> Any:
 # Tools --------------------------------------------------------------------------------------------
 
 
-def _all_offered(body: Mapping[str, Any], more: Sequence[tuple[str, Any]]) -> Iterator[_Offered]:
+def _all_offered(
+    body: Mapping[str, Any], more: Sequence[tuple[str, Any]], *, takes_servers: bool
+) -> Iterator[_Offered]:
     """Yield the functions of all tools that the client runs.
 
     A tool that an item of the input adds replaces one of its name: a client that searches for
@@ -237,7 +264,7 @@ def _all_offered(body: Mapping[str, Any], more: Sequence[tuple[str, Any]]) -> It
     """
     added = {each.name: each for path, tool in more for each in _offered(tool, path)}
     for i, tool in enumerate(fields.array(body, "tools") or ()):
-        if not is_mcp(tool):
+        if not (takes_servers and is_mcp(tool)):
             yield from (each for each in _offered(tool, f"tools[{i}]") if each.name not in added)
     yield from added.values()
 
@@ -357,6 +384,67 @@ def _shown(tool: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", **{name: function.get(name) for name in members}}
 
 
+# The text of a custom tool ------------------------------------------------------------------------
+
+
+def custom_input(arguments: str) -> str:
+    """Return the text of a call of a custom tool; arguments of another form are the text."""
+    text = arguments_object(arguments).get(CUSTOM_INPUT)
+    return text if isinstance(text, str) else arguments
+
+
+class CustomInput:
+    """The text of a custom tool's call, out of its arguments while they are written.
+
+    The pieces joined are `custom_input` of the whole.
+    """
+
+    __slots__ = ("_arguments", "_form", "_rest", "_sent")
+
+    #: The beginning of the arguments, and the complete characters of a JSON string.
+    _HEAD: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
+    _UNITS: Final = re.compile(
+        r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
+        r"|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"
+    )
+
+    def __init__(self) -> None:
+        self._arguments = ""
+        self._rest = ""
+        self._sent = 0
+        self._form = "unknown"
+
+    def add(self, piece: str) -> str:
+        """Take a piece of the arguments, and return the text that is certain now."""
+        self._arguments += piece
+        self._rest += piece
+        if self._form == "unknown" and (head := self._HEAD.match(self._rest)) is not None:
+            self._form, self._rest = "text", self._rest[head.end() :]
+        if self._form != "text":
+            return ""
+        units = self._UNITS.match(self._rest)
+        assert units is not None
+        text: str = json.loads(f'"{units[0]}"', strict=False)
+        self._rest = self._rest[units.end() :]
+        if self._rest.startswith('"'):
+            self._form = "ended"
+        self._sent += len(text)
+        return text
+
+    def end(self) -> str:
+        """Return the text that has not been returned yet; the arguments are complete."""
+        return custom_input(self._arguments)[self._sent :]
+
+
+def arguments_object(arguments: str) -> dict[str, Any]:
+    """Return arguments as an object; {} if the model has written something else."""
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 # The choice ---------------------------------------------------------------------------------------
 
 
@@ -370,6 +458,8 @@ def _plain_choice(choice: Any, offered: Sequence[_Offered]) -> Any:
         case {"type": "function" | "custom" | None} | {"function": _} | {"custom": _}:
             name = _chosen_name(choice, offered)
             return choice if name is None else {"type": "function", "name": name}
+        case {"type": "allowed_tools", "allowed_tools": dict(inner)}:
+            return {"type": "allowed_tools", **inner}
         case {"type": "allowed_tools"}:
             return choice
         case {"type": str(kind)} if kind in _BUILT_IN:
