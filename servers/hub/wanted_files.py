@@ -68,6 +68,12 @@ _VOICE: Final = re.compile(r"voices/[^/]+\.bin\Z")
 _PIPELINE: Final = "model_index.json"
 #: One of several files of one GGUF model.
 _SHARD: Final = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf\Z")
+#: Quantizations from the best choice on: about four bits, then more of them, then fewer.
+_PREFERRED: Final = (
+    *("Q4_K_M", "Q4_K_XL", "Q4_K_S", "Q4_K_L", "Q4_K", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4"),
+    *("Q5_K_M", "Q5_K_S", "Q5_K", "Q5_0", "Q5_1", "Q6_K", "Q8_0", "Q3_K_L", "Q3_K_M", "Q3_K_S"),
+    *("BF16", "F16", "F32"),
+)
 #: Other forms of the same weights, and what trainings leave.
 _APART: Final = ("onnx/", "original/", "openvino/", "coreml/", "metal/", "runs/", "checkpoint-")
 
@@ -81,9 +87,13 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
     """
     for file in files:
         check_file_name(file.name)
+    names = [file.name for file in files]
+    models = [name for name in names if name.endswith(GGUF) and _is_first(name)]
+    if reference.quantization is not None:
+        chosen = _of_quantization(reference, reference.quantization, models)
+        return WantedFiles(Form.GGUF, _gguf(reference, chosen, files))
     if reference.file is not None:
         return WantedFiles(Form.GGUF, _gguf(reference, reference.file, files))
-    names = [file.name for file in files]
     if _ENCODER in names:
         return WantedFiles(Form.OPENVINO, _openvino_files(files))
     if any(
@@ -91,14 +101,8 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
         for name in names
     ):
         return WantedFiles(Form.OPENVINO, _openvino_files(files))
-    models = [name for name in names if name.endswith(GGUF) and _is_first(name)]
     if models:
-        if len(models) > 1:
-            raise HubError(
-                f"{reference} holds {len(models)} GGUF models: {_listed(models)}",
-                hint=f"name one of them: {reference}:{_preferred(models)}",
-            )
-        return WantedFiles(Form.GGUF, _gguf(reference, models[0], files))
+        return WantedFiles(Form.GGUF, _gguf(reference, _preferred(models), files))
     if any(name.endswith(".safetensors") for name in names):
         wanted = _with_endings(files, (".safetensors",))
         if _PIPELINE in names:
@@ -153,10 +157,11 @@ def _is_needless(name: str) -> bool:
 
 
 def _is_first(name: str) -> bool:
-    """Return whether a file is a model's only one or its first shard; projectors are not."""
+    """Return whether a file is a model's only one or its first shard; projectors are none."""
     shard = _SHARD.match(name)
     first = shard is None or int(shard["number"]) == 1
-    return first and not PurePosixPath(name).name.startswith("mmproj")
+    stem = PurePosixPath(name).name.lower()
+    return first and not stem.startswith("mmproj") and "imatrix" not in stem
 
 
 def _with_endings(files: Sequence[HubFile], endings: tuple[str, ...]) -> tuple[HubFile, ...]:
@@ -169,13 +174,30 @@ def _with_endings(files: Sequence[HubFile], endings: tuple[str, ...]) -> tuple[H
     )
 
 
+def _of_quantization(reference: ModelReference, kind: str, models: Sequence[str]) -> str:
+    """Return the file with a quantization in its name."""
+    found = [name for name in models if _has_quantization(name, kind)]
+    if not found:
+        raise HubError(
+            f"{reference.repository} has no GGUF file of {kind}",
+            hint=f"its GGUF files are {_listed(models)}" if models else "it has no GGUF file",
+        )
+    return min(found, key=lambda name: (len(name), name))
+
+
 def _preferred(models: Sequence[str]) -> str:
-    """Return the file to suggest: four bits, in the quantization that keeps most quality."""
-    for kind in ("q4_k_m", "q4_0", "q4_1", "q8_0", "f16"):
-        for model in models:
-            if kind in model.lower():
-                return model
+    """Return the file of a repository: Q4_K_M, as Ollama and llama.cpp choose, or the next best."""
+    for kind in _PREFERRED:
+        found = [name for name in models if _has_quantization(name, kind)]
+        if found:
+            return min(found, key=lambda name: (len(name), name))
     return models[0]
+
+
+def _has_quantization(name: str, kind: str) -> bool:
+    """Return whether a file's name or folder has a quantization; Q4_K is no part of Q4_K_M."""
+    pattern = rf"(?<![A-Za-z0-9]){re.escape(kind)}(?![A-Za-z0-9_])"
+    return re.search(pattern, name, re.ASCII | re.IGNORECASE) is not None
 
 
 def _listed(names: Sequence[str]) -> str:

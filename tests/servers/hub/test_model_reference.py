@@ -14,6 +14,9 @@ from servers.hub import HubError, ModelReference, read_reference
         ("org/name@refs/pr/1", ModelReference("org/name", "refs/pr/1")),
         ("org/name:q4.gguf", ModelReference("org/name", None, "q4.gguf")),
         ("org/name@v1:sub/q4.gguf", ModelReference("org/name", "v1", "sub/q4.gguf")),
+        ("org/name:Q4_K_M", ModelReference("org/name", None, "Q4_K_M")),
+        ("org/name@v1:UD-IQ2_XXS", ModelReference("org/name", "v1", "UD-IQ2_XXS")),
+        ("org/name:bf16", ModelReference("org/name", None, "bf16")),
     ],
 )
 def test_a_name_is_read_and_written_alike(text: str, expected: ModelReference) -> None:
@@ -39,6 +42,18 @@ def test_other_texts_are_no_names(text: str) -> None:
 def test_a_file_does_not_leave_its_repository(text: str) -> None:
     with pytest.raises(HubError, match="would leave the directory"):
         read_reference(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hf.co/org/name:Q8_0", "org/name:Q8_0"),
+        ("https://huggingface.co/org/name", "org/name"),
+        ("org/name:latest", "org/name"),
+    ],
+)
+def test_names_of_other_programs_are_read(text: str, expected: str) -> None:
+    assert str(read_reference(text)) == expected
 
 
 def test_a_file_must_be_gguf() -> None:

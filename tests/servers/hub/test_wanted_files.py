@@ -49,11 +49,37 @@ def test_one_gguf_file_is_the_model() -> None:
     assert (wanted.form, names(wanted), wanted.main_file) == (Form.GGUF, ["a.gguf"], "a.gguf")
 
 
-def test_of_several_gguf_files_one_must_be_named() -> None:
-    with pytest.raises(HubError, match=r"holds 2 GGUF models: a-Q8_0.gguf, a-Q4_K_M.gguf") as info:
-        choose("a-Q8_0.gguf", "a-Q4_K_M.gguf")
-    assert info.value.hint == "name one of them: org/name:a-Q4_K_M.gguf"
-    assert names(choose("a-Q8_0.gguf", "a-Q4_K_M.gguf", file="a-Q8_0.gguf")) == ["a-Q8_0.gguf"]
+@pytest.mark.parametrize(
+    ("files", "chosen"),
+    [
+        (["a-Q8_0.gguf", "a-UD-Q4_K_M.gguf", "a-Q4_K_M.gguf"], "a-Q4_K_M.gguf"),
+        (["a-F16.gguf", "a-Q8_0.gguf", "a-Q2_K.gguf"], "a-Q8_0.gguf"),
+        (["a.f16.gguf", "a.q4_0.gguf"], "a.q4_0.gguf"),
+        (["a-imatrix.gguf", "mmproj-a-Q4_K_M.gguf", "a-Q3_K_S.gguf"], "a-Q3_K_S.gguf"),
+        (["b-v2.gguf", "b-v1.gguf"], "b-v2.gguf"),
+        (["Q4_K_M/a-Q4_K_M.gguf", "Q8_0/a-Q8_0.gguf"], "Q4_K_M/a-Q4_K_M.gguf"),
+    ],
+)
+def test_of_several_gguf_files_the_best_of_four_bits_is_taken(
+    files: list[str], chosen: str
+) -> None:
+    assert names(choose(*files)) == [chosen]
+
+
+def test_a_file_is_chosen_by_its_quantization() -> None:
+    files = ["a-Q4_K_M.gguf", "a-Q4_K.gguf", "a-IQ4_XS.gguf", "mmproj-a-F16.gguf", "a-Q8_0.gguf"]
+
+    assert names(choose(*files, file="a-Q8_0.gguf")) == ["a-Q8_0.gguf"]
+    assert names(choose(*files, file="q8_0")) == ["a-Q8_0.gguf"]
+    assert names(choose(*files, file="Q4_K")) == ["a-Q4_K.gguf"]
+    with pytest.raises(HubError, match="org/name has no GGUF file of F16") as info:
+        choose(*files, file="F16")
+    assert str(info.value.hint).startswith("its GGUF files are a-Q4_K_M.gguf, a-Q4_K.gguf")
+
+
+def test_a_split_model_is_chosen_by_its_quantization() -> None:
+    parts = [f"Q4_K_M/a-Q4_K_M-0000{number}-of-00002.gguf" for number in (1, 2)]
+    assert names(choose(*reversed(parts), "a-Q8_0.gguf", file="Q4_K_M")) == parts
 
 
 def test_a_model_in_several_files_comes_whole() -> None:
