@@ -83,10 +83,15 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
     command = add_command(
         commands,
         "describe",
-        "print or draw a graph",
-        "Shows nodes, streams with their types, side packets, executors and back edges.",
+        "print or draw a graph; show what a GGUF file holds",
+        "Shows nodes, streams with their types, side packets, executors and back edges. Of a GGUF\n"
+        "file: its architecture, types, parameters, context, template, and the memory it takes.",
     )
-    command.add_argument("graph", metavar="GRAPH", help=".pbtxt or .binarypb")
+    command.add_argument(
+        "graph",
+        metavar="GRAPH",
+        help=".pbtxt or .binarypb; or a GGUF file, or a directory with one",
+    )
     command.add_argument(
         "--format", choices=["text", "mermaid", "dot", "svg", "json"], default="text"
     )

@@ -17,7 +17,14 @@ import aiohttp
 
 from servers.cli.messages import CommandFailed, print_warning
 from servers.load.client import CHAT, COMPLETIONS, StreamClient
-from servers.load.figures import OBJECTIVES, Figures, figures_of, table, to_json
+from servers.load.figures import (
+    OBJECTIVES,
+    Run,
+    figures_of,
+    side_by_side,
+    table,
+    to_json,
+)
 from servers.load.outcome import Outcome
 from servers.load.page import page
 from servers.load.prompts import DatasetError, Prompt, random_prompts, read_prompts
@@ -32,13 +39,37 @@ def execute(args: argparse.Namespace) -> int:
     prompts = _prompts(args)
     objectives = _objectives(args.goodput)
     extra = _extra(args)
-    figures, settings = asyncio.run(_measure(args, prompts, objectives, extra))
-    print(table(figures))
+    if args.against_model is not None and args.against is None:
+        raise CommandFailed("--against_model needs --against: of which server?", status=2)
+    targets = [(args.url, args.model)]
+    if args.against is not None:
+        targets.append((args.against, args.against_model))
+    runs = asyncio.run(_measure_all(args, targets, prompts, objectives, extra))
+    (figures, settings), *others = runs
+    if others:
+        shown = [str(each["url"]) for _, each in runs]
+        print(side_by_side([each for each, _ in runs], shown))
+    else:
+        print(table(figures))
     if args.json is not None:
-        _write(args.json, json.dumps(to_json(figures, settings, keeps_texts=args.texts)) + "\n")
+        result = to_json(figures, settings, keeps_texts=args.texts)
+        for other, theirs in others:
+            result["against"] = to_json(other, theirs, keeps_texts=args.texts)
+        _write(args.json, json.dumps(result) + "\n")
     if args.html is not None:
-        _write(args.html, page(figures, settings))
-    return 1 if figures.failed else 0
+        _write(args.html, page(*runs))
+    return 1 if any(each.failed for each, _ in runs) else 0
+
+
+async def _measure_all(
+    args: argparse.Namespace,
+    targets: Sequence[tuple[str, str | None]],
+    prompts: Sequence[Prompt],
+    objectives: dict[str, float],
+    extra: dict[str, Any],
+) -> list[Run]:
+    """Measure one server after the other: at the same time each would slow the other down."""
+    return [await _measure(args, url, model, prompts, objectives, extra) for url, model in targets]
 
 
 def _write(path: str, text: str) -> None:
@@ -104,10 +135,12 @@ def _extra(args: argparse.Namespace) -> dict[str, Any]:
 
 async def _measure(
     args: argparse.Namespace,
+    url: str,
+    model: str | None,
     prompts: Sequence[Prompt],
     objectives: dict[str, float],
     extra: dict[str, Any],
-) -> tuple[Figures, dict[str, Any]]:
+) -> Run:
     key = args.api_key or os.environ.get("OPENAI_API_KEY") or os.environ.get("API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with aiohttp.ClientSession(
@@ -115,8 +148,8 @@ async def _measure(
         connector=aiohttp.TCPConnector(limit=0),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
     ) as session:
-        base = _base(args.url)
-        model = args.model or await _only_model(session, base)
+        base = _base(url)
+        model = model or await _only_model(session, base)
         url = base if base.endswith((CHAT, COMPLETIONS)) else base + _ENDPOINTS[args.endpoint]
         client = StreamClient(session, url, model, extra)
         await _warm_up(client, prompts, args.warm_up)
@@ -150,7 +183,7 @@ def _base(url: str) -> str:
     parts = urlsplit(url if "//" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise CommandFailed(
-            f"--url {url}: no URL of a server", hint="as in http://localhost:8000", status=2
+            f"{url}: no URL of a server", hint="as in http://localhost:8000", status=2
         )
     path = parts.path.rstrip("/") or "/v1"
     return f"{parts.scheme}://{parts.netloc}{path}"
@@ -166,7 +199,7 @@ async def _only_model(session: aiohttp.ClientSession, base: str) -> str:
     except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError) as error:
         raise CommandFailed(
             f"{root}/models does not answer with models: {error}",
-            hint="is the server running there? --url names another one, --model the model",
+            hint="is the server running there? --url and --against name others, --model the model",
         ) from None
     if len(names) != 1:
         raise CommandFailed(

@@ -23,6 +23,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--endpoint", choices=("chat", "completions"), default="chat", help="default %(default)s"
     )
     server.add_argument("--api_key", metavar="KEY", help="default $OPENAI_API_KEY, $API_KEY")
+    server.add_argument(
+        "--against",
+        metavar="URL",
+        help="another server that gets the same requests afterwards; both are shown side by side",
+    )
+    server.add_argument(
+        "--against_model", metavar="NAME", help="its model; default the only one that it has"
+    )
 
     load = command.add_argument_group("the load")
     load.add_argument(

@@ -1,4 +1,4 @@
-"""`graphrt describe`: a graph as text, as a picture, or as JSON."""
+"""`graphrt describe`: a graph as text, as a picture, or as JSON; and what a GGUF file holds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from servers.drawing.layout import draw
 from servers.drawing.mermaid import to_mermaid
 from servers.drawing.plain_text import to_text
 from servers.drawing.svg import to_svg
+from servers.hub.wanted_files import gguf_path
 from servers.serving.graph_source import GraphSource
 
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command and return the exit code, 1 also for a graph that is shown but invalid."""
+    path = gguf_path(args.graph)
+    if path is not None:
+        return _describe_model(path, args)
     registry = make_registry(args)
     plan: ValidatedGraph | None = None
     problems: tuple[str, ...] = ()
@@ -43,6 +47,18 @@ def execute(args: argparse.Namespace) -> int:
     for warning in description.warnings:
         print_warning(f"{args.graph}: {warning}")
     return 1 if problems else 0
+
+
+def _describe_model(path: Path, args: argparse.Namespace) -> int:
+    # Imported here: descriptions of graphs need none of it.
+    from servers.cli.gguf_models import describe_gguf
+
+    if args.format not in ("text", "json"):
+        raise CommandFailed(
+            f"--format {args.format}: {path.name} is a model, which is described as text or JSON"
+        )
+    print(describe_gguf(path, as_json=args.format == "json"), end="")
+    return 0
 
 
 def _opened(args: argparse.Namespace) -> bool | list[tuple[str, ...]]:

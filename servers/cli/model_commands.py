@@ -39,7 +39,14 @@ def _add_pull_later(command: Parser) -> None:
     from servers.options.model_options import task_choice, task_options
     from servers.options.repository_options import source_options
 
-    command.add_argument("source", metavar="SOURCE", nargs="?", help="the model's name")
+    command.add_argument(
+        "source", metavar="SOURCE", nargs="?", help="the model's name, or with --to a GGUF file"
+    )
+    command.add_argument(
+        "--to",
+        metavar="DIR",
+        help="convert a GGUF model into a new directory in OpenVINO's form, for other servers too",
+    )
     add_options(command, (*source_options(), task_choice(), *task_options()))
     add_refused(command)
     add_flags_of_serve(command)

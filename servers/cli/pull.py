@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from calculators.settings.declaration import read
-from calculators.tasks import find_task, task_of_model
+from calculators.tasks import Task, find_task, task_of_model
 from servers.cli.further_models import with_further_models
 from servers.cli.graph_file import write_graph
 from servers.cli.mediapipe_models import is_mediapipe, pull_mediapipe
@@ -15,6 +16,7 @@ from servers.cli.messages import CommandFailed
 from servers.cli.model_export import ExportOfPull, form_of
 from servers.cli.model_graph import task_options_of
 from servers.cli.model_repository import pull_model, read_source, repository_of
+from servers.hub.wanted_files import gguf_path
 from servers.options.model_options import task_options
 from servers.options.repository_options import ExportOptions
 
@@ -34,9 +36,13 @@ def execute(args: argparse.Namespace) -> int:
         path = args.model_repository_path
         pull_mediapipe(source, None if path is None else Path(path))
         return 0
-    reference = read_source(source, args.gguf_filename)
     options = given_task_options(args)
     task = None if args.task is None else find_task(args.task)
+    file = None if args.to is None else gguf_path(source)
+    if file is not None:
+        _convert(file, Path(args.to), task, options)
+        return 0
+    reference = read_source(source, args.gguf_filename)
     if task is not None:
         # Wrong options are refused before anything is downloaded.
         task_options_of(task, options)
@@ -50,11 +56,33 @@ def execute(args: argparse.Namespace) -> int:
     )
     word = "downloaded to" if model.is_new else "is here already, in"
     print(f"Model: {reference} {word}: {model.directory}")
+    if args.to is not None:
+        if not model.path.is_file():
+            raise CommandFailed(f"--to {args.to}: {reference} is no model of GGUF")
+        _convert(model.path, Path(args.to), task, options)
+        return 0
     task = task or task_of_model(model.path)
     if task is not None:
         options = with_further_models(options, task, export, repository, model.directory)
     write_graph(model.path, model.directory, task, options, command="pull")
     return 0
+
+
+def _convert(file: Path, directory: Path, task: Task | None, options: Mapping[str, Any]) -> None:
+    """Write a GGUF file's model and its graph into a new directory."""
+    # Imported here: downloads need none of it.
+    from servers.cli.gguf_models import convert_to, options_of_directory
+
+    found = dict(options)
+    exact = bool(found.pop("exact", False))
+    task = task or task_of_model(file)
+    if task is not None:
+        task_options_of(task, found)
+    directory = directory.absolute()
+    convert_to(file, directory, exact=exact)
+    print(f"Model: {file.name} converted to: {directory}")
+    found = options_of_directory(found, exact=exact)
+    write_graph(directory, directory, task, found, command="pull")
 
 
 def given_task_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from servers.hub.errors import HubError
@@ -148,6 +148,19 @@ def is_one_model(names: Sequence[str]) -> bool:
     shards = [shard for name in names if (shard := _SHARD.match(name)) is not None]
     models = {(shard["stem"], shard["count"]) for shard in shards}
     return len(shards) == len(names) and len(models) == 1
+
+
+def gguf_path(word: str) -> Path | None:
+    """Return the GGUF file that a word names, itself or by a directory with one model.
+
+    None: it names something else.
+    """
+    path = Path(word)
+    if path.suffix == GGUF and path.is_file():
+        return path
+    files = sorted(path.glob(f"*{GGUF}")) if path.is_dir() else []
+    one = len(files) == 1 or (files and is_one_model([file.name for file in files]))
+    return files[0] if one else None
 
 
 def _is_needless(name: str) -> bool:

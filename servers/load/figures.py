@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from servers.load.outcome import Outcome
 
 _WIDTH: Final = 50
+#: The width of a column of numbers.
+_COLUMN: Final = 10
 #: The measures, with their titles in tables.
 MEASURES: Final = {
     "ttft": "Time to First Token",
@@ -136,39 +138,83 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
+#: The figures of one server, and the settings that its run had.
+Run: TypeAlias = tuple[Figures, dict[str, Any]]
+
+
 def table(figures: Figures) -> str:
     """Return the table that vLLM's benchmark prints."""
-    good = len(figures.good)
-    tokens = figures.input_tokens + figures.output_tokens
-    lines = [
-        " Serving Benchmark Result ".center(_WIDTH, "="),
-        _row("Successful requests:", str(good)),
-        _row("Failed requests:", str(figures.failed)),
-        _row("Benchmark duration (s):", f"{figures.duration:.2f}"),
-        _row("Total input tokens:", str(figures.input_tokens)),
-        _row("Total generated tokens:", str(figures.output_tokens)),
-        _row("Request throughput (req/s):", f"{figures.per_second(good):.2f}"),
-    ]
-    if figures.goodput is not None:
-        lines.append(_row("Request goodput (req/s):", f"{figures.goodput:.2f}"))
-    lines += [
-        _row(
-            "Output token throughput (tok/s):",
-            f"{figures.per_second(figures.output_tokens):.2f}",
-        ),
-        _row("Total token throughput (tok/s):", f"{figures.per_second(tokens):.2f}"),
-    ]
-    for name, title in MEASURES.items():
-        each, short = figures.spreads[name], name.upper()
-        lines += [
-            title.center(_WIDTH, "-"),
-            _row(f"Mean {short} (ms):", f"{each.mean:.2f}"),
-            _row(f"Median {short} (ms):", f"{each.median:.2f}"),
-            _row(f"P99 {short} (ms):", f"{each.p99:.2f}"),
-        ]
+    lines = [" Serving Benchmark Result ".center(_WIDTH, "=")]
+    for title, rows in _rows(figures):
+        if title:
+            lines.append(title.center(_WIDTH, "-"))
+        lines += [_row(name, _shown(value)) for name, value in rows]
     lines.append("=" * _WIDTH)
     lines += [f"error, {count} times: {text}" for text, count in figures.errors.items()]
     return "\n".join(lines)
+
+
+def side_by_side(runs: Sequence[Figures], names: Sequence[str]) -> str:
+    """Return the table of two servers, with the first one's part of the second one's figures.
+
+    Args:
+        names: of the servers.
+    """
+    widths = [max(_COLUMN, len(name) + 2) for name in names]
+    width = _WIDTH - _COLUMN + sum(widths) + _COLUMN
+    lines = [" Serving Benchmark Result ".center(width, "=")]
+    heads = [*names, "ratio"]
+    lines.append(_columns("", heads, widths))
+    first, second = (_rows(figures) for figures in runs)
+    for (title, ours), (_, theirs) in zip(first, second, strict=True):
+        if title:
+            lines.append(title.center(width, "-"))
+        for (name, one), (_, other) in zip(ours, theirs, strict=True):
+            ratio = f"{one / other:.2f}" if other and isinstance(one, float) else ""
+            lines.append(_columns(name, [_shown(one), _shown(other), ratio], widths))
+    lines.append("=" * width)
+    for name, figures in zip(names, runs, strict=True):
+        lines += [f"{name}: error, {n} times: {text}" for text, n in figures.errors.items()]
+    return "\n".join(lines)
+
+
+def _rows(figures: Figures) -> list[tuple[str, list[tuple[str, float]]]]:
+    """Return the names and values of a table, below titles."""
+    good = len(figures.good)
+    tokens = figures.input_tokens + figures.output_tokens
+    counts: list[tuple[str, float]] = [
+        ("Successful requests:", good),
+        ("Failed requests:", figures.failed),
+        ("Benchmark duration (s):", figures.duration),
+        ("Total input tokens:", figures.input_tokens),
+        ("Total generated tokens:", figures.output_tokens),
+        ("Request throughput (req/s):", figures.per_second(good)),
+    ]
+    if figures.goodput is not None:
+        counts.append(("Request goodput (req/s):", figures.goodput))
+    counts += [
+        ("Output token throughput (tok/s):", figures.per_second(figures.output_tokens)),
+        ("Total token throughput (tok/s):", figures.per_second(tokens)),
+    ]
+    found: list[tuple[str, list[tuple[str, float]]]] = [("", counts)]
+    for name, title in MEASURES.items():
+        each, short = figures.spreads[name], name.upper()
+        rows = [
+            (f"Mean {short} (ms):", each.mean),
+            (f"Median {short} (ms):", each.median),
+            (f"P99 {short} (ms):", each.p99),
+        ]
+        found.append((title, rows))
+    return found
+
+
+def _shown(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.2f}"
+
+
+def _columns(name: str, texts: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (f"{text:>{width}}" for text, width in zip(texts, (*widths, _COLUMN), strict=True))
+    return f"{name:<{_WIDTH - _COLUMN}}{''.join(cells)}".rstrip()
 
 
 def to_json(figures: Figures, settings: Mapping[str, Any], *, keeps_texts: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from servers.load.figures import MEASURES, Figures, table
+from servers.load.figures import MEASURES, Figures, Run, table
 
 _WIDTH: Final = 560
 _HEIGHT: Final = 220
@@ -27,8 +27,20 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; } dd { 
 """
 
 
-def page(figures: Figures, settings: Mapping[str, Any]) -> str:
-    """Make the page of a run; ``settings`` are those in its JSON."""
+def page(*runs: Run) -> str:
+    """Make the page of one run, or of one server's and another's."""
+    models = " and ".join(dict.fromkeys(str(each.get("model_id")) for _, each in runs))
+    return (
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>Benchmark of {escape(models)}</title>\n<style>\n{_STYLE}</style>\n"
+        f"<h1>Benchmark of {escape(models)}</h1>\n"
+        + "".join(_section(figures, settings) for figures, settings in runs)
+        + "</html>\n"
+    )
+
+
+def _section(figures: Figures, settings: Mapping[str, Any]) -> str:
     values = {
         "ttft": [each.ttft for each in figures.good],
         "tpot": [each.tpot for each in figures.good if each.tpot is not None],
@@ -46,12 +58,7 @@ def page(figures: Figures, settings: Mapping[str, Any]) -> str:
         if value is not None
     )
     return (
-        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<title>Benchmark of {escape(str(settings.get('model_id')))}</title>\n"
-        f"<style>\n{_STYLE}</style>\n"
-        f"<h1>Benchmark of {escape(str(settings.get('model_id')))}</h1>\n<dl>{shown}</dl>\n"
-        f"<main>\n{''.join(charts)}</main>\n<pre>{escape(table(figures))}</pre>\n</html>\n"
+        f"<dl>{shown}</dl>\n<main>\n{''.join(charts)}</main>\n<pre>{escape(table(figures))}</pre>\n"
     )
 
 

@@ -13,7 +13,7 @@ from bench.random_model import TINY, make_model
 from servers.options.quantization import PARAMETERS
 from servers.options.repository_options import WEIGHT_FORMATS
 from tests.calculators.llm.demo_model import DEMO
-from tests.documents.snippets import asked, run_shell, served
+from tests.documents.snippets import ADDRESS, asked, run_shell, served
 from tests.markdown import block, commands, text_of
 from tests.servers.cli.process import graphrt
 from tests.servers.export.exporter_stub import ExporterStub, make_source, source_files
@@ -71,6 +71,13 @@ def test_a_model_of_a_hub_is_pulled_listed_and_removed(place: Path) -> None:
     assert run_shell(remove, place).startswith("removed OpenVINO/Qwen3-0.6B-int4-ov")
 
 
+def test_a_gguf_file_is_described_and_converted(place: Path) -> None:
+    describe, convert = commands(PAGE, "graphrt describe SmolLM2")
+    assert "architecture  qwen3" in run_shell(describe, place)
+    assert "converted to:" in run_shell(convert, place)
+    assert (place / "smollm2" / "graph.pbtxt").is_file()
+
+
 def test_a_model_of_safetensors_is_exported_on_the_way(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,13 +113,15 @@ def test_every_form_and_parameter_of_weights_is_explained() -> None:
 
 
 def test_a_server_is_talked_to_and_measured(tmp_path: Path) -> None:
-    own, url, bench, goodput = commands(PAGE, "graphrt chat demo")
+    own, url, bench, goodput, against = commands(PAGE, "graphrt chat demo")
     assert graphrt(*own.split()[1:], feed="Hello\n").stdout.strip()
     with served("graphrt serve demo", tmp_path) as server:
         assert asked(f"echo Hello | {url}", server, tmp_path).strip()
         short = " --requests 4 --output_tokens 5"
         assert "Successful requests:                     4" in asked(bench + short, server)
         assert "Request goodput (req/s):" in asked(goodput + short, server, tmp_path)
+        itself = against.replace("http://127.0.0.1:11434", ADDRESS).replace("llama3.2", "demo")
+        assert "ratio" in asked(itself + short, server, tmp_path).splitlines()[1]
     saved = json.loads((tmp_path / "run.json").read_text())
     assert saved["completed"] == 4
     assert saved["model_id"] == "demo"

@@ -162,7 +162,7 @@ async def hold_converted(
         return model, progress
     of_conversion, rest = progress.split(_SHARE, 1 - _SHARE)
     try:
-        await _convert(source, entry.path, name, of_conversion)
+        await convert(source, entry.path, name, of_conversion)
         if not await asyncio.to_thread(entry.complete):
             raise ResourceError(f'"{source.file.name}": the converted model could not be kept')
     except LoadError as error:
@@ -200,8 +200,11 @@ async def _hold(source: GgufSource, cache: ModelCache, progress: LoadProgress) -
             await asyncio.sleep(_WAIT_STEP)
 
 
-async def _convert(source: GgufSource, directory: Path, name: str, progress: LoadProgress) -> None:
-    """Convert in a process.
+async def convert(source: GgufSource, directory: Path, name: str, progress: LoadProgress) -> None:
+    """Convert a file into an empty folder, in a process of its own.
+
+    Args:
+        name: for the log.
 
     Raises:
         LoadError: it failed; the text says why.

@@ -4,7 +4,14 @@ import json
 
 import pytest
 
-from servers.load.figures import Figures, figures_of, percentile, table, to_json
+from servers.load.figures import (
+    Figures,
+    figures_of,
+    percentile,
+    side_by_side,
+    table,
+    to_json,
+)
 from servers.load.outcome import Outcome
 from servers.load.page import page
 
@@ -51,14 +58,31 @@ def test_the_table_has_the_lines_of_vllm() -> None:
 def test_a_run_in_which_all_failed_has_figures_too() -> None:
     figures = figures_of([Outcome(0.0, error="no")], 0.0)
     assert "Successful requests:                     0" in table(figures)
-    assert "nothing was measured" in page(figures, {})
+    assert "nothing was measured" in page((figures, {}))
 
 
 def test_the_page_needs_nothing_else_and_escapes_texts() -> None:
-    text = page(two_requests(), {"model_id": "<script>", "url": "http://x"})
+    text = page((two_requests(), {"model_id": "<script>", "url": "http://x"}))
     assert "<script>" not in text
     assert "src=" not in text
     assert text.count("<svg") == 5
+
+
+def test_two_servers_are_shown_side_by_side() -> None:
+    half_as_fast = figures_of(two_requests().outcomes, 4.0, {"ttft": 150.0})
+    names = ["http://127.0.0.1:8000/v1", "http://127.0.0.1:11434/v1"]
+
+    lines = side_by_side([two_requests(), half_as_fast], names).splitlines()
+
+    assert lines[1].split() == [*names, "ratio"]
+    rows = {line.partition(":")[0]: line.partition(":")[2].split() for line in lines[2:]}
+    assert rows["Successful requests"] == ["2", "2"]
+    assert rows["Request throughput (req/s)"] == ["1.00", "0.50", "2.00"]
+    assert rows["Mean TTFT (ms)"] == ["200.00", "200.00", "1.00"]
+    assert lines[-1] == "http://127.0.0.1:11434/v1: error, 1 times: 503: busy"
+    text = page((two_requests(), {"model_id": "a"}), (half_as_fast, {"model_id": "b"}))
+    assert "<h1>Benchmark of a and b</h1>" in text
+    assert text.count("<svg") == 10
 
 
 def test_percentiles_lie_between_their_neighbours() -> None:

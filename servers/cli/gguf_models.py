@@ -1,0 +1,253 @@
+"""GGUF files in commands: what a file holds, and its model as a directory in OpenVINO's form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.child_process.supervisor import LoadError
+from calculators.control_groups import usable_memory
+from calculators.llm.conversion.converted_gguf import GgufSource, convert, read_source
+from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
+from calculators.llm.model_files.converted_size import converted_bytes
+from calculators.llm.model_files.decoder import read_decoder
+from calculators.llm.model_files.gguf import GgufFile
+from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
+from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
+from graph_runtime import LoadProgress, ResourceError
+from servers.cli.messages import CommandFailed
+from servers.cli.progress_line import ProgressLine
+from servers.hub.progress import size_text
+
+_FORMS: Final = ("scaled", "split", "exact")
+_TEMPLATES: Final = ("chat_template.jinja", "tokenizer_config.json")
+_POLL_SECONDS: Final = 0.1
+
+
+def describe_gguf(path: Path, *, as_json: bool) -> str:
+    """Return what a GGUF file holds, and what serving it takes; as text or as JSON.
+
+    Raises:
+        CommandFailed: the file is damaged, or of a model that cannot be run.
+    """
+    try:
+        source = read_source(path)
+        facts = _facts(source)
+    except ResourceError as error:
+        raise CommandFailed(str(error)) from error
+    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n" if as_json else _text(facts)
+
+
+def convert_to(path: Path, directory: Path, *, exact: bool) -> None:
+    """Convert a GGUF file, or all files of a split model, into a directory that does not exist yet.
+
+    The directory appears when it is whole.
+
+    Raises:
+        CommandFailed: the directory is there, the file cannot be converted, or the disk fails.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise CommandFailed(
+            f"--to {directory}: there is something already", hint="name a new directory"
+        )
+    draft = directory.with_name(f".{directory.name}.part")
+    try:
+        source = read_source(path, "exact" if exact else "")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        _check_room(draft, source.size)
+        asyncio.run(_convert(source, draft, path.stem))
+        _copy_template(path.parent, draft)
+        os.replace(draft, directory)
+    except (ResourceError, LoadError) as error:
+        raise CommandFailed(f"{path}: {error}") from error
+    except OSError as error:
+        raise CommandFailed(f"{directory}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def options_of_directory(options: Mapping[str, Any], *, exact: bool) -> dict[str, Any]:
+    """Return a task's options for the converted model, which has its form of weights already."""
+    found = dict(options)
+    if exact:
+        properties = json.loads(found.get("plugin_config") or "{}")
+        properties.setdefault("DYNAMIC_QUANTIZATION_GROUP_SIZE", 0)
+        found["plugin_config"] = json.dumps(properties)
+    return found
+
+
+def _check_room(directory: Path, size: int) -> None:
+    free = shutil.disk_usage(directory).free
+    # The weights are on the disk twice while they are written.
+    if free < 2 * size:
+        raise CommandFailed(
+            f"{size_text(2 * size)} are needed beside {directory.parent}, where {size_text(free)} "
+            "are free"
+        )
+
+
+async def _convert(source: GgufSource, directory: Path, name: str) -> None:
+    progress, line = LoadProgress(), ProgressLine()
+    conversion = asyncio.create_task(convert(source, directory, name, progress))
+    while not conversion.done():
+        line.show(f"{progress.fraction:4.0%} {progress.phase}")
+        await asyncio.wait({conversion}, timeout=_POLL_SECONDS)
+    line.end()
+    await conversion
+
+
+def _copy_template(source: Path, directory: Path) -> None:
+    """Copy the template beside a file without one."""
+    if not (directory / _TEMPLATES[0]).exists():
+        for name in _TEMPLATES:
+            if (source / name).is_file():
+                shutil.copyfile(source / name, directory / name)
+
+
+# Facts --------------------------------------------------------------------------------------------
+
+
+def _facts(source: GgufSource) -> dict[str, Any]:
+    file = source.file
+    decoder = read_decoder(file)
+    vocabulary = read_vocabulary(file.metadata, file.name)
+    layer = decoder.layers[0]
+    windows = {each.window for each in decoder.layers}
+    shape = read_cache_shape(file.parts[0])
+    return {
+        "file": file.name,
+        "files": len(file.parts),
+        "bytes": sum(part.stat().st_size for part in file.parts),
+        "name": file.metadata.text("general.name", "") or None,
+        "architecture": file.architecture,
+        "family": decoder.family.models,
+        "warning": decoder.family.warning or None,
+        "parameters": sum(tensor.weights for tensor in file.tensors.values()),
+        "types": dict(sorted(file.kinds.items(), key=lambda each: -each[1])),
+        "layers": len(decoder.layers),
+        "width": decoder.width,
+        "heads": layer.heads,
+        "kv_heads": layer.kv_heads,
+        "experts": decoder.experts.number or None,
+        "window": max(windows) or None,
+        "context": decoder.context,
+        "tokenizer": _tokenizer_facts(vocabulary),
+        "chat_template": _template_facts(vocabulary, file),
+        "weights": {
+            "form": source.form,
+            "bytes": {form: converted_bytes(file, form) for form in _FORMS},
+        },
+        "cache": None
+        if shape is None
+        else {
+            "bytes_per_token": shape.bytes_per_token,
+            "bytes_of_context": shape.bytes_per_token * decoder.context,
+            "default_size_gb": cache_size_for(shape, usable_memory()),
+        },
+    }
+
+
+def _tokenizer_facts(vocabulary: Vocabulary) -> dict[str, Any]:
+    return {
+        "kind": vocabulary.kind,
+        "pre_tokenizer": vocabulary.pre_tokenizer or None,
+        "tokens": len(vocabulary.tokens),
+        "ends": [vocabulary.text(each) for each in vocabulary.ends],
+    }
+
+
+def _template_facts(vocabulary: Vocabulary, file: GgufFile) -> dict[str, Any] | None:
+    beside = file.parts[0].parent
+    source = vocabulary.templates.get("")
+    try:
+        template = (
+            ChatTemplate.load(beside)
+            if source is None
+            else ChatTemplate.of_source(
+                source,
+                bos_token=vocabulary.text(vocabulary.bos),
+                eos_token=vocabulary.text(vocabulary.eos),
+            )
+        )
+        if template.files.is_default:
+            return None
+        chats = ChatRenderer(template)
+    except ChatTemplateError as error:
+        return {"problem": str(error)}
+    return {
+        "file": None if source is not None else template.files.main.file,
+        "others": [name for name in vocabulary.templates if name],
+        "tool_parser": chats.tool_parser or None,
+        "reasoning_parser": chats.analysis.reasoning_parser,
+        "knows_tools": chats.knows_tools,
+    }
+
+
+def _text(facts: Mapping[str, Any]) -> str:
+    weights, cache, tokenizer = facts["weights"], facts["cache"], facts["tokenizer"]
+    kinds = ", ".join(f"{kind} ({count} tensors)" for kind, count in facts["types"].items())
+    sizes = ", ".join(f"{form} {size_text(size)}" for form, size in weights["bytes"].items())
+    files = f"{facts['files']} files, " if facts["files"] > 1 else ""
+    pre = f" ({tokenizer['pre_tokenizer']})" if tokenizer["pre_tokenizer"] else ""
+    shape = (
+        f"{facts['layers']} layers of {facts['width']}, {facts['heads']} heads, "
+        f"{facts['kv_heads']} of keys and values"
+    )
+    if facts["experts"]:
+        shape += f", {facts['experts']} experts"
+    if facts["window"]:
+        shape += f", windows of {facts['window']} tokens"
+    rows = [
+        ("name", facts["name"]),
+        ("architecture", f"{facts['architecture']} ({facts['family']})"),
+        ("warning", facts["warning"]),
+        ("parameters", _count(facts["parameters"])),
+        ("size", files + size_text(facts["bytes"])),
+        ("types", kinds),
+        ("shape", shape),
+        ("context", f"{facts['context']:,} tokens"),
+        ("tokenizer", f"{tokenizer['kind']}{pre}, {tokenizer['tokens']:,} tokens"),
+        ("ends", " ".join(tokenizer["ends"]) or "none"),
+        ("template", _template_text(facts["chat_template"])),
+        ("weights", f"computed as {weights['form']}; {sizes}"),
+    ]
+    if cache is not None:
+        rows.append(
+            (
+                "memory",
+                f"{size_text(weights['bytes'][weights['form']])} of weights, and a cache of "
+                f"{cache['default_size_gb']} GB: {size_text(cache['bytes_per_token'])} a token, "
+                f"{size_text(cache['bytes_of_context'])} for a whole context",
+            )
+        )
+    lines = [f"  {name:<13} {text}" for name, text in rows if text]
+    return "\n".join([facts["file"], *lines]) + "\n"
+
+
+def _template_text(facts: Mapping[str, Any] | None) -> str:
+    if facts is None:
+        return "none: completions only, unless chat_template.jinja lies beside the file"
+    if "problem" in facts:
+        return f"cannot be used: {facts['problem']}"
+    source = f"of {facts['file']}" if facts["file"] else "of the file"
+    others = f", others for {', '.join(facts['others'])}" if facts["others"] else ""
+    tools = facts["tool_parser"] or "none"
+    if not facts["knows_tools"]:
+        tools += " (it shows no tools: they are written into a message)"
+    return (
+        f"{source}{others}; tool parser {tools}, reasoning parser "
+        f"{facts['reasoning_parser'] or 'none'}"
+    )
+
+
+def _count(number: int) -> str:
+    for unit, size in (("billion", 10**9), ("million", 10**6)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:,}"

@@ -1,0 +1,98 @@
+"""`graphrt describe` and `graphrt pull --to` of GGUF files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.gguf_file import write_gguf
+from bench.random_model import TINY, make_model, metadata, weights
+from tests.servers.cli.process import graphrt
+from tests.servers.cli.serving import Serving
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return make_model(tmp_path / "model", TINY)
+
+
+def test_what_a_file_holds_is_shown(file: Path) -> None:
+    lines = graphrt("describe", str(file)).stdout.splitlines()
+
+    rows = {line.split(maxsplit=1)[0]: line.split(maxsplit=1)[1] for line in lines[1:]}
+    assert lines[0] == "model.gguf"
+    assert rows["architecture"].startswith("qwen3 (Qwen 3")
+    assert rows["types"].startswith("F")
+    assert rows["shape"] == "2 layers of 64, 2 heads, 1 of keys and values"
+    assert rows["context"] == f"{TINY.context:,} tokens"
+    assert rows["tokenizer"].endswith("1,024 tokens")
+    assert "<|im_end|>" in rows["ends"]
+    assert rows["template"].startswith("of the file; tool parser ")
+    assert "of weights, and a cache of 1 GB" in rows["memory"]
+
+
+def test_a_directory_with_one_file_is_described_as_json(file: Path) -> None:
+    (file.parent / "graph.pbtxt").unlink()
+
+    facts = json.loads(graphrt("describe", str(file.parent), "--format", "json").stdout)
+
+    assert facts["file"] == "model.gguf"
+    assert facts["layers"] == 2
+    assert facts["weights"]["bytes"].keys() == {"scaled", "split", "exact"}
+    assert facts["chat_template"]["tool_parser"]
+
+
+def test_a_base_model_says_that_it_has_no_template(file: Path) -> None:
+    facts = {key: value for key, value in metadata(TINY).items() if "template" not in key}
+    write_gguf(file, facts, dict(weights(TINY)))
+
+    assert "template      none: completions only" in graphrt("describe", str(file)).stdout
+
+
+def test_a_template_that_does_not_compile_is_named(file: Path) -> None:
+    facts = {**metadata(TINY), "tokenizer.chat_template": "{% for %}"}
+    write_gguf(file, facts, dict(weights(TINY)))
+
+    assert "template      cannot be used: chat template:1" in graphrt("describe", str(file)).stdout
+
+
+def test_a_cut_file_is_refused(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:2000])
+
+    done = graphrt("describe", str(file))
+
+    assert done.returncode == 1
+    assert '"model.gguf" is only a part of a GGUF file' in done.stderr
+
+
+def test_a_file_becomes_a_directory_that_is_served(file: Path, tmp_path: Path) -> None:
+    to = tmp_path / "converted"
+
+    done = graphrt("pull", str(file), "--to", str(to), "--tool_parser", "hermes3")
+
+    assert f"Model: model.gguf converted to: {to}" in done.stdout
+    names = {each.name for each in to.iterdir()}
+    assert {"openvino_model.xml", "openvino_tokenizer.xml", "config.json", "graph.pbtxt"} <= names
+    assert 'tool_parser: "hermes3"' in (to / "graph.pbtxt").read_text()
+    assert not list(tmp_path.glob(".*"))
+    with Serving(tmp_path, to, calculators=()) as serving:
+        serving.wait_for("  converted  ready")
+
+    again = graphrt("pull", str(file), "--to", str(to))
+    assert again.returncode == 1
+    assert "there is something already" in again.stderr
+
+
+def test_a_file_that_cannot_be_converted_leaves_nothing(file: Path, tmp_path: Path) -> None:
+    arrays = dict(weights(TINY))
+    del arrays["blk.1.attn_q.weight"]
+    write_gguf(file, metadata(TINY), arrays)
+
+    done = graphrt("pull", str(file), "--to", str(tmp_path / "converted"))
+
+    assert done.returncode == 1
+    assert 'lacks the tensor "blk.1.attn_q.weight"' in done.stderr
+    assert not (tmp_path / "converted").exists()
+    assert not list(tmp_path.glob(".*"))
