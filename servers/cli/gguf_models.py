@@ -12,19 +12,22 @@ from typing import Any, Final
 
 from calculators.child_process.supervisor import LoadError
 from calculators.control_groups import usable_memory
-from calculators.llm.conversion.converted_gguf import GgufSource, convert, read_source
+from calculators.llm.conversion.converted_gguf import (
+    GgufSource,
+    convert,
+    converted_bytes,
+    read_source,
+)
 from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
-from calculators.llm.model_files.converted_size import converted_bytes
-from calculators.llm.model_files.decoder import read_decoder
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
+from calculators.llm.model_files.packed import Form
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from graph_runtime import LoadProgress, ResourceError
 from servers.cli.messages import CommandFailed
 from servers.cli.progress_line import ProgressLine
 from servers.hub.progress import size_text
 
-_FORMS: Final = ("scaled", "split", "exact")
 _TEMPLATES: Final = ("chat_template.jinja", "tokenizer_config.json")
 _POLL_SECONDS: Final = 0.1
 
@@ -115,7 +118,7 @@ def _copy_template(source: Path, directory: Path) -> None:
 
 def _facts(source: GgufSource) -> dict[str, Any]:
     file = source.file
-    decoder = read_decoder(file)
+    decoder = source.decoder
     vocabulary = read_vocabulary(file.metadata, file.name)
     layer = decoder.layers[0]
     windows = {each.window for each in decoder.layers}
@@ -141,7 +144,7 @@ def _facts(source: GgufSource) -> dict[str, Any]:
         "chat_template": _template_facts(vocabulary, file),
         "weights": {
             "form": source.form,
-            "bytes": {form: converted_bytes(file, form) for form in _FORMS},
+            "bytes": {form: converted_bytes(file, form) for form in Form},
         },
         "cache": None
         if shape is None
