@@ -64,6 +64,9 @@ def main(words: Sequence[str]) -> int:
     except CommandFailed as failure:
         print_error(f"batches: {failure}", failure.hint)
         return failure.status
+    # SQLite's temporary files, such as the identifiers of a file that is checked: the disk of the
+    # store is the one that may be full.
+    os.environ.setdefault("SQLITE_TMPDIR", str(settings.directory / "uploads"))
     end = _EndWithServer()
     try:
         # The worker of a server that was killed may need a moment to end.

@@ -11,7 +11,8 @@ import asyncio
 import logging
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,16 +26,19 @@ from graph_runtime import GraphError
 from servers.access.api_keys import ApiKeys, KeyFileError
 from servers.batches.contents import open_content
 from servers.batches.desk import BatchDesk
-from servers.batches.errors import StoreError
+from servers.batches.errors import StorageFullError, StoreError
+from servers.batches.objects import Answer
 from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore
 from servers.batches.upload import Upload
+from servers.config.edit import replace_file
 from servers.hub.model_store import ORIGIN_FILE, read_origin
 from tests.broken_files import EVERY, INSTEAD, remove
 from tests.calculators.retrieval.test_index_file import made
 from tests.patience import PATIENCE
 from tests.powers import without_powers
-from tests.servers.batches.samples import NOW, add_file
+from tests.servers.batches.samples import NOW, add_batch, add_file
+from tests.small_disk import SmallDisk, small_disk
 
 #: The outcome of using what is broken: "" if it served as before, or was made again.
 FINE: Final = ""
@@ -267,3 +271,69 @@ def test_what_is_broken_is_named_or_made_again(
     remove(folder)
     shutil.copytree(before, folder, symlinks=True)
     assert outcome_of(thing.use, folder) == FINE
+
+
+# A full disk --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    yield from small_disk(tmp_path / "disk", 4 << 20)
+
+
+def write_index(folder: Path) -> str:
+    try:
+        made(folder / "index", **{f"f{each}": ["text " * 1000] * 50 for each in range(4)})
+    except IndexFileError as error:
+        return str(error)
+    return use_index(folder)
+
+
+def edit_config(folder: Path) -> str:
+    path = folder / "config.json"
+    before = path.read_text() if path.exists() else None
+    try:
+        replace_file(path, '{"model_config_list": []}' + " " * 100_000)
+    except OSError as error:
+        assert (path.read_text() if path.exists() else None) == before
+        assert [each.name for each in folder.iterdir() if each.name.startswith(".")] == []
+        return str(error)
+    return FINE
+
+
+def add_answers(folder: Path) -> str:
+    try:
+        with closing(BatchStore(folder / "store")) as store:
+            batches = store.unfinished()
+            batch = batches[0] if batches else add_batch(store, b"{}")
+            text = b"x" * 100_000
+            answer = Answer(batch=batch.number, line=1, is_error=False, text=text)
+            store.add_answers([answer], [])
+            assert store.answered_lines(batch.number, 0) == {1}
+    except StorageFullError as error:
+        return str(error)
+    return FINE
+
+
+FULL: Final[dict[str, Callable[[Path], str]]] = {
+    "an index": write_index,
+    "a config": edit_config,
+    "answers of a batch": add_answers,
+}
+
+
+@pytest.mark.parametrize("use", FULL.values(), ids=FULL)
+def test_a_full_disk_is_named_and_leaves_what_was_there(
+    use: Callable[[Path], str], disk: SmallDisk
+) -> None:
+    if use is add_answers:
+        BatchStore(disk.path / "store").close()
+    disk.fill()
+    assert "full" in use(disk.path) or "No space left" in use(disk.path)
+    disk.empty()
+    assert use(disk.path) == FINE
+
+
+def test_a_cache_on_a_full_disk_is_left_alone(disk: SmallDisk) -> None:
+    assert fill_cache(disk.path) == "no entry"  # it leaves 64 MiB to others
+    assert list(disk.path.iterdir()) == []
