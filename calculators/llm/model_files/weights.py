@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 import mmap
 import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -88,6 +89,7 @@ class Scratch:
         self._file = None
         if directory is not None:
             self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
         self._chunk: Bytes | None = None
         self._used = 0
         self._size = 0
