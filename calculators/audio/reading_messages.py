@@ -1,4 +1,8 @@
-"""The protocol between the server and the process that reads sound files; MessagePack."""
+"""The protocol between the server and the process that reads sound files; MessagePack.
+
+A file is opened once, and its samples are read slice by slice. The process may forget a file: it
+keeps a limited number, and ends where a file makes it crash. Then the server opens it again.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +29,57 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The process can read files."""
 
 
-class Read(msgspec.Struct, frozen=True, tag="read", array_like=True):
-    """Read a file; see `calculators.audio.reading.read_blocks`."""
+class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):
+    """Open a file; see `calculators.audio.reading.SoundFile`.
 
+    Attributes:
+        key: the server's name for it.
+    """
+
+    key: int
     content: memoryview
     sample_rate: int
     max_seconds: float
 
 
+class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
+    """The file is open.
+
+    Attributes:
+        seconds: the duration by its header, or an estimate.
+        cost: processor seconds to read one second of it, estimated.
+    """
+
+    seconds: float
+    cost: float
+
+
+class Read(msgspec.Struct, frozen=True, tag="read", array_like=True):
+    """Read the next slice of a file."""
+
+    key: int
+
+
 class SoundRead(msgspec.Struct, frozen=True, tag="sound", array_like=True):
-    """The answer: samples as `calculators.audio.pcm` has them."""
+    """A slice.
+
+    Attributes:
+        pcm: samples as `calculators.audio.pcm` has them.
+        is_last: the file has no more.
+    """
 
     pcm: memoryview
+    is_last: bool
+
+
+class Close(msgspec.Struct, frozen=True, tag="close", array_like=True):
+    """Forget a file."""
+
+    key: int
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", array_like=True):
+    """The process does not have the file."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
@@ -45,7 +88,9 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     reason: str
 
 
-to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Load | Read | Stop)
+to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
+    Load | Open | Read | Close | Stop
+)
 from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Ready | Loading | LoadFailed | Log | SoundRead | Refused
+    Ready | Loading | LoadFailed | Log | Opened | SoundRead | Forgotten | Refused
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -30,6 +30,7 @@ class Turn(Struct, eq=False):
         expected: seconds of processor time, estimated from the size of the work.
         cost: seconds of processor time that the work took, to be set by the user of the turn.
         started: done when the turn begins; None if it began at once.
+        on_wanted: called when work begins to wait during this turn.
     """
 
     number: int
@@ -37,6 +38,7 @@ class Turn(Struct, eq=False):
     expected: float
     cost: float | None = None
     started: asyncio.Future[None] | None = None
+    on_wanted: Callable[[], None] | None = None
 
 
 class FairTurns:
@@ -58,6 +60,8 @@ class FairTurns:
         #: The number of waiting pieces by connection.
         self._waits_of: Counter[ClientIdentity] = Counter()
         self._number = 0
+        #: Turns that last.
+        self._lasting: set[Turn] = set()
         self._costs: OrderedDict[ClientIdentity, float] = OrderedDict()
         self._new_cost = 0.0
 
@@ -95,11 +99,13 @@ class FairTurns:
             self._waiting.begin(client)
         else:
             await self._wait(turn)
+        self._lasting.add(turn)
         return turn
 
     def end(self, turn: Turn) -> None:
         """End a turn that has begun; the next one begins."""
         self._free += 1
+        self._lasting.discard(turn)
         if turn.cost is not None:
             self._note_cost(turn.client, turn.cost)
         if len(self._waiting):
@@ -114,6 +120,9 @@ class FairTurns:
             self._remove(last)
             assert last.started is not None
             last.started.set_exception(TooManyWaiting())
+        for lasting in self._lasting:
+            if lasting.on_wanted is not None:
+                lasting.on_wanted()
         try:
             await started
         except BaseException:

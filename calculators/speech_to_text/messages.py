@@ -1,16 +1,21 @@
 """The protocol between the server and a process with a speech model; MessagePack.
 
-A sound is any number of `Samples` and a `Recognize`. The answer is any number of `Piece`s and a
-`Recognized`, a `Failed` or a `Stopped`. `Cancel` may come at any time.
+A sound, or a part of a long one, is any number of `Samples` and a `Recognize`. The answer is any
+number of `Piece`s and a `Recognized`, a `Failed` or a `Stopped`. `Cancel` may come at any time, and
+`Yield` during a part.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+
+#: Samples per second that speech models hear, and those of a window, which they hear at once.
+SAMPLE_RATE: Final = 16_000
+WINDOW: Final = 30 * SAMPLE_RATE
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -45,12 +50,15 @@ class Recognize(msgspec.Struct, frozen=True, tag="recognize", array_like=True):
     """Turn the sound whose samples were sent into text.
 
     Attributes:
-        number: of the sound; each has its own.
+        number: of the sound or part; each has its own.
         language: as the model wants it; "" if it is not given.
         translates: translate to English.
         prompt, hotwords: "" if they are not given.
         temperature: 0: greedy.
         segments, words: find times of segments, of words.
+        windows: of a part of a long sound: windows of 30 s to hear at most; 0: the samples are a
+            whole sound.
+        is_last: the part is the rest of its sound.
     """
 
     number: int
@@ -61,6 +69,14 @@ class Recognize(msgspec.Struct, frozen=True, tag="recognize", array_like=True):
     temperature: float
     segments: bool
     words: bool
+    windows: int = 0
+    is_last: bool = True
+
+
+class Yield(msgspec.Struct, frozen=True, tag="yield", array_like=True):
+    """Stop a part after a window, because others wait."""
+
+    number: int
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
@@ -82,12 +98,14 @@ class Recognized(msgspec.Struct, frozen=True, tag="recognized", array_like=True)
         language: its code, or what the model says; "" if nothing.
         segments: start and end in seconds, text, tokens; an end of -1 is not known.
         words: start and end in seconds, text.
+        samples: those of the part that were heard; the next part begins behind them.
     """
 
     text: str
     language: str
     segments: list[tuple[float, float, str, list[int]]]
     words: list[tuple[float, float, str]]
+    samples: int
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
@@ -98,7 +116,7 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped", array_like=True):
     """The recognition was cancelled."""
 
 
-ToModel = Load | Samples | Recognize | Cancel | Stop
+ToModel = Load | Samples | Recognize | Yield | Cancel | Stop
 FromModel = Ready | Loading | LoadFailed | Log | Piece | Recognized | Failed | Stopped
 
 to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)

@@ -41,6 +41,7 @@ class SpeechToTextOptions:
         finds_words: the model reports the times of words.
         languages: the codes of the model's languages; empty if its files do not list them.
         is_multilingual: False if it knows English only, and cannot translate.
+        is_whisper: it hears windows of 30 s, and writes times.
     """
 
     directory: Path
@@ -50,6 +51,7 @@ class SpeechToTextOptions:
     finds_words: bool
     languages: tuple[str, ...]
     is_multilingual: bool
+    is_whisper: bool = True
 
 
 def read_speech_options(node: NodePlan, settings: ResourceSettings) -> SpeechToTextOptions:
@@ -85,6 +87,7 @@ def _read(options: Any, settings: ResourceSettings) -> SpeechToTextOptions:
         finds_words=options.enable_word_timestamps,
         languages=languages,
         is_multilingual=generation.get("is_multilingual") is not False,
+        is_whisper=_has_decoder(directory) or _is_whisper(directory),
     )
 
 
@@ -104,7 +107,7 @@ def _pipelines(properties: dict[str, Any]) -> int:
 def _directory(models_path: str, graph: Path) -> Path:
     directory = find_model_directory(models_path, graph)
     # Speech models other than Whisper have other parts: the library knows them, and names them.
-    if (directory / "openvino_decoder_model.xml").is_file() or _is_whisper(directory):
+    if _has_decoder(directory) or _is_whisper(directory):
         for name in (ENCODER, "openvino_decoder_model.xml", "openvino_tokenizer.xml",
                      "openvino_detokenizer.xml", "preprocessor_config.json"):  # fmt: skip
             if not (directory / name).is_file():
@@ -112,6 +115,10 @@ def _directory(models_path: str, graph: Path) -> Path:
     elif not any(directory.glob("openvino_*.xml")):
         raise ResourceError(f'models_path: "{models_path}" has no {ENCODER}; {_EXPORT}')
     return directory
+
+
+def _has_decoder(directory: Path) -> bool:
+    return (directory / "openvino_decoder_model.xml").is_file()
 
 
 def _is_whisper(directory: Path) -> bool:

@@ -20,6 +20,7 @@ from calculators.speech_to_text.messages import (
     Recognized,
     Samples,
     Stopped,
+    Yield,
     encode,
     from_model_decoder,
 )
@@ -108,15 +109,26 @@ class PipelineProcess:
         self._cancelled = number
         self._child.send(encode(Cancel(number)))
 
+    def let_others(self, number: int) -> None:
+        """Stop a part of a long sound after a window, because others wait."""
+        self._child.send(encode(Yield(number)))
+
     async def recognize(
-        self, question: Recognize, pcm: memoryview, seconds: float, on_piece: Callable[[str], None]
+        self,
+        question: Recognize,
+        pcm: memoryview,
+        seconds: float,
+        on_piece: Callable[[str], None],
+        *,
+        yields: bool = False,
     ) -> Recognized:
-        """Return the text of a sound. Must not be cancelled: see `cancel`.
+        """Return the text of a sound, or of a part. Must not be cancelled: see `cancel`.
 
         Args:
             pcm: its samples, see `Samples`.
             seconds: its duration.
             on_piece: called with new text.
+            yields: others wait already; see `let_others`.
 
         Raises:
             Lost: the process ended, and the sound was not the cause.
@@ -145,6 +157,8 @@ class PipelineProcess:
                 self._child.send(encode(Samples(pcm[begin : begin + _PART_BYTES])))
                 await asyncio.sleep(0)
             self._child.send(encode(question))
+            if yields:
+                self.let_others(question.number)
             return await answer
         finally:
             self._answer = None

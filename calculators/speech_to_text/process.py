@@ -31,6 +31,7 @@ from calculators.speech_to_text.messages import (
     Recognized,
     Samples,
     Stopped,
+    Yield,
     encode,
     to_model_decoder,
 )
@@ -54,8 +55,9 @@ class SpeechProcess:
         #: The samples of each link's next sound.
         self._samples: dict[int, list[Floats]] = {}
         self._model: SpeechModel | None = None
-        #: The last sound of each link that was cancelled.
+        #: The last sound of each link that was cancelled, and that was to let others have a turn.
         self._cancelled: dict[int, int] = {}
+        self._yielding: dict[int, int] = {}
         self._is_stopping = False
         #: Links that have ended.
         self._left: set[int] = set()
@@ -86,6 +88,9 @@ class SpeechProcess:
             if isinstance(message, Cancel):
                 self._cancelled[self._connection.link] = message.number
                 continue
+            if isinstance(message, Yield):
+                self._yielding[self._connection.link] = message.number
+                continue
             self._is_stopping = isinstance(message, Stop)
             self._waiting.append((self._connection.link, message))
         while self._connection.gone:
@@ -93,6 +98,7 @@ class SpeechProcess:
             self._waiting = deque(each for each in self._waiting if each[0] != link)
             self._samples.pop(link, None)
             self._cancelled.pop(link, None)
+            self._yielding.pop(link, None)
             self._left.add(link)
 
     def _load(self, load: Load) -> bool:
@@ -125,9 +131,16 @@ class SpeechProcess:
                 self._connection.send_to(link, encode(Piece(text)))
             return True
 
+        def yields() -> bool:
+            # Other workers of the server have turns of their own.
+            others = any(isinstance(message, Recognize) for _, message in self._waiting)
+            return others or self._yielding.get(link) == question.number
+
         if self._cancelled.get(link) == question.number:
             return Stopped()
         try:
+            if question.windows:
+                return self._model.recognize_part(samples, question, on_text, yields)
             return self._model.recognize(samples, question, on_text)
         except ParentGone:
             raise

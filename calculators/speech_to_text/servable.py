@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -12,29 +15,34 @@ import numpy as np
 from calculators.audio.pcm import BYTES_PER_SAMPLE, to_pcm16
 from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE, resample
 from calculators.audio.sound import Sound
-from calculators.audio.sound_reader import SoundReader
-from calculators.audio.speech_recognizer import Segment, SpeechSettings, Transcript, Word
-from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
+from calculators.audio.sound_reader import OpenSound, SoundReader
+from calculators.audio.speech_recognizer import SpeechSettings, Transcript
+from calculators.child_process.fair_turns import FairTurns, Turn
 from calculators.child_process.supervisor import RETRY_AFTER
 from calculators.model_cache.compiled_models import compiling_with
 from calculators.model_cache.loading import loading
 from calculators.model_initializer import ModelHost
+from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.requests.http_payload import RequestError
+from calculators.requests.request_record import current_record
 from calculators.speech_to_text.languages import code_of, listed, name_of
-from calculators.speech_to_text.messages import Load, Recognize, Recognized
+from calculators.speech_to_text.messages import SAMPLE_RATE, Load, Recognize, Recognized
 from calculators.speech_to_text.node_options import SpeechToTextOptions
 from calculators.speech_to_text.pipeline_process import Lost, PipelineProcess
+from calculators.speech_to_text.sound_parts import Part, SoundParts
 from calculators.speech_to_text.speech_metrics import SpeechMetrics
 from calculators.speech_to_text.spoken_text import SpokenText
+from calculators.speech_to_text.text_of_parts import TextOfParts
 from graph_runtime import Cancelled, Code, LoadProgress
 
-#: Samples per second that speech models hear.
-SAMPLE_RATE: Final = 16_000
-#: Seconds of one sound: the samples of a longer one would not fit a frame between processes.
+#: Seconds of one sound.
 MOST_SECONDS: Final = 7200.0
-#: Sounds that wait, and seconds of sound that are held in all: 440 MiB.
-MOST_WAITING: Final = 64
-MOST_HELD_SECONDS: Final = 4 * 3600.0
+#: Sounds in progress, and bytes of their files. A client that has none in progress may begin one
+#: beyond that, up to twice as much.
+MOST_SOUNDS: Final = 64
+MOST_BYTES: Final = 512 * 1024**2
+#: Seconds of sound of one client in progress.
+MOST_CLIENT_SECONDS: Final = 4 * 3600.0
 #: Bytes that a process may grow by after loading.
 MEMORY: Final = 8 * 1024**3
 #: Samples with which Whisper can do nothing.
@@ -76,9 +84,11 @@ class SpeechToTextServable:
             for number in range(count)
         ]
         self._free = list(self._processes)
-        self._turns = FairTurns(count, most_waiting=MOST_WAITING)
+        self._turns = FairTurns(count)
+        self._progress = _Progress()
         self._number = 0
-        self._held = 0.0
+        #: Sounds that a process is at.
+        self._working = 0
         #: Seconds of work for a second of sound, as lately measured.
         self._pace = 0.0
 
@@ -95,7 +105,7 @@ class SpeechToTextServable:
                 await process.start(progress)
                 progress = None
         self._metrics.follow(
-            waiting=lambda: len(self._turns),
+            waiting=lambda: self._progress.sounds - self._working,
             restarts=lambda: sum(each.restarts for each in self._processes),
             is_up=lambda: not self.unavailable_reason,
         )
@@ -128,13 +138,19 @@ class SpeechToTextServable:
         Raises:
             RequestError: the file is no sound, or the settings are not the model's.
         """
-        self._question(settings)  # refuses settings before the work
-        self._check_room(0.0)
-        pcm = await self._reader.read(content, sample_rate=SAMPLE_RATE, max_seconds=MOST_SECONDS)
-        seconds = len(pcm) / BYTES_PER_SAMPLE / SAMPLE_RATE
-        self._check_room(seconds)
+        question = self._question(settings)  # refuses settings before the work
+        client = _current_client()
+        self._check_room(client, 0.0, len(content))
+        file = await self._reader.open(content, sample_rate=SAMPLE_RATE, max_seconds=MOST_SECONDS)
+        try:
+            self._check_room(client, file.seconds, file.size)
+            parts = SoundParts(file.read, file.seconds, is_whisper=self._options.is_whisper)
+            first = await parts.next()
+        except BaseException:
+            await file.close()
+            raise
         spoken = SpokenText()
-        spoken.begin(self._recognized(spoken, pcm, seconds, self._question(settings)))
+        spoken.begin(self._of_file(spoken, file, parts, first, question, client))
         return spoken
 
     def recognize(self, sound: Sound, settings: SpeechSettings = _DEFAULTS) -> SpokenText:
@@ -154,12 +170,31 @@ class SpeechToTextServable:
             raise RequestError(
                 f"the sound is longer than {MOST_SECONDS:.0f} s; split it", param="file"
             )
-        self._check_room(sound.seconds)
+        client = _current_client()
+        size = sound.samples.nbytes
+        self._check_room(client, sound.seconds, size)
         spoken = SpokenText()
-        spoken.begin(self._of_sound(spoken, sound, question))
+        spoken.begin(self._of_sound(spoken, sound, question, client))
         return spoken
 
-    async def _of_sound(self, spoken: SpokenText, sound: Sound, question: Recognize) -> Transcript:
+    async def _of_file(
+        self,
+        spoken: SpokenText,
+        file: OpenSound,
+        parts: SoundParts,
+        first: Part,
+        question: Recognize,
+        client: ClientIdentity,
+    ) -> Transcript:
+        try:
+            with self._progress.of(client, file.seconds, file.size):
+                return await self._recognized(spoken, parts, first, question)
+        finally:
+            await file.close()
+
+    async def _of_sound(
+        self, spoken: SpokenText, sound: Sound, question: Recognize, client: ClientIdentity
+    ) -> Transcript:
         def converted() -> bytes:
             if not np.isfinite(sound.samples).all():
                 raise RequestError(
@@ -167,73 +202,140 @@ class SpeechToTextServable:
                 )
             return to_pcm16(resample(sound, SAMPLE_RATE).samples)
 
-        is_long = len(sound.samples) > _LONG_SAMPLES
-        pcm = await asyncio.to_thread(converted) if is_long else converted()
-        return await self._recognized(spoken, memoryview(pcm), sound.seconds, question)
+        with self._progress.of(client, sound.seconds, sound.samples.nbytes):
+            is_long = len(sound.samples) > _LONG_SAMPLES
+            content = [await asyncio.to_thread(converted) if is_long else converted()]
+
+            async def read() -> memoryview:
+                return memoryview(content.pop() if content else b"")
+
+            parts = SoundParts(read, sound.seconds, is_whisper=self._options.is_whisper)
+            return await self._recognized(spoken, parts, await parts.next(), question)
 
     async def _recognized(
-        self, spoken: SpokenText, pcm: memoryview, seconds: float, question: Recognize
+        self, spoken: SpokenText, parts: SoundParts, part: Part, question: Recognize
     ) -> Transcript:
-        if len(pcm) < _TOO_SHORT * BYTES_PER_SAMPLE:
-            return Transcript(text="", seconds=seconds)
+        """Recognize one part after the other; between two the turn is given up."""
         loop = asyncio.get_running_loop()
         came = loop.time()
-        self._held += seconds
-        try:
-            async with self._turns.turn(seconds * _COST_OF_SECOND) as turn:
+        cost = 0.0
+        text = TextOfParts(self._options)
+        while len(part.pcm) >= _TOO_SHORT * BYTES_PER_SAMPLE:
+            async with self._turns.turn(parts.seconds_left * _COST_OF_SECOND) as turn:
                 began = loop.time()
-                self._metrics.waited(began - came)
-                done = await self._in_process(spoken, pcm, seconds, question)
-                cost = loop.time() - began
-                turn.cost = cost
-        except TooManyWaiting:
-            raise self._full() from None
-        finally:
-            self._held -= seconds
+                if not parts.heard:
+                    self._metrics.waited(began - came)
+                self._number += 1
+                asked = text.continued(question, self._number, part)
+                done = await self._in_process(spoken, part, asked, turn)
+                turn.cost = loop.time() - began
+                cost += turn.cost
+            text.add(done, parts.heard / SAMPLE_RATE)
+            parts.drop(done.samples)
+            if part.is_last and done.samples * BYTES_PER_SAMPLE >= len(part.pcm):
+                break
+            if spoken.is_cancelled:
+                raise Cancelled
+            part = await parts.next()
+        seconds = parts.seconds
         self._pace += 0.5 * (cost / max(seconds, 1.0) - self._pace)
         self._metrics.recognized(seconds, cost)
-        return _transcript(done, seconds)
+        return text.transcript(seconds)
 
     async def _in_process(
-        self, spoken: SpokenText, pcm: memoryview, seconds: float, question: Recognize
+        self, spoken: SpokenText, part: Part, question: Recognize, turn: Turn
     ) -> Recognized:
-        """Recognize a sound in a free process; once more in another if that is lost."""
+        """Recognize a part in a free process; once more in another if that is lost."""
+        has_pieces = False
+
+        def add(piece: str) -> None:
+            nonlocal has_pieces
+            has_pieces = True
+            spoken.add(piece)
+
         for is_last in (False, True):
             if spoken.is_cancelled:
                 raise Cancelled
             process = min(self._free, key=lambda each: not each.is_ready)
             self._free.remove(process)
+            self._working += 1
             spoken.cancel_by(partial(process.cancel, question.number))
+            if question.windows:
+                turn.on_wanted = partial(process.let_others, question.number)
             try:
-                return await process.recognize(question, pcm, seconds, spoken.add)
+                pcm = memoryview(part.pcm)
+                return await process.recognize(
+                    question, pcm, part.seconds, add, yields=len(self._turns) > 0
+                )
             except Lost as lost:
-                if is_last or spoken.has_pieces:
+                if is_last or has_pieces:
                     raise RequestError(
                         f"the speech model's process ended before the text did: {lost}",
                         code=Code.UNAVAILABLE,
                         retry_after=RETRY_AFTER,
                     ) from None
             finally:
+                turn.on_wanted = None
+                spoken.cancel_by(None)
+                self._working -= 1
                 self._free.append(process)
         raise AssertionError
 
     def _question(self, settings: SpeechSettings) -> Recognize:
-        self._number += 1
-        return question_of(self._number, settings, self._options)
+        return question_of(0, settings, self._options)
 
-    def _check_room(self, seconds: float) -> None:
-        """Refuse a sound if those that are held are too long or too many already."""
-        is_full = self._held > 0 and self._held + seconds > MOST_HELD_SECONDS
-        if is_full or len(self._turns) >= MOST_WAITING:
-            raise self._full()
+    def _check_room(self, client: ClientIdentity, seconds: float, size: int) -> None:
+        """Refuse a sound if those in progress are too long or too many already."""
+        if not self._progress.has_room(client.name, seconds, size):
+            wait = self._progress.seconds * self._pace / len(self._processes)
+            raise RequestError(
+                "too many sounds wait to be recognized; try again later",
+                code=Code.UNAVAILABLE,
+                retry_after=math.ceil(min(max(wait, RETRY_AFTER), _LATEST_RETRY)),
+            )
 
-    def _full(self) -> RequestError:
-        wait = self._held * self._pace / len(self._processes)
-        return RequestError(
-            "too many sounds wait to be recognized; try again later",
-            code=Code.UNAVAILABLE,
-            retry_after=math.ceil(min(max(wait, RETRY_AFTER), _LATEST_RETRY)),
-        )
+
+class _Progress:
+    """The sounds in progress, by client."""
+
+    def __init__(self) -> None:
+        self._sounds: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()
+        self._bytes = 0
+
+    @property
+    def sounds(self) -> int:
+        return self._sounds.total()
+
+    @property
+    def seconds(self) -> float:
+        return self._seconds.total()
+
+    def has_room(self, client: str, seconds: float, size: int) -> bool:
+        most = 1 if self._sounds[client] else 2
+        if self._sounds[client] and self._seconds[client] + seconds > MOST_CLIENT_SECONDS:
+            return False
+        return self.sounds < most * MOST_SOUNDS and self._bytes + size <= most * MOST_BYTES
+
+    @contextmanager
+    def of(self, client: ClientIdentity, seconds: float, size: int) -> Iterator[None]:
+        """Count a sound during the ``with``."""
+        self._sounds[client.name] += 1
+        self._seconds[client.name] += math.ceil(seconds)
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._sounds[client.name] -= 1
+            self._seconds[client.name] -= math.ceil(seconds)
+            self._bytes -= size
+            if not self._sounds[client.name]:
+                del self._sounds[client.name], self._seconds[client.name]
+
+
+def _current_client() -> ClientIdentity:
+    record = current_record()
+    return UNKNOWN_CLIENT if record is None else record.client
 
 
 def question_of(number: int, settings: SpeechSettings, options: SpeechToTextOptions) -> Recognize:
@@ -289,25 +391,3 @@ def _language(language: str, options: SpeechToTextOptions) -> str:
         return ""
     # Models other than Whisper want names: English.
     return name_of(code).title()
-
-
-def _transcript(done: Recognized, seconds: float) -> Transcript:
-    return Transcript(
-        text=done.text,
-        seconds=seconds,
-        language=code_of(done.language) if done.language else "",
-        segments=_segments(done, seconds),
-        words=tuple(Word(*each) for each in done.words),
-    )
-
-
-def _segments(done: Recognized, seconds: float) -> tuple[Segment, ...]:
-    """The segments, within the sound. One whose end is not known lasts until the next begins."""
-    made: list[Segment] = []
-    next_start = seconds
-    for start, end, text, tokens in reversed(done.segments):
-        start = min(start, seconds)
-        end = min(end if end >= start else next_start, seconds)
-        made.append(Segment(start, end, text, tuple(tokens)))
-        next_start = start
-    return tuple(reversed(made))

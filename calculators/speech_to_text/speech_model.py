@@ -11,6 +11,7 @@ import openvino_genai as genai
 from calculators.audio.sound import Samples
 from calculators.child_process.answering_process import Report
 from calculators.child_process.messages import Loading
+from calculators.speech_to_text.long_form import LongForm
 from calculators.speech_to_text.messages import Load, Recognize, Recognized, Stopped
 
 #: Tokens of a prompt: a half of Whisper's decoder, as OpenAI's own program has it, and room for the
@@ -78,7 +79,52 @@ class SpeechModel:
                 (float(each.start_ts), float(each.end_ts), str(each.text))
                 for each in (_of_first(result.words) if question.words else ())
             ],
+            len(samples),
         )
+
+    def recognize_part(
+        self,
+        samples: Samples,
+        question: Recognize,
+        on_text: Callable[[str], bool],
+        yields: Callable[[], bool],
+    ) -> Recognized | Stopped:
+        """Return the text of the next windows of a long sound; see `LongForm`.
+
+        Args:
+            samples: at 16 kHz: ``question.windows`` windows, or the rest of the sound.
+            on_text: called with new text, and after each window; it returns False to cancel.
+            yields: returns whether others wait.
+
+        Raises:
+            RuntimeError: the library's.
+        """
+        form = LongForm(self._decoded, question, len(samples), on_text, yields)
+        arguments = _arguments(question) | self._texts(question) | {"return_timestamps": True}
+        result = self._pipeline.generate(samples, streamer=form, **arguments)
+        if form.failure is not None:
+            raise form.failure
+        if form.is_cancelled:
+            return Stopped()
+        chunks = [
+            (float(each.start_ts), float(each.end_ts), str(each.text))
+            for each in _of_first(result.chunks)
+        ]
+        heard = form.heard(chunks)
+        if heard.rest and not on_text(heard.rest):
+            return Stopped()
+        segments = chunks[: heard.chunks] if question.segments else ()
+        words = _of_first(result.words) if question.words else ()
+        return Recognized(
+            "".join(form.texts[: heard.windows]),
+            _first_language(result),
+            [(start, end, text, self._encoded(text)) for start, end, text in segments],
+            [(float(each.start_ts), float(each.end_ts), str(each.text)) for each in words],
+            heard.samples,
+        )
+
+    def _decoded(self, tokens: list[int]) -> str:
+        return str(self._pipeline.get_tokenizer().decode(tokens))
 
     def _texts(self, question: Recognize) -> dict[str, str]:
         """Prompt and hotwords, cut to what Whisper takes: the library refuses longer ones."""

@@ -37,8 +37,13 @@ class SpokenText:
         """True if text has been added, whether it was read or not."""
         return self._has_pieces
 
-    def cancel_by(self, stop: Callable[[], None]) -> None:
-        """Note that the work has begun: from now on ``stop`` cancels it, not its task's end."""
+    @property
+    def is_done(self) -> bool:
+        """True once there is a transcript, or an error."""
+        return self._work is not None and self._work.done()
+
+    def cancel_by(self, stop: Callable[[], None] | None) -> None:
+        """Note that a process works: ``stop`` cancels it, not its task's end; None: it is done."""
         self._stop = stop
 
     def cancel(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from calculators.audio import sound_reader
+from calculators.audio import reading_process, sound_reader
 from calculators.audio.reading import MOST_CHANNELS
 from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE
 from calculators.child_process import back_off
@@ -299,10 +299,11 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
         f"{sound_reader.CPU_SECONDS:g} s, {sound_reader.WALL_SECONDS:g} s, "
         f"{sound_reader.MEMORY >> 30} GiB, {sound_reader.MOST_WAITING}; "
-        f"{sound_reader.LONG_BYTES >> 20} MiB",
+        f"{reading_process.SLICE_SECONDS:g} s; {reading_process.MOST_OPEN}, "
+        f"{reading_process.MOST_BYTES >> 30} GiB",
         f"{LOWEST_RATE:,} to {HIGHEST_RATE:,}; {MOST_CHANNELS}",
-        f"{listening.MOST_SECONDS:g} s; {listening.MOST_WAITING}, "
-        f"{listening.MOST_HELD_SECONDS:,.0f} s",
+        f"{listening.MOST_SECONDS:g} s; {listening.MOST_SOUNDS}, {listening.MOST_BYTES >> 20} MiB; "
+        f"{listening.MOST_CLIENT_SECONDS:,.0f} s",
         f"{pipeline_process.CPU_SECONDS:g} s, {pipeline_process.CPU_SECONDS_PER_SECOND:g} s; "
         f"{pipeline_process.HANG_SECONDS:g} s",
         f"{LOOP_STALL_SECONDS:g} s; {GIVE_UP_SECONDS:g} s",

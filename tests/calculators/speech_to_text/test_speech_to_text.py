@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -17,8 +18,10 @@ import pytest
 from calculators.audio.sound import Sound
 from calculators.audio.speech_recognizer import SpeechRecognizer, SpeechSettings, Transcript
 from calculators.places import Places
+from calculators.requests.client_identity import ClientIdentity
 from calculators.requests.http_answer import HttpAnswer
 from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.requests.request_record import RequestRecord, set_current_record
 from calculators.speech_to_text.placed_speech import PlacedSpeechToText
 from calculators.speech_to_text.servable import SpeechToTextServable
 from calculators.speech_to_text.spoken_text import SpokenText
@@ -232,6 +235,95 @@ def test_long_sound_is_heard_in_windows(counter: Counter) -> None:
     assert starts[-1] >= 29.0
     *deltas, done = counter.events(content)
     assert "".join(each["delta"] for each in deltas) == done["text"] == answer["text"]
+
+
+def test_a_sound_in_parts_has_the_text_and_times_of_the_whole(
+    counter: Counter, with_words: Counter
+) -> None:
+    # More than a part: the windows are those that openvino-genai takes.
+    content = encoded(tone(400.0), format="FLAC")
+    answer = counter.json(content, response_format="verbose_json")
+    assert answer["text"] == TEXT * 14
+    assert [each["start"] for each in answer["segments"]] == [30.0 * each for each in range(14)]
+    assert answer["segments"][-1]["end"] == answer["duration"] == 400.0
+    assert answer["language"] == counter.json(response_format="verbose_json")["language"]
+    one = with_words.json(response_format="verbose_json", times=["word"])["words"]
+    words = with_words.json(content, response_format="verbose_json", times=["word"])["words"]
+    assert [each["word"] for each in words] == [each["word"] for each in one] * 14
+    assert [each["start"] for each in words] == sorted(each["start"] for each in words)
+    assert words[-1]["start"] >= 390.0
+
+
+def test_a_prompt_is_for_the_beginning_of_a_long_sound_alone(counter: Counter) -> None:
+    content = encoded(tone(400.0), format="FLAC")
+    text = counter.json(content, prompt=" one two")["text"]
+    assert text.endswith(TEXT * 13)
+    assert len(text) < len(TEXT * 14)
+    assert counter.json(content, hotwords=" one")["text"].count("ten") == 14
+
+
+def test_others_have_their_turn_between_the_windows_of_a_long_sound(counter: Counter) -> None:
+    async def scenario() -> None:
+        def begun(name: str, seconds: float) -> SpokenText:
+            set_current_record(RequestRecord(name, client=ClientIdentity(name)))
+            return counter.servable.recognize(Sound(tone(seconds), 16_000))
+
+        hours = [begun("ann", 600.0) for _ in range(2)]
+        async for _ in hours[0].pieces():
+            break
+        for name in ("bob", "eve", "bob"):
+            assert (await begun(name, 1.0).transcript()).text == TEXT
+        assert not any(each.is_done for each in hours)
+        # A short sound of the same client does not wait for its long ones.
+        assert (await begun("ann", 1.0).transcript()).text == TEXT
+        assert not any(each.is_done for each in hours)
+        for each in hours:
+            each.cancel()
+            with pytest.raises(Cancelled):
+                await each.transcript()
+        interrupted = begun("ann", 200.0)
+        async for _ in interrupted.pieces():
+            break
+        others = [begun("bob", 1.0) for _ in range(5)]
+        assert (await interrupted.transcript()).text == TEXT * 7
+        assert {(await each.transcript()).text for each in others} == {TEXT}
+
+    counter.run(scenario())
+
+
+def test_a_file_that_breaks_in_the_middle_is_refused_when_that_is_read(counter: Counter) -> None:
+    content = encoded(tone(400.0), format="FLAC")
+    with pytest.raises(RequestError, match="it is broken") as raised:
+        counter.json(content[: len(content) // 2])
+    assert raised.value.param == "file"
+    assert counter.json()["text"] == TEXT
+
+
+def test_a_client_without_a_sound_may_begin_one_when_another_has_all_the_room(
+    counter: Counter,
+) -> None:
+    async def scenario() -> None:
+        def begun(name: str) -> SpokenText:
+            set_current_record(RequestRecord(name, client=ClientIdentity(name)))
+            return counter.servable.recognize(Sound(tone(1.0), 16_000))
+
+        spoken = []
+
+        async def fill() -> None:
+            for _ in range(100):
+                spoken.append(begun("ann"))
+                await asyncio.sleep(0)
+
+        with pytest.raises(RequestError, match="too many sounds wait"):
+            await fill()
+        assert (await begun("bob").transcript()).text == TEXT
+        for each in spoken:
+            each.cancel()
+        for each in spoken:
+            with contextlib.suppress(Cancelled):
+                await each.transcript()
+
+    counter.run(scenario())
 
 
 def test_a_sound_that_is_too_short_for_the_model_has_no_text(counter: Counter) -> None:
