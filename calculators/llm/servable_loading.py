@@ -160,6 +160,12 @@ def make_servable(
         call_form = parsers.tool.call_form
     if call_form is not None:
         log.info("%s: the chat template knows no tools: requests have them in a message", name)
+    elif not prompts_ready.knows_tools:
+        log.warning(
+            "%s: the chat template knows no tools, and no parser reads its calls: tools of requests"
+            " are left out",
+            name,
+        )
     sees_images = engine.kind.sees_images
     return LlmServable(
         model,

@@ -40,6 +40,8 @@ class BlockCallParser(CallWalker):
             the name.
         further: matches the text between two calls up to the bracket; its group is the name.
         last: matches the text between the last call and ``end``.
+        none: matches the text between ``begin`` and ``end`` where there is no call, which is left
+            out; None: there always is one.
     """
 
     begin: ClassVar[str]
@@ -48,6 +50,7 @@ class BlockCallParser(CallWalker):
     first: ClassVar[re.Pattern[str]]
     further: ClassVar[re.Pattern[str]]
     last: ClassVar[re.Pattern[str]]
+    none: ClassVar[re.Pattern[str] | None] = None
     _outside_tags: ClassVar[Tags]
     _head_tags: ClassVar[Tags]
 
@@ -89,13 +92,18 @@ class BlockCallParser(CallWalker):
                     self._arguments = self.read_arguments()
                     self._state = self._in_arguments
                     return True
-            elif tag == self.end and not self._is_first and self.last.fullmatch(head):
+            elif tag == self.end and self._ends_block(head):
                 self._scanner.commit()
                 self._state = self._outside
                 return True
         if tag is not None and tag not in (self.bracket, self.end):
             self._scanner.put_back(tag)
         return self._no_call()
+
+    def _ends_block(self, head: str) -> bool:
+        if not self._is_first:
+            return self.last.fullmatch(head) is not None
+        return self.none is not None and self.none.fullmatch(head) is not None
 
     def _no_call(self) -> bool:
         if self._head and not self._is_first and self.last.fullmatch(self._head):

@@ -17,17 +17,23 @@ _ENDS: Final = ("<|end|>", "<|return|>", "<|call|>")
 
 HARMONY_TOKENS: Final = frozenset((_START, _CHANNEL, _CONSTRAIN, _MESSAGE, *_ENDS))
 
-_IN_TEXT: Final = Tags(_START, _CHANNEL, *_ENDS)
-_IN_HEADER: Final = Tags(*HARMONY_TOKENS)
+_IN_TEXT: Final = Tags(*HARMONY_TOKENS)
 _LONGEST_HEADER: Final = 512
-_HEADER: Final = re.compile(
-    r"(?:<\|start\|>(?P<role>[^<]*))?"
-    r"(?:<\|channel\|>(?P<channel>.*?))?"
-    r"(?P<constrain><\|constrain\|>.*)?",
-    re.DOTALL,
+#: The beginning of an answer whose prompt ends in the role: the recipient comes first.
+_RECIPIENT_FIRST: Final = re.compile(r"\s{0,8}to=")
+_RECIPIENT: Final = re.compile(r"(?:\A|\s)to=(?P<name>[^\s<]+)")
+_NAMESPACE: Final = "functions."
+#: The header of an answer whose prompt ends in the role.
+_IMPLIED: Final = _START + "assistant "
+#: Recipients that are nobody else: the message is for the user, or the model's own.
+_NOBODY: Final = frozenset(("assistant", "user", "all", "system", "developer"))
+#: Tools that the model was trained with, and calls by itself.
+_BUILT_IN: Final = frozenset(("python", "browser", "container"))
+_CUT_HEADER: Final = re.compile(
+    r"\s*(?:assistant)?\s*(?:to=\S*)?\s*(?:analysis|commentary|final)?\s*(?:to=\S*)?\s*(?:json|code)?\s*"
 )
-_RECIPIENT: Final = re.compile(r"to=functions\.([^\s<]+)")
-_ROLE: Final = re.compile(r"\s*assistant(?P<recipient>\s.*)?", re.DOTALL)
+_TOKEN: Final = re.compile("|".join(map(re.escape, HARMONY_TOKENS)))
+_ROLE_IN_TEXT: Final = re.compile(re.escape(_START) + r"(?:assistant)?")
 
 
 class MessageKind(Enum):
@@ -36,7 +42,7 @@ class MessageKind(Enum):
     ANALYSIS = "reasoning"
     ANSWER = "the answer to the user"
     CALL = "the arguments for a function"
-    OTHER = "a message to an unknown recipient, or text outside of messages"
+    OTHER = "a message of another role, or text outside of messages"
 
 
 class HarmonyPart(NamedTuple):
@@ -57,9 +63,11 @@ class HarmonyReader:
     """Splits text into parts of messages.
 
     A message is ``[<|start|>role] <|channel|>channel [<|constrain|>type] <|message|>text``, up to
-    ``<|end|>``, ``<|return|>``, ``<|call|>`` or the next message. Outside of messages these ends
-    are left out; text that only begins like a header is kept. ``kind``: of the message that has
-    begun before the text, or None.
+    ``<|end|>``, ``<|return|>``, ``<|call|>`` or the next message. The recipient, ``to=NAME``, is
+    behind the role or the channel; a text may begin with it, as its prompt ends in the role.
+    Outside of messages these ends are left out, and so are tokens that begin nothing.
+
+    ``kind``: of the message that has begun before the text, or None.
     """
 
     def __init__(self, kind: MessageKind | None = None) -> None:
@@ -68,7 +76,7 @@ class HarmonyReader:
         self._header: list[str] = []
         self._kind = kind or MessageKind.OTHER
         self._function = ""
-        self._state: Callable[[], bool] = self._outside if kind is None else self._in_message
+        self._state: Callable[[], bool] = self._at_start if kind is None else self._in_message
 
     def feed(self, text: str) -> list[HarmonyPart]:
         """Return the parts that this text makes certain."""
@@ -80,7 +88,13 @@ class HarmonyReader:
         self._scanner.finish()
         parts = self._read()
         if self._header:
-            parts.append(HarmonyPart(MessageKind.OTHER, "".join(self._header)))
+            header = "".join(self._header)
+            implied = header.removeprefix(_IMPLIED)
+            is_text = implied != header and _TOKEN.search(implied) is None
+            text = implied if is_text else _bare(header)
+            # A header that was cut says nothing to anybody.
+            if text and (is_text or not _CUT_HEADER.fullmatch(text)):
+                parts.append(HarmonyPart(MessageKind.OTHER, text))
         return parts
 
     def _read(self) -> list[HarmonyPart]:
@@ -88,6 +102,18 @@ class HarmonyReader:
             pass
         parts, self._parts = self._parts, []
         return parts
+
+    def _at_start(self) -> bool:
+        scanner = self._scanner
+        text = scanner.text[scanner.place :]
+        if _RECIPIENT_FIRST.match(text):
+            self._header = [_IMPLIED]
+            self._state = self._in_header
+            return True
+        if scanner.more and "to=".startswith(text.lstrip()) and len(text) < _LONGEST_HEADER:
+            return False
+        self._state = self._outside
+        return True
 
     def _outside(self) -> bool:
         text, tag = self._scanner.take(_IN_TEXT)
@@ -99,7 +125,7 @@ class HarmonyReader:
         return tag is not None
 
     def _in_header(self) -> bool:
-        text, tag = self._scanner.take(_IN_HEADER)
+        text, tag = self._scanner.take(_IN_TEXT)
         before = "".join((*self._header, text))
         header = before + (tag or "")
         if len(header) <= _LONGEST_HEADER:
@@ -111,7 +137,8 @@ class HarmonyReader:
                 self._begin_message(before, header)
                 return True
         self._header = []
-        self._parts.append(HarmonyPart(MessageKind.OTHER, before))
+        if text := _bare(before):
+            self._parts.append(HarmonyPart(MessageKind.OTHER, text))
         self._scanner.place -= len(tag or "")
         self._state = self._outside
         return True
@@ -128,36 +155,33 @@ class HarmonyReader:
         if tag is not None and tag in _ENDS:
             self._parts.append(HarmonyPart(self._kind, tag, "end", self._function))
             self._state = self._outside
-        elif tag is not None:
-            self._header = [tag]
+        elif tag in (_START, _CHANNEL):
+            self._header = [str(tag)]
             self._state = self._in_header
         return tag is not None
 
 
-def _kind_and_function(header: str) -> tuple[MessageKind, str]:
-    """Read a header as OpenVINO Model Server does: names must be exact.
+def is_built_in(function: str) -> bool:
+    """Return True for a tool of the model's own, such as ``browser.search``."""
+    return function.partition(".")[0] in _BUILT_IN
 
-    The recipient may follow the channel or, as in OpenAI's own form, the role.
-    """
-    found = _HEADER.fullmatch(header)
-    if found is None:
+
+def _bare(text: str) -> str:
+    """Return text without the tokens of the form."""
+    return _TOKEN.sub("", _ROLE_IN_TEXT.sub("", text))
+
+
+def _kind_and_function(header: str) -> tuple[MessageKind, str]:
+    """Return the purpose of a message, and the function that it calls, by its header."""
+    role, has_channel, rest = header.partition(_CHANNEL)
+    role = role.removeprefix(_START)
+    recipient = _RECIPIENT.search(_TOKEN.sub(" ", rest)) or _RECIPIENT.search(_TOKEN.sub(" ", role))
+    if role.strip() and role.split()[0] != "assistant":
         return MessageKind.OTHER, ""
-    channel = found["channel"]
-    if channel is not None and found["constrain"] is not None:
-        channel = channel.rstrip()
-    recipient = ""
-    if found["role"] is not None:
-        role = _ROLE.fullmatch(found["role"])
-        if role is None:
-            return MessageKind.OTHER, ""
-        recipient = (role["recipient"] or "").strip()
-    if channel is None or channel.startswith(("commentary", "analysis")):
-        function = _RECIPIENT.search(channel or "") or _RECIPIENT.search(recipient)
-        if function is not None:
-            return MessageKind.CALL, function[1]
-    if not recipient:
-        if channel in (None, "final", "commentary"):
-            return MessageKind.ANSWER, ""
-        if channel == "analysis":
-            return MessageKind.ANALYSIS, ""
-    return MessageKind.OTHER, ""
+    name = "" if recipient is None else recipient["name"]
+    function = name.removeprefix(_NAMESPACE)
+    if function and (name != function or name not in _NOBODY):
+        return MessageKind.CALL, function
+    if has_channel and rest.split("<")[0].split()[:1] == ["analysis"]:
+        return MessageKind.ANALYSIS, ""
+    return MessageKind.ANSWER, ""

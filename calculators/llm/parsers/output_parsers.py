@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from calculators.llm.parsers.open_reasoning import OpenReasoning
 from calculators.llm.parsers.output_stream import OutputStream
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 
@@ -45,7 +46,12 @@ class OutputParsers:
             reasoning = self.reasoning(is_open=self.reasoning_is_open(prompt))
         if self.tool is not None and tools is not None:
             tool = self.tool(tools)
-        return OutputStream(reasoning, tool)
+        if reasoning is not None:
+            reasoning.feeds_tools = tool is not None
+        in_reasoning = None
+        if self.tool is not None and tools and reasoning is not None and self.tool.heads:
+            in_reasoning = OpenReasoning(self.tool, tools, self.tool.heads)
+        return OutputStream(reasoning, tool, in_reasoning)
 
     def reasoning_is_open(self, prompt: str) -> bool:
         """Return True if an answer to ``prompt`` begins inside the reasoning."""

@@ -10,6 +10,7 @@ from calculators.language.events import (
     OutputEvent,
     Reasoning,
 )
+from calculators.llm.parsers.open_reasoning import OpenReasoning
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 
 
@@ -22,6 +23,8 @@ class OutputStream(Struct, frozen=True):
 
     reasoning: ReasoningParser | None
     tool: ToolParser | None
+    #: Finds calls in reasoning that never ends.
+    open_reasoning: OpenReasoning | None = None
 
     def feed(self, text: str) -> list[OutputEvent]:
         """Return the events that this text makes certain, with adjacent ones of one kind merged."""
@@ -41,12 +44,30 @@ class OutputStream(Struct, frozen=True):
         events = self.reasoning.finish() if self.reasoning is not None else []
         if self.tool is None:
             return events if len(events) < 2 else merged(events)
-        return merged([*self._find_calls(events, self.tool), *self.tool.finish()])
+        found = self._find_calls(events, self.tool)
+        if self.open_reasoning is not None and self.reasoning is not None:
+            is_open = self.reasoning.is_open
+            rest, calls = (
+                self.open_reasoning.finish() if is_open else (self.open_reasoning.close(), "")
+            )
+            if rest:
+                found.append(Reasoning(rest))
+            if calls:
+                found += self.tool.feed(calls)
+        return merged([*found, *self.tool.finish()])
 
     def _find_calls(self, events: list[OutputEvent], tool: ToolParser) -> list[OutputEvent]:
         found: list[OutputEvent] = []
         for event in events:
-            found += tool.feed(event.text) if isinstance(event, Content) else [event]
+            if isinstance(event, Content):
+                if self.open_reasoning is not None and (rest := self.open_reasoning.close()):
+                    found.append(Reasoning(rest))
+                found += tool.feed(event.text)
+            elif isinstance(event, Reasoning) and self.open_reasoning is not None:
+                if passed := self.open_reasoning.feed(event.text):
+                    found.append(Reasoning(passed))
+            else:
+                found.append(event)
         return merged(found)
 
 

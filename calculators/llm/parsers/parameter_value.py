@@ -18,11 +18,13 @@ class ParameterType(NamedTuple):
         is_string: only strings are allowed, and null if ``is_nullable``.
         is_nullable: null is allowed.
         is_boolean: true and false are allowed.
+        is_number: only numbers are allowed, and null if ``is_nullable``.
     """
 
     is_string: bool = False
     is_nullable: bool = False
     is_boolean: bool = False
+    is_number: bool = False
 
     def grows(self, first: str) -> bool:
         """True if a value that begins with ``first`` may be written before it is complete."""
@@ -60,7 +62,13 @@ def parameter_type(schema: object, parameter: str) -> ParameterType:
         if isinstance(alternatives, list):
             for each in alternatives:
                 types |= (_types(each) if isinstance(each, Mapping) else set()) or {"any"}
-    return ParameterType(types - {"null"} == {"string"}, "null" in types, "boolean" in types)
+    others = types - {"null"}
+    return ParameterType(
+        others == {"string"},
+        "null" in types,
+        "boolean" in types,
+        bool(others) and others <= {"integer", "number"},
+    )
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:

@@ -81,9 +81,11 @@ class ToolParser(OutputParser):
 
     Attributes:
         call_form: None if no grammar can be made for the form.
+        heads: marks with which calls begin, that stand nowhere else.
     """
 
     call_form: ClassVar[CallForm | None] = None
+    heads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         """``tools``: the JSON schema of the parameters by the tool's name, from the request."""
@@ -99,13 +101,15 @@ class ReasoningParser(OutputParser):
         turn: the text that the model writes between its reasoning and what follows; None stands for
             white space.
         answer_start: the text that the model writes before an answer that is not a call.
+        feeds_tools: a tool parser reads the content.
     """
 
     start_tags: ClassVar[tuple[str, ...]] = ()
     end_tag: ClassVar[str] = ""
     turn: ClassVar[str | None] = None
     answer_start: ClassVar[str] = ""
+    feeds_tools: bool = True
 
     def __init__(self, *, is_open: bool = False) -> None:
-        """``is_open``: the text begins inside the reasoning."""
+        """``is_open``: the text begins inside the reasoning. Later, that it is inside."""
         self.is_open = is_open

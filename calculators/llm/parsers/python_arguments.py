@@ -7,6 +7,7 @@ from typing import Final
 
 from calculators.llm.parsers.built_call import Argument, BrokenCall
 from calculators.llm.parsers.call_scanner import CallScanner
+from calculators.llm.parsers.parameter_value import parameter_type
 from calculators.llm.parsers.python_value import PythonTags, PythonValue
 from calculators.llm.parsers.tag_scanner import Tags, beginnings
 
@@ -14,6 +15,8 @@ BLOCK_END: Final = "<|tool_call_end|>"
 NAME: Final = r"[\w.\-]{1,128}+"
 
 _ARGUMENT: Final = re.compile(r"[^\W\d][\w.\-]{0,127}")
+#: A number that Python and JSON do not have.
+_ZEROS: Final = re.compile(r'"[+-]?0\d{1,300}"')
 _BLANK: Final = r"\s{0,20}+"
 _KEY: Final = Tags("=", *"\"'[{(]}),", BLOCK_END)
 _VALUE: Final = PythonTags(BLOCK_END)
@@ -36,9 +39,11 @@ class PythonArguments:
     The value of a name alone is "". A value without a name, as in ``f(1)``, breaks the call.
     """
 
-    __slots__ = ("_key", "_value", "is_done")
+    __slots__ = ("_key", "_schema", "_value", "is_done")
 
-    def __init__(self) -> None:
+    def __init__(self, schema: object = None) -> None:
+        """``schema``: of the object of all arguments."""
+        self._schema = schema
         self.is_done = False
         self._key: list[str] = []
         self._value: PythonValue | None = None
@@ -56,7 +61,10 @@ class PythonArguments:
         stop = self._value.read(scanner)
         if stop is None:
             return None
-        argument = Argument(self._take_key(), self._value.to_json())
+        key, value = self._take_key(), self._value.to_json()
+        if _ZEROS.fullmatch(value) and parameter_type(self._schema, key).is_number:
+            value = str(int(value.strip('"')))
+        argument = Argument(key, value)
         self._value = None
         self.is_done = stop == ")"
         return argument

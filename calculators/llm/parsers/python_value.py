@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -41,7 +42,8 @@ class PythonValue:
     """
 
     __slots__ = (
-        "_depth", "_ends_string", "_json", "_last", "_pieces", "_quote", "_raw", "_strings", "_tags"
+        "_depth", "_ends_string", "_json", "_last", "_parts", "_pieces", "_quote", "_raw",
+        "_strings", "_tags",
     )  # fmt: skip
 
     def __init__(self, tags: PythonTags, ends_string: EndsString) -> None:
@@ -56,6 +58,8 @@ class PythonValue:
         self._pieces: list[str] = []
         self._raw: list[str] = []
         self._json: list[str] = []
+        #: Strings as JSON, with True, and the text between them.
+        self._parts: list[tuple[bool, str]] = []
         self._strings = 0
 
     def read(self, scanner: CallScanner) -> str | None:
@@ -116,12 +120,14 @@ class PythonValue:
         self._pieces = []
         self._raw.append(bare)
         self._json.append(_WORD.sub(_json_word, bare))
+        self._parts.append((False, bare))
 
     def _end_string(self) -> None:
         inner = "".join(self._pieces)
         self._pieces = []
         self._raw.append(self._quote + inner + self._quote)
         self._json.append(_string_literal(inner, self._quote))
+        self._parts.append((True, self._json[-1]))
         self._strings += 1
         self._last = self._quote
         self._quote = ""
@@ -137,13 +143,14 @@ class PythonValue:
         raw, as_json = "".join(self._raw).strip(), "".join(self._json).strip()
         if not raw:
             return '""'
-        if raw[0] in "[{":
-            return compact_json(as_json) or encode_basestring(raw)
+        if raw[0] in "[{(" or raw == "set()":
+            loose = compact_json(as_json) or _container(self._parts)
+            return encode_basestring(raw) if loose is None else loose
         if self._strings == 1 and raw[0] in "\"'" and not "".join(self._raw[2:]).strip():
             return as_json
         if _WORD.fullmatch(raw):
             return as_json
-        return json_or_string(raw)
+        return _scalar(raw)
 
 
 def python_to_json(text: str) -> str:
@@ -161,6 +168,86 @@ def python_to_json(text: str) -> str:
     return encode_basestring(text)
 
 
+def _container(parts: Sequence[tuple[bool, str]]) -> str | None:
+    """Return the JSON of a list, an object, a tuple or a set, which becomes a list; None if none.
+
+    Reads what JSON does not have: commas at the end, tuples, sets, numbers of Python, and words,
+    which become strings.
+    """
+    # Of each open container: its bracket, its items so far, and True if it has keys.
+    waiting: list[tuple[str, list[str], bool]] = []
+    bracket, items, has_keys = "", list[str](), False
+    key: str | None = None
+    value: str | None = None
+    keys: list[str | None] = []
+    for is_string, text in parts:
+        for token in (text,) if is_string else _TOKEN.findall(text):
+            if not is_string and token in _PUNCTUATION:
+                if token in "[{(":
+                    if value == '"set"':
+                        value = None
+                    if value is not None:
+                        return None
+                    waiting.append((bracket, items, has_keys))
+                    keys.append(key)
+                    bracket, items, has_keys, key = token, [], False, None
+                    continue
+                if token == ":":
+                    if bracket != "{" or key is not None or value is None:
+                        return None
+                    key, value = value if value[0] == '"' else encode_basestring(value), None
+                    has_keys = True
+                    continue
+                if value is not None:
+                    items.append(value if key is None else f"{key}:{value}")
+                    if has_keys is not (key is not None):
+                        return None
+                elif key is not None:
+                    return None
+                key = value = None
+                if token == ",":
+                    continue
+                if not waiting or bracket + token not in ("[]", "{}", "()"):
+                    return None
+                is_object = bracket == "{" and (has_keys or not items)
+                joined = ",".join(items)
+                value = "{" + joined + "}" if is_object else f"[{joined}]"
+                bracket, items, has_keys = waiting.pop()
+                key = keys.pop()
+            elif value is not None:
+                return None
+            else:
+                value = token if is_string else _scalar(token)
+    return value if not waiting else None
+
+
+def _scalar(text: str) -> str:
+    """Return the JSON of a word or number of Python; other text becomes a string."""
+    if _WORD.fullmatch(text):
+        return _json_word_of(text)
+    if _NUMBER.fullmatch(text) and len(text) <= _LONGEST_NUMBER:
+        number = text.replace("_", "").removeprefix("+")
+        if _HEX.fullmatch(number):
+            return str(int(number, 0))
+        if _DOTS.search(number):
+            value = float(number)
+            return repr(value) if math.isfinite(value) else encode_basestring(text)
+        compact = compact_json(number)
+        if compact is not None:
+            return compact
+    return json_or_string(text)
+
+
+_TOKEN: Final = re.compile(r"[\[\]{}(),:]|[^\s\[\]{}(),:]+(?:[ \t]+[^\s\[\]{}(),:]+)*")
+_PUNCTUATION: Final = frozenset("[]{}(),:")
+#: Without a zero in front, which makes a text such as ``007`` of a number.
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+"
+    r"|(?:0|[1-9][\d_]*)?(?:\.\d*)?(?:[eE][+-]?\d+)?)"
+)
+_HEX: Final = re.compile(r"-?0[xXoObB].*")
+_DOTS: Final = re.compile(r"\A-?\.|\.\Z|\.[eE]")
+_LONGEST_NUMBER: Final = 400
 _ALONE: Final = PythonTags("</param>")
 
 
@@ -171,7 +258,11 @@ def _ends_item(text: str, place: int, more: bool) -> bool | None:
 
 
 def _json_word(match: re.Match[str]) -> str:
-    word = match[0].lower()
+    return _json_word_of(match[0])
+
+
+def _json_word_of(word: str) -> str:
+    word = word.lower()
     return "null" if word == "none" else word
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring
 from typing import Any, ClassVar, Final
 
 from calculators.language.events import Arguments, Content
@@ -12,9 +13,21 @@ from calculators.llm.parsers.growing_string import GrowingString
 from calculators.llm.parsers.json_value import compact_json
 from calculators.llm.parsers.parameter_value import ParameterType, parameter_type
 from calculators.llm.parsers.python_value import python_to_json
-from calculators.llm.parsers.xml_form import FormTags, XmlForm
+from calculators.llm.parsers.tag_scanner import Tags
+from calculators.llm.parsers.xml_form import CDATA, FormTags, XmlForm
 
+_CDATA: Final = Tags(CDATA)
 _LONGEST_NAME: Final = 256
+#: Characters behind a tag among which another one is looked for.
+_FAR: Final = 128
+
+
+def _stands_before(tag: str, text: str) -> bool | None:
+    """Return True if ``text`` begins with ``tag``, white space aside; None if it yet may."""
+    rest = text.lstrip()
+    if rest.startswith(tag):
+        return True
+    return None if tag.startswith(rest) else False
 
 
 class XmlCallParser(CallWalker):
@@ -44,6 +57,9 @@ class XmlCallParser(CallWalker):
         self._value: list[str] = []
         self._may_grow = False
         self._growing: GrowingString | None = None
+        self._is_cdata = False
+        #: A tag here would begin a line of the value.
+        self._ends_line = False
 
     def _outside(self) -> bool:
         tag = self._take_content(self._tags.outside)
@@ -113,6 +129,10 @@ class XmlCallParser(CallWalker):
             return True
         if tag not in (form.call_end, form.block_end):
             return self._leave(tag)
+        return self._end_call(tag)
+
+    def _end_call(self, tag: str) -> bool:
+        scanner, form = self._scanner, self.form
         self._events += self._call.end()
         self._say_stray_text()
         scanner.commit()
@@ -128,12 +148,30 @@ class XmlCallParser(CallWalker):
     def _parameter_name(self) -> bool:
         name = self._read_name()
         if name:
-            self._parameter = name
-            self._type = parameter_type(self.tools.get(self._call.name), name)
-            self._value = []
-            self._may_grow = self._call.is_announced and not self._call.has(name)
-            self._state = self._in_value
+            self._begin_value(name)
         return name is not None
+
+    def _begin_value(self, name: str) -> None:
+        self._parameter = name
+        self._type = parameter_type(self.tools.get(self._call.name), name)
+        self._value = []
+        self._may_grow = self._call.is_announced and not self._call.has(name)
+        self._is_cdata = False
+        self._ends_line = True
+        self._state = self._value_start if self.form.has_cdata else self._in_value
+
+    def _value_start(self) -> bool:
+        """Read up to what tells whether a value is ``<![CDATA[``."""
+        scanner = self._scanner
+        rest = scanner.text[scanner.place : scanner.place + _FAR]
+        is_cdata = _stands_before(CDATA, rest)
+        if is_cdata is None and scanner.more and len(rest) < _FAR:
+            return False
+        self._is_cdata = bool(is_cdata)
+        if self._is_cdata:
+            scanner.take(_CDATA)
+        self._state = self._in_value
+        return True
 
     def _read_name(self) -> str | None:
         """Return the name: None without enough text, "" if the text is not a name."""
@@ -152,15 +190,77 @@ class XmlCallParser(CallWalker):
         return ""
 
     def _in_value(self) -> bool:
-        text, tag = self._scanner.take(self._tags.value)
+        tags = self._tags.cdata if self._is_cdata else self._tags.value
+        text, tag = self._scanner.take(tags)
+        self._add_text(text)
+        if tag is None:
+            return False
+        if tag == self.form.parameter_begin:
+            self._state = self._next_parameter
+            return True
+        if tag == self.form.call_end:
+            self._state = self._next_call_end
+            return True
+        self._end_value()
+        self._state = self._in_call
+        return True
+
+    def _add_text(self, text: str) -> None:
+        if text:
+            self._ends_line = text.endswith("\n")
         if self._growing is not None:
             self._grow(text)
         else:
             self._value.append(text)
             if self._may_grow:
                 self._try_to_grow()
-        if tag is None:
+
+    def _next_parameter(self) -> bool:
+        """Read a name in a value: that of another parameter of the tool ends it, on a new line."""
+        scanner = self._scanner
+        text, tag = scanner.take(self._tags.name)
+        self._name.append(text)
+        name = "".join(self._name)
+        if tag is None and len(name) <= _LONGEST_NAME and scanner.more:
+            self._name = [name]
             return False
+        self._name = []
+        if tag == self.form.name_end and self._ends_line and self._is_known(name.strip()):
+            self._end_value()
+            self._begin_value(name.strip())
+            return True
+        if tag is not None:
+            scanner.put_back(tag)
+        self._state = self._in_value
+        self._add_text(self.form.parameter_begin + name)
+        return True
+
+    def _next_call_end(self) -> bool:
+        """Read behind the end of a call in a value: at the end of its block it ends the value."""
+        scanner, form = self._scanner, self.form
+        rest = scanner.text[scanner.place : scanner.place + _FAR]
+        is_end = self._ends_line
+        if is_end:
+            after = _stands_before(form.block_end, rest)
+            if after:
+                after = _stands_before(form.block_begin, rest.lstrip()[len(form.block_end) :])
+            if after is None and scanner.more and len(rest) < _FAR:
+                return False
+            is_end = after is not False
+        if is_end:
+            self._end_value()
+            return self._end_call(form.call_end)
+        self._state = self._in_value
+        self._add_text(form.call_end)
+        return True
+
+    def _is_known(self, name: str) -> bool:
+        schema = self.tools.get(self._call.name)
+        properties = schema.get("properties") if isinstance(schema, Mapping) else None
+        is_other = name != self._parameter and not self._call.has(name)
+        return isinstance(properties, Mapping) and name in properties and is_other
+
+    def _end_value(self) -> None:
         if self._growing is not None:
             self._events.append(Arguments('"'))
             self._growing = None
@@ -168,11 +268,11 @@ class XmlCallParser(CallWalker):
             self._events += self._call.add(self._parameter, self._to_json("".join(self._value)))
         self._value = []
         self._scanner.commit()
-        self._state = self._in_call
-        return True
 
     def _to_json(self, value: str) -> str:
-        if self.form.trims_newlines:
+        if self._is_cdata and self._type.is_string:
+            return encode_basestring(value)
+        if self.form.trims_newlines and not self._is_cdata:
             value = value.removeprefix("\n").removesuffix("\n")
         if self.form.allows_single_quotes and value[:1] in ("{", "[") and not self._type.is_string:
             return compact_json(value) or python_to_json(value)
@@ -181,12 +281,13 @@ class XmlCallParser(CallWalker):
     def _try_to_grow(self) -> None:
         """Pass on a string while it grows, if it can be, from the second argument on."""
         text = "".join(self._value)
-        first = text.removeprefix("\n")[:1] if self.form.trims_newlines else text[:1]
+        trims = self.form.trims_newlines and not self._is_cdata
+        first = text.removeprefix("\n")[:1] if trims else text[:1]
         if not first:
             return
         self._may_grow = False
         if self._type.grows(first):
-            self._growing = GrowingString(trims_newlines=self.form.trims_newlines)
+            self._growing = GrowingString(trims_newlines=trims)
             self._events += self._call.add(self._parameter, '"')
             self._grow(text)
 

@@ -6,18 +6,23 @@ from typing import Final, NamedTuple
 
 from calculators.llm.parsers.tag_scanner import Tags
 
+CDATA: Final = "<![CDATA["
+CDATA_END: Final = "]]>"
+
 
 class XmlForm(NamedTuple):
     """The tags of a form, and how values are written.
 
     ``[block_begin] (call_begin NAME name_end (parameter_begin NAME name_end VALUE parameter_end)*
     call_end)* [block_end]``, with any white space between tags. A value extends to the first
-    ``parameter_end``.
+    ``parameter_end``. Where that is missing, it extends to the line that begins with the next
+    parameter of the tool, or with the end of the call at the end of its block.
 
     Attributes:
         block_begin: may be missing before a call; "" where the form has no blocks.
         trims_newlines: one newline at either end of a value is dropped.
         allows_single_quotes: objects and lists may be written as in Python.
+        has_cdata: a value may be ``<![CDATA[...]]>``, whose text is taken as it is.
     """
 
     call_begin: str
@@ -29,6 +34,7 @@ class XmlForm(NamedTuple):
     block_end: str = ""
     trims_newlines: bool = False
     allows_single_quotes: bool = False
+    has_cdata: bool = False
 
     @property
     def tags(self) -> frozenset[str]:
@@ -50,4 +56,10 @@ class FormTags:
         self.outside: Final = Tags(*begins)
         self.between: Final = Tags(*begins, *inner)
         self.name: Final = Tags(form.name_end, "<", "\n")
-        self.value: Final = Tags(form.parameter_end)
+        of_value = [form.parameter_end, form.parameter_begin]
+        if form.block_end:
+            of_value.append(form.call_end)
+        self.value: Final = Tags(*of_value)
+        self.cdata: Final = Tags(
+            CDATA_END + form.parameter_end, CDATA_END + "\n" + form.parameter_end
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -95,7 +96,7 @@ def test_a_model_that_understands_the_form_calls_by_itself(plain: Asking) -> Non
     assert json.loads(call["function"]["arguments"]) == {"city": "Paris"}
     assert choice["finish_reason"] == "tool_calls"
     (choice,) = plain(CHAT, messages=_HELLO, tools=[WEATHER], max_tokens=60).body["choices"]
-    assert choice["message"]["tool_calls"] == []
+    assert not choice["message"].get("tool_calls")
     assert choice["message"]["content"]
 
 
@@ -105,6 +106,28 @@ def test_the_result_of_a_call_is_read(plain: Asking) -> None:
     (call,) = first["tool_calls"]
     result = {"role": "tool", "tool_call_id": call["id"], "content": "12 degrees and rain"}
     (choice,) = plain(CHAT, messages=[*PARIS, first, result], **asked).body["choices"]
-    assert choice["message"]["tool_calls"] == []
+    assert not choice["message"].get("tool_calls")
     content = choice["message"]["content"]
     assert "12" in content or "rain" in content
+
+
+def test_a_model_with_the_template_of_llama_3_2_is_made_to_call(
+    in_process_engine: None, runner: asyncio.Runner, tmp_path: Path
+) -> None:
+    template = (
+        "{% if tools %}{{ tools | tojson }}{% endif %}"
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+        "{% for c in m.tool_calls or [] %}"
+        '{{ \'{"name": "\' + c.function.name + \'", "parameters": \' }}'
+        "{{ c.function.arguments | tojson }}{{ '}' }}{{ '<|eot_id|>' }}{% endfor %}"
+        "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    folder = copy_of_demo(tmp_path / "model")
+    rewrite(folder / "chat_template.jinja", lambda _: template.encode())
+    resources = runner.run(soon(resources_of(QUICKSTART, folder)))
+    llama = Asking(runner, plan_of(QUICKSTART), resources)
+    asked: dict[str, Any] = {"tools": [WEATHER], "tool_choice": "required", "max_tokens": 100}
+    body = llama(CHAT, messages=_HELLO, parallel_tool_calls=False, **asked).body
+    (call,) = body["choices"][0]["message"]["tool_calls"]
+    check_call(call["function"]["name"], call["function"]["arguments"])
+    runner.run(resources.close())

@@ -11,6 +11,7 @@ from calculators.llm.parsers.harmony import (
     HarmonyPart,
     HarmonyReader,
     MessageKind,
+    is_built_in,
 )
 from calculators.llm.parsers.message_joiner import MessageJoiner
 from calculators.llm.parsers.parser import ReasoningParser
@@ -20,7 +21,8 @@ class GptOssReasoningParser(ReasoningParser):
     """Reads analysis as reasoning, and final answers and preambles of calls as content.
 
     Both lose their headers. All other messages, such as calls, are content unchanged, for the tool
-    parser. Several messages of one kind are joined by a space.
+    parser; without one they lose their headers too. Several messages of one kind are joined by a
+    space.
     """
 
     start_tags = ("<|channel|>analysis<|message|>",)
@@ -53,10 +55,14 @@ class GptOssReasoningParser(ReasoningParser):
                     events.append(Content(self._answer.add(part.text)))
                 case MessageKind.ANSWER, "header":
                     self._answer.begin()
-                case (MessageKind.CALL | MessageKind.OTHER, _):
+                case (MessageKind.CALL | MessageKind.OTHER, _) if self.feeds_tools:
+                    events.append(Content(part.text))
+                case MessageKind.CALL, "text" if is_built_in(part.function):
+                    events.append(Reasoning(self._analysis.add(part.text)))
+                case (MessageKind.CALL | MessageKind.OTHER, "text"):
                     events.append(Content(part.text))
                 case _:
-                    pass  # the ends of messages
+                    pass  # headers and ends of messages
         return events
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.parsers.harmony import (
     HARMONY_TOKENS,
     HarmonyPart,
     HarmonyReader,
     MessageKind,
+    is_built_in,
 )
 from calculators.llm.parsers.message_joiner import MessageJoiner
 from calculators.llm.parsers.parser import CallForm, ToolParser
@@ -20,7 +21,8 @@ class GptOssToolParser(ToolParser):
     """Passes on the text of a message to a function as the arguments of a call, unchanged.
 
     Final answers and preambles are content, without headers and joined by a space, unless the
-    reasoning parser did that already. All other messages are content, unchanged.
+    reasoning parser did that already. A call of one of the model's own tools, which the request
+    does not have, is reasoning. All other messages are content, without headers.
     """
 
     special_tokens = HARMONY_TOKENS
@@ -48,6 +50,11 @@ class GptOssToolParser(ToolParser):
         events: list[OutputEvent] = []
         for part in parts:
             match part.kind, part.place:
+                case MessageKind.CALL, _ if is_built_in(part.function) and (
+                    part.function not in self.tools
+                ):
+                    if part.place == "text":
+                        events.append(Reasoning(part.text))
                 case MessageKind.CALL, "header":
                     events.append(ToolCall(part.function))
                     self._has_arguments = False
@@ -61,10 +68,10 @@ class GptOssToolParser(ToolParser):
                     self._answer.begin()
                 case MessageKind.ANSWER, "text":
                     events.append(Content(self._answer.add(part.text)))
-                case (MessageKind.ANALYSIS | MessageKind.OTHER, _):
+                case (MessageKind.ANALYSIS | MessageKind.OTHER, "text"):
                     events.append(Content(part.text))
                 case _:
-                    pass  # the ends of the others
+                    pass  # headers and ends of the others
         return events
 
 

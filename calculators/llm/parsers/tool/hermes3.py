@@ -11,6 +11,7 @@ class Hermes3ToolParser(JsonToolParser):
 
     start = "<tool_call>"
     end = "</tool_call>"
+    heads = ("<tool_call>",)
     special_tokens = frozenset((start, end))
     call_form = CallForm(
         trigger=start,

@@ -16,10 +16,12 @@ class Lfm2ToolParser(BlockCallParser):
     begin = "<|tool_call_start|>"
     end = BLOCK_END
     special_tokens = frozenset((begin, end))
+    heads = (begin,)
     bracket = "("
     first = re.compile(rf"\s*\[\s*({NAME})\s*")
     further = re.compile(rf"\s*,\s*({NAME})\s*")
     last = re.compile(r"\s*\]?\s*")
+    none = re.compile(r"\s*\[\s*\]\s*")
     erased = ("<|im_end|>",)
     call_form = CallForm(
         trigger=begin,
@@ -32,7 +34,7 @@ class Lfm2ToolParser(BlockCallParser):
     )
 
     def read_arguments(self) -> PythonArguments:
-        return PythonArguments()
+        return PythonArguments(self.tools.get(self._call.name))
 
 
 PARSER: Final = Lfm2ToolParser

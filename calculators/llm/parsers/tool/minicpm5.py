@@ -20,8 +20,10 @@ class MiniCpm5ToolParser(XmlCallParser):
         name_end='">',
         trims_newlines=True,
         allows_single_quotes=True,
+        has_cdata=True,
     )
     erased = ("<s>", "<|im_end|>")
+    heads = ("<function name=",)
     special_tokens = form.tags | {"<function", "<param"}
     call_form = CallForm(
         trigger="<function",

@@ -21,7 +21,9 @@ class Qwen3CoderToolParser(XmlCallParser):
         block_begin="<tool_call>",
         block_end="</tool_call>",
         trims_newlines=True,
+        allows_single_quotes=True,
     )
+    heads = ("<tool_call>", "<function=")
     special_tokens = form.tags
     call_form = CallForm(
         trigger="<tool_call>",

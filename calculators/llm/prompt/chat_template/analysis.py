@@ -1,18 +1,24 @@
 """`TemplateAnalysis`: the facts of a model that its chat template reveals.
 
 The markers and their order are those of OpenVINO Model Server
-(``llm/io_processing/chat_template/analyzer.cpp``), so a model gets the same parsers here. The form
-of messages is probed for every template with tool calls or reasoning, not only for the families of
-the table.
+(``llm/io_processing/chat_template/analyzer.cpp``), so a model gets the same parsers here, if they
+read the calls that the template itself writes: a parser of another form is worse than none. The
+form of messages is probed for every template with tool calls or reasoning, not only for the
+families of the table.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from calculators.language.events import Arguments, Content, ToolCall
+from calculators.llm.parsers.parser import ToolParser
+from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
-from calculators.llm.prompt.chat_template.probe import Probe
+from calculators.llm.prompt.chat_template.probe import ARGUMENTS, NEEDLE, Probe
 
 Marker = Callable[[str], bool]
 
@@ -65,6 +71,9 @@ class _Family:
     reasoning_field: str = ""
 
 
+#: Parsers of messages with recipients, which a template may write in another order.
+_CHANNELS = ("gptoss", "onyx")
+_THOUGHTS = re.compile(r"<think>.*?</think>|</?think>", re.DOTALL)
 #: The other name of ``reasoning_content`` in templates.
 _OTHER_REASONING = "thinking"
 
@@ -81,7 +90,10 @@ _FAMILIES = (
     ),
     _Family(_all('<param name="'), "minicpm5", "minicpm5"),
     _Family(
-        _any("<|assistant_tool_call|>", "<|tool_call_start|>", "keep_past_thinking"),
+        _any(
+            *("<|assistant_tool_call|>", "<|tool_call_start|>", "<|tool_list_start|>"),
+            "keep_past_thinking",
+        ),
         "lfm2",
         "lfm2",
         _all("message.thinking"),
@@ -92,6 +104,8 @@ _FAMILIES = (
     _Family(_all("[TOOL_CALLS]"), "mistral"),
     _Family(_all("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"), "mistral"),
     _Family(_all("<|python_tag|>"), "llama3"),
+    # Llama 3.2, whose calls have no tag.
+    _Family(_all("<|eot_id|>", '"parameters": '), "llama3"),
     _Family(_all("<tool_call>", "</tool_call>"), "hermes3", "qwen3", _splits_thoughts),
     _Family(_splits_thoughts, None, "qwen3"),
 )
@@ -134,6 +148,11 @@ def analyze(template: ChatTemplate) -> TemplateAnalysis:
 
 
 def _probed(probe: Probe, found: TemplateAnalysis, source: str) -> TemplateAnalysis:
+    is_readable = found.tool_parser not in _CHANNELS and not probe.dumps_messages
+    if found.tool_parser is not None and is_readable:
+        parser = tool_parser(found.tool_parser)
+        if any(not _reads(parser, answer) for answer in probe.answers_with_call()):
+            found = replace(found, tool_parser=None)
     if found.supports_tool_calls:
         # A template that takes both gets objects, which are never quoted twice.
         found = replace(
@@ -156,3 +175,25 @@ def _probed(probe: Probe, found: TemplateAnalysis, source: str) -> TemplateAnaly
         misnamed_reasoning_field=field,
         reasoning_excludes_content=probe.refuses_reasoning_with_content(field),
     )
+
+
+def _reads(parser: type[ToolParser], answer: str) -> bool:
+    """Return True if the parser finds the call of the probe, and no mark of another form before."""
+    reader = parser({"probe": {"properties": {NEEDLE: {"type": "string"}}}})
+    before, arguments = "", ""
+    names: list[str] = []
+    for event in (*reader.feed(answer), *reader.finish()):
+        match event:
+            case Content(text) if not names:
+                before += text
+            case ToolCall(name):
+                names.append(name)
+            case Arguments(text):
+                arguments += text
+            case _:
+                pass
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        return False
+    return names == ["probe"] and values == ARGUMENTS and not _THOUGHTS.sub("", before).strip()

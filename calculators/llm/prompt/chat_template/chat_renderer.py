@@ -14,6 +14,7 @@ from calculators.llm.prompt.chat_template.history import prepare_history
 from calculators.llm.prompt.chat_template.probe import (
     knows_tools,
     needs_whole_tools,
+    shows_calls,
     shows_system_message,
     whole_tool,
 )
@@ -52,7 +53,8 @@ class ChatRenderer:
         self._needs_whole_tools = self.knows_tools and needs_whole_tools(template)
         self._takes_system = False
         if not self.knows_tools:
-            self.tool_parser = self.tool_parser or _USUAL_PARSER
+            if not self.tool_parser and not shows_calls(template):
+                self.tool_parser = _USUAL_PARSER
             self._takes_system = shows_system_message(template)
 
     def render(

@@ -8,7 +8,9 @@ or show nothing of it, because they expect tools, or the result of a call.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
@@ -16,7 +18,8 @@ from calculators.llm.prompt.chat_template.errors import ChatTemplateError
 
 #: The text that is looked for in prompts.
 NEEDLE: Final = "probe_needle_xK9m"
-_ARGUMENTS: Final = {NEEDLE: "value"}
+#: The arguments of the call of the probes.
+ARGUMENTS: Final = {NEEDLE: "value"}
 #: The ways in which templates that understand arguments write one of this name.
 _NATIVE: Final = (
     f'"{NEEDLE}": "',
@@ -27,6 +30,8 @@ _NATIVE: Final = (
     f"{NEEDLE}:<|",
     f"{NEEDLE}=",
 )
+#: The beginning of a mark at the end of a text.
+_BEGUN_MARK: Final = re.compile(r"[<\[][^<>\[\]\n]{0,64}\Z")
 _RAW_DUMP: Final = '"tool_calls": ['
 USER: Final = {"role": "user", "content": "Hello"}
 SYSTEM: Final = {"role": "system", "content": "Hello"}
@@ -66,6 +71,17 @@ def knows_tools(template: ChatTemplate) -> bool:
     tool = {"type": "function", "function": {**TOOL["function"], "name": NEEDLE}}
     prompts = [prompt for chat in _CHATS if (prompt := _render(template, chat, [tool]))]
     return not prompts or any(NEEDLE in prompt for prompt in prompts)
+
+
+def shows_calls(template: ChatTemplate) -> bool:
+    """True if the template shows calls of earlier turns, in a form of its own then."""
+    # Some look at the calls only if there is no text.
+    return any(
+        NEEDLE
+        in _render(template, [USER, _assistant(content=text, tool_calls=[tool_call(arguments)])])
+        for arguments in (ARGUMENTS, json.dumps(ARGUMENTS))
+        for text in ("", None)
+    )
 
 
 def needs_whole_tools(template: ChatTemplate) -> bool:
@@ -141,8 +157,8 @@ class Probe:
 
     def __init__(self, template: ChatTemplate) -> None:
         self._template = template
-        self._with_text = self._call(json.dumps(_ARGUMENTS))
-        self._with_object = self._call(_ARGUMENTS)
+        self._with_text = self._call(json.dumps(ARGUMENTS))
+        self._with_object = self._call(ARGUMENTS)
 
     @property
     def dumps_messages(self) -> bool:
@@ -166,6 +182,24 @@ class Probe:
         """True unless the template shows arguments, but not the beginning of a JSON object."""
         shows_any = NEEDLE in self._with_object or NEEDLE in self._with_text
         return not shows_any or NEEDLE in self._call(f'{{"{NEEDLE}": ')
+
+    def answers_with_call(self) -> Iterator[str]:
+        """Yield the text of an answer with one call, with its end, if the template shows it.
+
+        It begins where the prompt begins to differ from that of an answer without the call.
+        """
+        arguments: Any = ARGUMENTS if self.takes_objects else json.dumps(ARGUMENTS)
+        silent = list(self._chats(_assistant()))
+        calling = list(self._chats(_assistant(tool_calls=[tool_call(arguments)])))
+        for (without, tools), (chat, _) in zip(silent[:2], calling[:2], strict=False):
+            prompt, other = self._render(chat, tools), self._render(without, tools)
+            if NEEDLE in prompt and other:
+                pairs = zip(prompt, other, strict=False)
+                begin = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+                # A mark of the call and the end of the turn may have their first letters in common.
+                shared = _BEGUN_MARK.search(prompt, 0, begin)
+                yield prompt[begin if shared is None else shared.start() :]
+                return
 
     def shows_reasoning(self, field: str) -> bool:
         """Return True if the template shows the member ``field`` of an assistant's message."""

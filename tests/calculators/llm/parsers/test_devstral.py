@@ -13,7 +13,7 @@ from tests.calculators.llm.parsers.said import Said, parse
     ("text", "calls", "content"),
     [
         ("[TOOL_CALLS]f[ARGS]{}", [("f", "{}")], ""),
-        ('[TOOL_CALLS] f [ARGS] {"a": 1} </s>', [("f", ' {"a": 1} ')], ""),
+        ('[TOOL_CALLS] f [ARGS] {"a": 1} </s>', [("f", '{"a": 1}')], ""),
         ("Well. [TOOL_CALLS]f[ARGS]{}</s>\n", [("f", "{}")], "Well. "),
         ("[TOOL_CALLS]f[ARGS]{}</s> Done.", [("f", "{}")], " Done."),
         ("[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]g[ARGS]x", [("f", "{}"), ("g", "x")], ""),
@@ -22,7 +22,7 @@ from tests.calculators.llm.parsers.said import Said, parse
         ("[TOOL_CALLS]f[ARGS]a[ARGS]b", [("f", "a[ARGS]b")], ""),
         # These are not calls; tags are tokens, not text.
         ("[TOOL_CALLS]f", [], "f"),
-        ("[TOOL_CALLS]f{}</s>", [], "f{}"),
+        ("[TOOL_CALLS] and then {x}</s>", [], " and then {x}"),
         ("[TOOL_CALLS] [ARGS]{}", [], " {}"),
         ("[TOOL_CALLS]f[TOOL_CALLS]g[ARGS]{}", [("g", "{}")], "f"),
         ("[ARGS]f[TOOL_CALLS]{}</s>", [], "f{}"),

@@ -8,7 +8,7 @@ import pytest
 
 from calculators.language.events import Arguments, Content, ToolCall
 from calculators.llm.parsers.registry import tool_parser
-from tests.calculators.llm.parsers.said import Said, parse
+from tests.calculators.llm.parsers.said import Said, events_of, parse
 
 CALL = '{"name": "f", "arguments": {"a": [1, 2], "b": "x y"}}'
 COMPACT = '{"a":[1,2],"b":"x y"}'
@@ -209,8 +209,31 @@ def test_after_a_first_bare_call_the_others_may_begin_with_any_member() -> None:
     assert parse(other, "llama3") == (other, "", [])
 
 
-def test_mistral_drops_its_tags_after_other_text() -> None:
-    assert parse(f"Well: [TOOL_CALLS][{CALL}]</s>", "mistral") == (f"Well: [{CALL}]", "", [])
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "[%s]", " [%s]", "%s", "\n%s</s>", 'f{"a": [1, 2], "b": "x y"}',
+        'f[ARGS]{"a": [1, 2], "b": "x y"}', ' f [CALL_ID] aB3 [ARGS] {"a": [1, 2], "b": "x y"}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("parser", ["mistral", "devstral"])
+def test_mistral_models_write_calls_in_several_forms(parser: str, calls: str) -> None:
+    text = f"[TOOL_CALLS]{calls.replace('%s', CALL)}"
+    for before, behind in (("", ""), ("Well: ", ""), ("", " Done."), ("Well: ", "</s> Done.")):
+        content, _, ((name, arguments),) = parse(before + text + behind, parser)
+        assert (name, json.loads(arguments)) == ("f", {"a": [1, 2], "b": "x y"})
+        assert content == before + behind.replace("</s>", "")
+    assert len(parse(text + text, parser).calls) == 2
+
+
+def test_a_mistral_call_may_give_its_own_id() -> None:
+    (event, *_) = events_of(tool_parser("devstral")({}), ["[TOOL_CALLS]f[CALL_ID]aB3[ARGS]{}"])
+    assert event == ToolCall("f", "aB3")
+
+
+def test_marks_in_the_strings_of_mistral_arguments_are_text() -> None:
+    arguments = '{"a": "[TOOL_CALLS]g[ARGS]{}</s>"}'
+    assert parse(f"[TOOL_CALLS]f[ARGS]{arguments}", "devstral").calls == [("f", arguments)]
 
 
 @pytest.mark.parametrize("parser", ["llama3", "mistral"])

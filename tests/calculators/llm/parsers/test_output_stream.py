@@ -59,6 +59,11 @@ def test_adjacent_texts_of_one_kind_are_one_event() -> None:
 
 
 def test_special_tokens_are_those_of_both_parsers() -> None:
-    assert parsers("mistral", "qwen3").special_tokens == {"[TOOL_CALLS]", "<think>", "</think>"}
+    assert parsers("hermes3", "qwen3").special_tokens == {
+        "<tool_call>",
+        "</tool_call>",
+        "<think>",
+        "</think>",
+    }
     assert OutputParsers().special_tokens == set()
     assert not OutputParsers().reasoning_is_open("<think>")

@@ -25,8 +25,8 @@ def test_all_kinds_of_messages_are_read() -> None:
     )
 
 
-def test_reasoning_without_its_parser_keeps_its_frame() -> None:
-    assert parse(ALL, "gptoss") == Said(THOUGHT + "I look it up. It is 1.", "", [("f", '{"a": 1}')])
+def test_reasoning_without_its_parser_is_content_without_its_frame() -> None:
+    assert parse(ALL, "gptoss") == Said("Hm.I look it up. It is 1.", "", [("f", '{"a": 1}')])
 
 
 @pytest.mark.parametrize("tool", ["gptoss", None])
@@ -35,7 +35,7 @@ def test_without_tools_no_header_of_an_answer_shows(tool: str | None) -> None:
     text = THOUGHT + PREAMBLE + ANSWER
     result = said(events_of(chosen.start(tools=None), text))
     assert result == Said("I look it up. It is 1.", "Hm.", [])
-    assert said(events_of(chosen.start(tools=None), CALL)).content == CALL
+    assert said(events_of(chosen.start(tools=None), CALL)) == Said('{"a": 1}', "", [])
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,13 @@ def test_without_tools_no_header_of_an_answer_shows(tool: str | None) -> None:
         "<|start|>assistant to=functions.f<|channel|>commentary <|constrain|>json<|message|>",
         "<|start|>assistant to=functions.f<|channel|>commentary<|message|>",
         "<|start|>assistant to=functions.f<|message|>",
+        " to=functions.f<|channel|>commentary <|constrain|>json<|message|>",
+        "to=functions.f<|channel|>commentary<|message|>",
+        " to=f<|channel|>analysis code<|message|>",
+        "<|channel|>commentary to=f<|message|>",
+        "<|channel|>commentary json to=f<|message|>",
+        "<|channel|>commentary <|constrain|>json to=functions.f<|message|>",
+        "<|channel|>final to=functions.f<|message|>",
     ],
 )
 @pytest.mark.parametrize("reasoning", [None, "gptoss"])
@@ -78,21 +85,34 @@ def test_a_call_without_text_has_no_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "content", "reasoning"),
     [
-        "Hello <|channel",
-        "<|channel|>",
-        "<|start|>assistant<|channel|>commentary to=functions.f",
-        "<|channel|>commentary to=functions.<|message|>x<|call|>",
-        "<|channel|>commentary to=f<|message|>x<|call|>",
-        "<|channel|>final to=functions.f<|message|>x<|call|>",
-        "<|start|>assistant to=browser.search<|channel|>commentary<|message|>x<|call|>",
-        "<|start|>functions.f to=assistant<|channel|>commentary<|message|>x<|end|>",
-        "<|channel|>" + "x" * 1000 + "<|message|>x",
-        "<|channel|><|channel|><|channel|>",
-        "<|message|>x",
+        ("Hello <|channel", "Hello <|channel", ""),
+        ("to=day is", "to=day is", ""),
+        (" to the point", " to the point", ""),
+        ("<|channel|>", "", ""),
+        ("<|start|>assistant<|channel|>commentary to=functions.f", "", ""),
+        (" to=functions.f<|channel|>comm", "", ""),
+        ("<|start|>assistantHi", "Hi", ""),
+        ("<|channel|>commentary to=functions.<|message|>x<|call|>", "x", ""),
+        ("<|start|>assistant to=assistant<|channel|>final<|message|>x<|end|>", "x", ""),
+        ("<|channel|>commentary to=assistant<|message|>x<|end|>", "x", ""),
+        ("<|channel|>analysis to=assistant<|message|>x<|end|>", "", "x"),
+        (" to=python<|channel|>analysis code<|message|>1+1<|call|>", "", "1+1"),
+        ("<|channel|>commentary to=browser.search<|message|>x<|call|>", "", "x"),
+        ("<|start|>functions.f to=assistant<|channel|>commentary<|message|>x<|end|>", "x", ""),
+        ("<|channel|>" + "x" * 1000 + "<|message|>x", "x" * 1001, ""),
+        ("<|channel|><|channel|><|channel|>", "", ""),
+        ("<|message|>x", "x", ""),
+        ("<|channel|>final<|message|>a<|message|>b<|constrain|>c", "abc", ""),
     ],
 )
-@pytest.mark.parametrize("reasoning", [None, "gptoss"])
-def test_unknown_messages_are_content(text: str, reasoning: str | None) -> None:
-    assert parse(text, "gptoss", reasoning) == Said(text, "", [])
+def test_no_token_of_the_form_is_shown(text: str, content: str, reasoning: str) -> None:
+    assert parse(text, "gptoss", "gptoss") == Said(content, reasoning, [])
+    chosen = parsers(None, "gptoss")
+    assert said(events_of(chosen.start(tools=None), text)) == Said(content, reasoning, [])
+
+
+def test_a_tool_of_the_request_may_have_the_name_of_a_built_in_one() -> None:
+    text = " to=python<|channel|>analysis<|message|>{}<|call|>"
+    assert parse(text, "gptoss", "gptoss", tools={"python": {}}).calls == [("python", "{}")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -49,8 +50,8 @@ def test_calls_are_found_among_text() -> None:
         ("['a', \"b\", {'c': None, 'd': [True, -1]}]", ["a", "b", {"c": None, "d": [True, -1]}]),
         ("['it's', 'Johns' car']", ["it's", "Johns' car"]),
         ("{'a': 'b}', 'c': ']'}", {"a": "b}", "c": "]"}),
-        ("[1, (2, 3)]", "[1, (2, 3)]"),
-        ("[1 2]", "[1 2]"),
+        ("[1, (2, 3)]", [1, [2, 3]]),
+        ("[1 2]", ["1 2"]),
     ],
 )
 def test_values_become_json(text: str, value: object) -> None:
@@ -85,7 +86,6 @@ def test_the_end_of_the_block_may_be_missing(end: str) -> None:
     "text",
     [
         "<|tool_call_start|>",
-        block(""),
         block("f"),
         block("f('x')"),
         block("f(1)"),
@@ -119,3 +119,33 @@ def test_a_call_that_breaks_off_is_not_closed() -> None:
 def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
     text = "<think>" + block("f(a=1)") + "</think>" + block("g()")
     assert parse(text, "lfm2", "lfm2") == Said("", block("f(a=1)"), [("g", "{}")])
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("[]", []), ("{}", {}), ("()", []), ("set()", []),
+        ("{1, 2}", [1, 2]), ("{'x', 'y'}", ["x", "y"]), ("(1, 'b')", [1, "b"]), ("(1,)", [1]),
+        ("[1, 2,]", [1, 2]), ("{'k': (1,), 'm': {'x'}, 3: 0}", {"k": [1], "m": ["x"], "3": 0}),
+        ("007", "007"), ("[007, -7]", ["007", -7]), ("{'k': 007}", {"k": "007"}),
+        ("+7", 7), ("1_000", 1000), ("0x1F", 31), ("1.", 1.0), (".5", 0.5), ("1e5", 1e5),
+        ("1.2.3", "1.2.3"), ("1e999.", "1e999."), ("nan", "nan"), ("12-13", "12-13"),
+        ("[a b, True]", ["a b", True]), ("{'a': 1, 2}", "{'a': 1, 2}"),
+    ],
+)  # fmt: skip
+def test_values_of_python_become_json(value: str, read: Any) -> None:
+    ((_, arguments),) = parse(f"<|tool_call_start|>[f(a={value})]<|tool_call_end|>", "lfm2").calls
+    assert json.loads(arguments) == {"a": read}
+
+
+def test_the_schema_decides_about_zeros_in_front() -> None:
+    types = {"n": {"type": "integer"}, "s": {"type": "string"}}
+    text = "<|tool_call_start|>[f(n=007, s=007)]<|tool_call_end|>"
+    ((_, arguments),) = parse(text, "lfm2", tools={"f": {"properties": types}}).calls
+    assert json.loads(arguments) == {"n": 7, "s": "007"}
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_an_empty_list_of_calls_is_left_out(blank: str) -> None:
+    text = f"Nothing to do.<|tool_call_start|>[{blank}]<|tool_call_end|> Bye."
+    assert parse(text, "lfm2") == Said("Nothing to do. Bye.", "", [])

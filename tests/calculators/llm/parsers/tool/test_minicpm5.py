@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.calculators.llm.parsers.said import Said, parse
@@ -60,3 +62,28 @@ def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
 )
 def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert parse(text, "minicpm5", tools=TOOLS) == Said(text, "", [])
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("<![CDATA[a < b </param> & c\nd]]>", "a < b </param> & c\nd"),
+        ("\n<![CDATA[\nx\n]]>\n", "\nx\n"),
+        ("<![CDATA[]]>", ""),
+        ("<![CDATA[a]]b]]>", "a]]b"),
+        ("a <![CDATA[b]]>", "a <![CDATA[b]]>"),
+        ("<![CD", "<![CD"),
+    ],
+)
+@pytest.mark.parametrize("first", ["", '<param name="n">1</param>'])
+def test_text_in_cdata_is_taken_as_it_is(first: str, value: str, read: str) -> None:
+    tools = {"f": {"properties": {"a": {"type": "string"}, "n": {"type": "integer"}}}}
+    text = f'<function name="f">{first}<param name="a">{value}</param></function>'
+    ((_, arguments),) = parse(text, "minicpm5", tools=tools).calls
+    assert json.loads(arguments)["a"] == read
+
+
+def test_an_object_may_be_in_cdata() -> None:
+    text = '<function name="f"><param name="o"><![CDATA[{"k": "</param>"}]]></param></function>'
+    ((_, arguments),) = parse(text, "minicpm5", tools={"f": {}}).calls
+    assert json.loads(arguments) == {"o": {"k": "</param>"}}

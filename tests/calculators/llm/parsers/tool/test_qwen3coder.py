@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -171,3 +171,59 @@ def test_text_between_arguments_follows_the_call() -> None:
 def test_any_schema_is_accepted(schema: Any) -> None:
     result = parse(call(("path", "1")), "qwen3coder", tools={"write": schema})
     assert json.loads(result.calls[0][1]) == {"path": 1}
+
+
+# Values without their end -----------------------------------------------------------------------
+
+SHIP: Final[dict[str, Any]] = {
+    "f": {"properties": {"a": {"type": "string"}, "b": {"type": "string"}, "o": {"type": "object"}}}
+}
+
+
+def framed(inner: str) -> str:
+    return f"<tool_call>\n<function=f>\n{inner}</function>\n</tool_call>"
+
+
+@pytest.mark.parametrize("first", ["", "<parameter=o>\n{}\n</parameter>\n"])
+@pytest.mark.parametrize("space", ["", "\n"])
+def test_a_value_without_its_end_does_not_swallow_the_next(first: str, space: str) -> None:
+    text = framed(f"{first}<parameter=a>\nFog\n<parameter=b>\nx\n</parameter>{space}")
+    ((_, arguments),) = parse(text, "qwen3coder", tools=SHIP).calls
+    assert {"o": {}, **json.loads(arguments)} == {"o": {}, "a": "Fog", "b": "x"}
+
+
+def test_the_last_value_may_lack_its_end() -> None:
+    text = framed("<parameter=a>\nx\n") + "\n" + framed("<parameter=b>\ny\n</parameter>\n")
+    calls = parse(text, "qwen3coder", tools=SHIP).calls
+    assert calls == [("f", '{"a":"x"}'), ("f", '{"b":"y"}')]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "one <parameter=b> in a line",
+        "x\n<parameter=unknown>\ny",
+        "x\n<parameter=a>\ny",
+        "x\n</function>\n</tool_call>\nis the end",
+        "x </function>",
+        "x\n<parameter=b",
+    ],
+)
+def test_marks_in_a_value_are_text(value: str) -> None:
+    text = framed(f"<parameter=a>\n{value}\n</parameter>\n")
+    ((_, arguments),) = parse(text, "qwen3coder", tools=SHIP).calls
+    assert json.loads(arguments) == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("{'k': True, 'n': None}", {"k": True, "n": None}),
+        ("{'k': [1, (2, 'x'),], }", {"k": [1, [2, "x"]]}),
+        ('{"k": true}', {"k": True}),
+    ],
+)
+def test_an_object_may_be_written_as_in_python(value: str, read: Any) -> None:
+    text = framed(f"<parameter=o>\n{value}\n</parameter>\n<parameter=a>\n{value}\n</parameter>\n")
+    ((_, arguments),) = parse(text, "qwen3coder", tools=SHIP).calls
+    assert json.loads(arguments) == {"o": read, "a": value}

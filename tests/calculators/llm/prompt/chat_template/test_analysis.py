@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from calculators.llm.prompt.chat_template import (
+    ChatRenderer,
     ChatTemplate,
     TemplateAnalysis,
     analyze,
@@ -32,6 +33,8 @@ HERMES = "{# <tool_call> </tool_call> #}"
         ("<function=<parameter=</parameter></think>", "qwen3coder", "qwen3"),
         ('<param name="', "minicpm5", "minicpm5"),
         ("<|tool_call_start|>", "lfm2", None),
+        ("<|tool_list_start|>", "lfm2", None),
+        ('<|eot_id|>"parameters": ', "llama3", None),
         ("keep_past_thinking message.thinking", "lfm2", "lfm2"),
         ("functools", "phi4", None),
         ("[TOOL_CALLS][ARGS]", "devstral", None),
@@ -184,7 +187,7 @@ OF_FAMILIES: dict[str, dict[str, object]] = {
     "devstral": _calls("devstral"),
     "gemma3": {},
     "gemma4": _calls("gemma4", "gemma4"),
-    "glm4": _calls("hermes3", "qwen3"),
+    "glm4": {**_calls("hermes3", "qwen3"), "tool_parser": None},  # has a form of its own
     "gpt_oss": _calls(
         "gptoss", "gptoss", misnamed_reasoning_field="thinking", reasoning_excludes_content=True
     ),
@@ -219,7 +222,7 @@ def test_templates_of_known_models_are_recognised(family: str) -> None:
 def test_the_template_for_tools_is_analysed_where_the_main_one_knows_none(
     tmp_path: Path,
 ) -> None:
-    calls = CALLS.replace("CALL", "{{ c.function.arguments | tojson }}")
+    calls = CALLS.replace("CALL", KNOWN["hermes3"])
     make_model(
         tmp_path,
         chat_template__jinja="plain <think>",
@@ -228,3 +231,53 @@ def test_the_template_for_tools_is_analysed_where_the_main_one_knows_none(
     assert analyze(ChatTemplate.load(tmp_path)) == TemplateAnalysis(
         "hermes3", "qwen3", supports_tool_calls=True, requires_object_arguments=True
     )
+
+
+# Parsers of another form --------------------------------------------------------------------------
+
+#: Templates that write calls in a form of their own, with the marks of a known one.
+FOREIGN = {
+    "pairs": "<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments.items() %}"
+    "<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>{% endfor %}</tool_call>",
+    "own section": "<own:tool_call><function={{ c.function.name }}>{% for k, v in"
+    " c.function.arguments.items() %}<parameter={{ k }}>{{ v }}</parameter>{% endfor %}</function>"
+    "</own:tool_call>",
+    "marked tags": ']<]own[>[<tool_call>]<]own[>[<invoke name="{{ c.function.name }}">'
+    "{{ c.function.arguments | tojson }}]<]own[>[</invoke>]<]own[>[</tool_call>",
+    "fenced": "<tool_call>{{ c.function.name }}\n```json\n{{ c.function.arguments | tojson }}\n```"
+    "</tool_call>",
+}
+KNOWN = {
+    "hermes3": "<tool_call>\n{{ c.function | tojson }}\n</tool_call>",
+    "qwen3coder": "<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in"
+    " c.function.arguments.items() %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}"
+    "</function>\n</tool_call>",
+    "llama3": '{"name": "{{ c.function.name }}", "parameters": '
+    "{{ c.function.arguments | tojson }}}<|eot_id|>",
+    "devstral": "[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]"
+    "{{ c.function.arguments | tojson }}",
+}
+
+
+def _chat(call: str) -> str:
+    return (
+        "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ m.role }}|>"
+        "{{ m.content }}{% for c in m.tool_calls or [] %}" + call + "{% endfor %}{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+
+
+@pytest.mark.parametrize("form", FOREIGN)
+@pytest.mark.parametrize("shows_tools", [True, False])
+def test_no_parser_is_chosen_rather_than_one_of_another_form(form: str, shows_tools: bool) -> None:
+    source = _chat(FOREIGN[form])
+    if not shows_tools:
+        source = source.replace("{{ tools | tojson }}", "")
+    renderer = ChatRenderer(ChatTemplate.of_source(source))
+    assert (renderer.analysis.tool_parser, renderer.tool_parser) == (None, "")
+    assert renderer.knows_tools is shows_tools
+
+
+@pytest.mark.parametrize("parser", KNOWN)
+def test_the_parser_that_reads_the_calls_of_the_template_is_chosen(parser: str) -> None:
+    assert ChatRenderer(ChatTemplate.of_source(_chat(KNOWN[parser]))).tool_parser == parser
