@@ -102,3 +102,30 @@ def _number(output: Any) -> int:
         return int(np.array(node.get_data()).reshape(-1)[0])
     inputs = [_number(each) for each in node.input_values()[: 1 if kind != "Multiply" else 2]]
     return inputs[0] * inputs[1] if kind == "Multiply" else inputs[0]
+
+
+class StatefulModel:
+    """A compiled model whose caches are states, for one sequence.
+
+    Models with states of another kind than keys and values have tables of them in the paged form,
+    which openvino-genai fills.
+    """
+
+    def __init__(self, model: ov.Model, properties: dict[str, Any] | None = None) -> None:
+        compiled = ov.Core().compile_model(model, "CPU", properties or EXACT)
+        self._request = compiled.create_infer_request()
+        self._past = 0
+
+    def run(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """Return the logits of each of these tokens, which follow the ones before."""
+        end = self._past + len(ids)
+        found = self._request.infer(
+            {
+                "input_ids": np.array([ids], np.int64),
+                "attention_mask": np.ones((1, end), np.int64),
+                "position_ids": np.arange(self._past, end, dtype=np.int64)[np.newaxis],
+                "beam_idx": np.zeros(1, np.int32),
+            }
+        )
+        self._past = end
+        return np.array(found[0][0])

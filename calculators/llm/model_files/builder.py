@@ -57,8 +57,14 @@ def build_model(file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) 
     """
     from calculators.llm.model_files.gemma4 import Gemma4Builder
     from calculators.llm.model_files.latent_attention import LatentBuilder
+    from calculators.llm.model_files.short_convolution import ConvolutionBuilder
 
-    builders = {"decoder": Builder, "gemma4": Gemma4Builder, "latent": LatentBuilder}
+    builders = {
+        "decoder": Builder,
+        "gemma4": Gemma4Builder,
+        "latent": LatentBuilder,
+        "convolution": ConvolutionBuilder,
+    }
     return builders[decoder.family.builder](file, decoder, form, scratch).build()
 
 
@@ -72,6 +78,10 @@ class Builder:
 
     Nodes are passed as outputs. ``blk`` is the beginning of the names of a layer's tensors.
     """
+
+    #: Tensors of the norms of the first layer's input, if there is one, and of the last output.
+    FIRST_NORM = "token_embd_norm"
+    LAST_NORM = "output_norm"
 
     def __init__(self, file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> None:
         self._file = file
@@ -103,12 +113,12 @@ class Builder:
         if decoder.family.positions == "learned":
             rows = weights.embedded(self._positions, "position_embd", decoder.width)
             x = op.add(x, rows).output(0)
-        if "token_embd_norm.weight" in weights:
-            x = self._norm(x, "token_embd_norm", decoder.width)
+        if f"{self.FIRST_NORM}.weight" in weights:
+            x = self._norm(x, self.FIRST_NORM, decoder.width)
         x = self._begin(x)
         for number, layer in enumerate(decoder.layers):
             x = self._layer(x, number, layer)
-        x = self._norm(x, "output_norm", decoder.width)
+        x = self._norm(x, self.LAST_NORM, decoder.width)
         output = "output" if "output.weight" in weights else "token_embd"
         logits = weights.product(x, output, (vocabulary, decoder.width), last=True)
         if decoder.logit_scale:
@@ -383,17 +393,27 @@ class Builder:
 
     def _remembered(self, x: ov.Output, number: int, what: str, heads: int, size: int) -> ov.Output:
         """Return keys or values of all tokens so far; they become a state."""
-        info = VariableInfo()
-        info.data_shape = ov.PartialShape([-1, heads, -1, size])
-        info.data_type = ov.Type.f32
-        info.variable_id = f"past_key_values.{number}.{what}present.{number}.{what}"
-        variable = Variable(info)
-        shape = op.concat([self._batch, whole([heads]), whole([0]), whole([size])], 0)
-        past = op.read_value(op.broadcast(floats(0.0), shape), variable)
-        past = op.gather(past, self._inputs["beam_idx"], whole(0))
+        name = f"past_key_values.{number}.{what}present.{number}.{what}"
+        past, variable = self._state(name, [heads, -1, size], [heads, 0, size])
         found = op.concat([past, x], 2)
         self._states.append(op.assign(found, variable))
         return found.output(0)
+
+    def _state(self, name: str, shape: list[int], first: list[int]) -> tuple[ov.Node, Variable]:
+        """Return what a state holds for each sequence.
+
+        Args:
+            shape: of one sequence, -1 for any length.
+            first: the shape at the beginning, of zeros.
+        """
+        info = VariableInfo()
+        info.data_shape = ov.PartialShape([-1, *shape])
+        info.data_type = ov.Type.f32
+        info.variable_id = name
+        variable = Variable(info)
+        zeros = op.broadcast(floats(0.0), op.concat([self._batch, whole(first)], 0))
+        past = op.gather(op.read_value(zeros, variable), self._inputs["beam_idx"], whole(0))
+        return past, variable
 
     def _mask(self, layer: Layer) -> ov.Output:
         is_slopes = self._decoder.family.positions == "slopes"

@@ -43,6 +43,7 @@ class Layer(NamedTuple):
     """The numbers of a layer.
 
     Attributes:
+        kv_heads: 0: the layer is a convolution.
         window: tokens that it sees, itself included; 0: all.
         rotary: None: it has none.
     """
@@ -156,6 +157,8 @@ class _Reader:
         heads = self._each("attention.head_count", blocks, None)
         kv_heads = self._each("attention.head_count_kv", blocks, heads)
         for number, (queries, keys) in enumerate(zip(heads, kv_heads, strict=True)):
+            if keys == 0 and family.builder == "convolution":
+                continue
             if queries < 1 or keys < 1 or queries % keys:
                 raise self._wrong(
                     "attention.head_count",

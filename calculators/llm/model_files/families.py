@@ -77,7 +77,8 @@ class Family:
         logits: ``multiply`` or ``divide`` by ``logit_scale``.
         expert_gating: ``softmax``, ``sigmoid``, or ``chosen``: softmax over the chosen experts.
         expert_sum: the weights of the chosen experts are made to sum to 1; None: by the file.
-        builder: ``decoder``, or the name of a builder of its own.
+        builder: ``decoder``, or the name of a builder of its own: ``latent`` attention, ``gemma4``,
+            or ``convolution`` in layers without heads of keys.
         warning: said when such a model is loaded.
     """
 
@@ -259,6 +260,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "bailingmoe2": Family("Ling 2, Ring"),
     "minimax-m2": Family("MiniMax M2", expert_sum=True),
     "mellum": Family("Mellum 2", expert_sum=True, window_period=4),
+    "lfm2": Family("LFM2", builder="convolution"),
+    "lfm2moe": Family("LFM2 with experts", builder="convolution", expert_sum=True),
     "gpt-oss": Family(
         "gpt-oss", norms=_OTHER_NAME, activation="clamped", window_period=2, expert_gating="chosen"
     ),
@@ -275,7 +278,6 @@ MISSING: Final[Mapping[str, str]] = {
         _STATE_SPACE,
     ),
     **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe", "kimi-linear"), _DELTA),
-    **dict.fromkeys(("lfm2", "lfm2moe"), "short convolutions with a state"),
     **dict.fromkeys(("rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"), "RWKV's time mixing"),
     **dict.fromkeys(("deepseek32", "glm-dsa"), "sparse attention with an indexer"),
     **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), "diffusion instead of a next token"),

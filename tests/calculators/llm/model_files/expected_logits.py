@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.paged_model import PagedModel
+from bench.paged_model import PagedModel, StatefulModel
 from calculators.llm.model_files.builder import build_model
 from calculators.llm.model_files.decoder import read_decoder
 from calculators.llm.model_files.families import FAMILIES
@@ -38,12 +38,23 @@ def ids_for(seed: int) -> list[int]:
 
 def logits_of(path: Path, ids: list[int], form: Form = Form.EXACT) -> NDArray[np.float32]:
     """Return the logits of a file's model: of a prompt, of single tokens, and of the rest."""
-    file, scratch = GgufFile(path), Scratch()
-    model = PagedModel(build_model(file, read_decoder(file), form, scratch))
-    assert not model.unpaged
+    scratch = Scratch()
+    model = run_model(path, form, scratch)
     single = range(43, 47)
     parts = [model.run(ids[: single.start]), *(model.run([ids[place]]) for place in single)]
     return np.concatenate([*parts, model.run(ids[single.stop :])])
+
+
+def run_model(path: Path, form: Form, scratch: Scratch) -> PagedModel | StatefulModel:
+    """Return a file's model in the form in which it is served, or with states."""
+    file = GgufFile(path)
+    decoder = read_decoder(file)
+    model = build_model(file, decoder, form, scratch)
+    if decoder.family.builder in ("convolution", "delta"):
+        return StatefulModel(model)
+    paged = PagedModel(model)
+    assert not paged.unpaged
+    return paged
 
 
 def tolerance_of(name: str) -> float:

@@ -20,7 +20,7 @@ from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.packed import UNPACKED, Form, floats_of, stored_bytes, unpack
 from calculators.llm.model_files.weights import Scratch
 from graph_runtime import ResourceError
-from tests.calculators.llm.model_files.expected_logits import ids_for, logits_of
+from tests.calculators.llm.model_files.expected_logits import ids_for, logits_of, run_model
 from tests.calculators.llm.model_files.tiny_models import write_tiny
 
 
@@ -87,7 +87,17 @@ def served_tokens(model: ov.Model, folder: Path, prompt: list[int], count: int) 
 
 @pytest.mark.parametrize(
     "name",
-    ["llama-3", "gemma3", "gemma4", "gpt-oss", "deepseek2", "cohere2", "ministral3", "bloom"],
+    [
+        "llama-3",
+        "gemma3",
+        "gemma4",
+        "gpt-oss",
+        "deepseek2",
+        "cohere2",
+        "ministral3",
+        "bloom",
+        "lfm2",
+    ],
 )
 def test_a_served_model_answers_as_its_logits_say(name: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", name, 4)
@@ -97,7 +107,7 @@ def test_a_served_model_answers_as_its_logits_say(name: str, tmp_path: Path) -> 
     tokens = served_tokens(
         build_model(file, decoder, Form.SCALED, scratch), tmp_path, prompt, count
     )
-    model = PagedModel(build_model(file, decoder, Form.SCALED, scratch))
+    model = run_model(path, Form.SCALED, scratch)
     logits = model.run([*prompt, *tokens[:-1]])[len(prompt) - 1 :]
     # A cache in float16 may turn near ties.
     chosen = logits[np.arange(count), tokens]

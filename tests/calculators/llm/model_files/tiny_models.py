@@ -304,6 +304,14 @@ CASES: Final[Mapping[str, Case]] = {
     "pangu-embedded": _case("pangu-embedded", "qkv_bias attention_bias"),
     "mellum": _case("mellum", "qk_norm", layers=4, experts=4, values=_WINDOW),
     "deci": _case("deci"),
+    "lfm2": _case("lfm2", "qk_norm tied", layers=4),
+    "lfm2moe": _case(
+        "lfm2moe",
+        "qk_norm tied choice_bias",
+        layers=4,
+        experts=4,
+        values={"leading_dense_block_count": 1, "expert_gating_func": 2},
+    ),
     "deepseek2": _case("deepseek2", layers=2, experts=4),
     "deepseek2-lite": _case("deepseek2", "no_low_queries", layers=2, experts=4),
 }
@@ -320,9 +328,12 @@ def write_tiny(path: Path, name: str, seed: int = 1, kind: str = "F32", **change
     case = CASES[name]
     case = Case(**{**{key: getattr(case, key) for key in Case.__slots__}, **changes})
     maker = _Maker(case, seed, kind)
-    tensors = {"gemma4": maker.gemma4, "deepseek2": maker.latent}.get(
-        case.architecture, maker.decoder
-    )()
+    makers = {
+        "gemma4": maker.gemma4,
+        "latent": maker.latent,
+        "convolution": maker.convolution,
+    }
+    tensors = makers.get(FAMILIES[case.architecture].builder, maker.decoder)()
     a = f"{case.architecture}."
     values: dict[str, Any] = {
         "general.architecture": case.architecture,
@@ -424,10 +435,33 @@ class _Maker:
                 self._feed_forward(blk)
         return self._tensors
 
-    def _ends(self) -> None:
+    def convolution(self) -> Mapping[str, NDArray[Any] | Blocks]:
+        """Return the tensors of an LFM2: every third layer is attention."""
+        case = self._case
+        kv_heads = [case.kv_heads if number % 3 == 2 else 0 for number in range(case.layers)]
+        self._ends("token_embd_norm")
+        for number, heads in enumerate(kv_heads):
+            blk = f"blk.{number}."
+            self._norm(f"{blk}attn_norm", case.width)
+            self._norm(f"{blk}ffn_norm", case.width)
+            if heads:
+                self._attention(blk)
+            else:
+                self._plain(f"{blk}shortconv.conv.weight", case.width, 3)
+                self._matrix(f"{blk}shortconv.in_proj", 3 * case.width, case.width)
+                self._matrix(f"{blk}shortconv.out_proj", case.width, case.width)
+            dense = int(str(case.values.get("leading_dense_block_count", 0)))
+            if case.experts and number >= dense:
+                self._experts(blk)
+            else:
+                self._feed_forward(blk)
+        self.values = {"attention.head_count_kv": kv_heads, "shortconv.l_cache": 3}
+        return self._tensors
+
+    def _ends(self, norm: str = "output_norm") -> None:
         case = self._case
         self._matrix("token_embd", VOCABULARY, case.width)
-        self._norm("output_norm", case.width)
+        self._norm(norm, case.width)
         if "tied" not in case.parts:
             self._matrix("output", VOCABULARY, case.width)
         if "output_bias" in case.parts:

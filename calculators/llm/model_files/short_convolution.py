@@ -1,0 +1,49 @@
+"""LFM2: most layers are short convolutions instead of attention.
+
+Such a layer mixes each channel of a token with the same channel of the few tokens before. Its state
+is their last values, as many as the convolution is long. Continuous batching keeps a table of such
+states beside the cache of keys and values: it makes ``PagedCausalConv1D`` of the state, a grouped
+convolution without padding, and a slice that leaves out the first output.
+"""
+
+from __future__ import annotations
+
+import openvino as ov
+from openvino import opset15 as op
+
+from calculators.llm.model_files.builder import Builder
+from calculators.llm.model_files.decoder import Layer
+from calculators.llm.model_files.weights import whole
+
+_END = 2**63 - 1
+
+
+class ConvolutionBuilder(Builder):
+    """Builds a decoder whose layers without heads of keys are convolutions."""
+
+    FIRST_NORM = ""
+    LAST_NORM = "token_embd_norm"  # as llama.cpp names it
+
+    def _attention(self, x: ov.Output, number: int, layer: Layer) -> ov.Output:
+        if layer.kv_heads:
+            return super()._attention(x, number, layer)
+        blk, weights, width = f"blk.{number}.shortconv.", self._weights, self._decoder.width
+        kernel = weights.floats(f"{blk}conv.weight")
+        length = kernel.shape[-1]
+        if kernel.shape != (width, length) or length < 2:
+            tensor = weights.tensor(f"{blk}conv.weight")
+            raise weights.wrong_shape(tensor, f"{width} rows of 2 numbers or more")
+        parts = weights.product(x, f"{blk}in_proj", (3 * width, width))
+        before, after, values = op.variadic_split(parts, whole(-1), whole([width] * 3)).outputs()
+        channels = op.transpose(op.multiply(before, values), whole([0, 2, 1]))
+        name = f"cache_params.past.conv.{number}cache_params.present.conv.{number}"
+        past, variable = self._state(name, [width, length], [width, length])
+        joined = op.concat([past, channels], -1)
+        last = op.slice(joined, whole([-length]), whole([_END]), whole([1]), whole([2]))
+        self._states.append(op.assign(last, variable))
+        filters = op.constant(kernel.reshape(width, 1, 1, length))
+        mixed = op.group_convolution(joined, filters, [1], [0], [0], [1])
+        mixed = op.slice(mixed, whole([1]), whole([_END]), whole([1]), whole([2]))
+        mixed = op.transpose(mixed, whole([0, 2, 1]))
+        y = op.multiply(after, mixed).output(0)
+        return weights.product(y, f"{blk}out_proj", (width, width))
