@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -13,6 +14,11 @@ from servers.access.changing_files import is_open_to_others
 
 #: Bytes of a file of certificates; bundles of authorities have some 200 KB.
 MAX_BYTES: Final = 4 * 1024 * 1024
+
+#: The names of the protocols in ALPN.
+_HTTP: Final = "http/1.1"
+_GRPC: Final = "h2"
+_PROTOCOLS: Final = (_HTTP, _GRPC)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -27,8 +33,8 @@ class TlsFiles:
     Attributes:
         client_ca: the certificates that clients' certificates must be signed with; None: clients
             need none. The file is read once.
-        context: for listening sockets, TLS 1.2 and later; each handshake takes the certificate
-            that was read last.
+        context, grpc_context: for listening sockets, TLS 1.2 and later; each handshake takes the
+            certificate that was read last.
     """
 
     def __init__(
@@ -50,9 +56,10 @@ class TlsFiles:
         #: What is wrong with them as they are now; "" if nothing is.
         self._problem = ""
         self._authorities = None if client_ca is None else _content(client_ca, SeenFiles())
-        self.context, self._pair = self._read(self._seen)
-        self._newest = self.context
-        self.context.sni_callback = self._use_newest
+        self._newest, self._pair = self._read(self._seen)
+        self.context, self.grpc_context = (self._newest[protocol] for protocol in _PROTOCOLS)
+        self.context.sni_callback = partial(self._use_newest, _HTTP)
+        self.grpc_context.sni_callback = partial(self._use_newest, _GRPC)
 
     @property
     def owner(self) -> str:
@@ -96,29 +103,36 @@ class TlsFiles:
             _log.error("%s; the certificate that was read before stays", problem)
         self._problem = problem
 
-    def _read(self, seen: SeenFiles) -> tuple[ssl.SSLContext, tuple[bytes, bytes]]:
-        """Return a context, and the private key with the chain.
+    def _read(self, seen: SeenFiles) -> tuple[dict[str, ssl.SSLContext], tuple[bytes, bytes]]:
+        """Return a context for each protocol, and the private key with the chain.
 
         Raises:
             TlsError: a file cannot be read, is not what it should be, or changes meanwhile.
         """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
+        contexts: dict[str, ssl.SSLContext] = {}
         # Read first, because the library's errors do not say which file could not be read.
         chain, key = _content(self._certificate, seen), _content(self._key, seen)
-        _load_pair(context, self._certificate, self._key)
+        for protocol in _PROTOCOLS:
+            contexts[protocol] = context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.options |= ssl.OP_NO_RENEGOTIATION
+            context.set_alpn_protocols([protocol])
+            _load_pair(context, self._certificate, self._key)
+            if self.client_ca is not None and self._authorities is not None:
+                _load_client_ca(context, self.client_ca, self._authorities)
         if seen.have_changed():  # the library has read the files a second time
             raise TlsError(f"{self._certificate}: the file or its key is being written")
-        if self.client_ca is not None and self._authorities is not None:
-            _load_client_ca(context, self.client_ca, self._authorities)
-        return context, (key, chain)
+        return contexts, (key, chain)
 
     def _use_newest(
-        self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
+        self,
+        protocol: str,
+        connection: ssl.SSLSocket | ssl.SSLObject,
+        name: str | None,
+        context: ssl.SSLContext,
     ) -> None:
         # Called in each handshake. Loading files into a context in use would race with it.
-        connection.context = self._newest
+        connection.context = self._newest[protocol]
 
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:

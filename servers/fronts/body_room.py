@@ -145,13 +145,13 @@ class BodyRoom:
         before, self._gone = self._gone, self._gone + size
         if before < _TRIM_BYTES <= self._gone:
             assert self._loop is not None
-            self._loop.call_later(_TRIM_SECONDS, self._trim)
+            self._loop.call_later(_TRIM_SECONDS, self.trim)
         self._let_in()
 
-    def _trim(self) -> None:
-        assert self._loop is not None
+    def trim(self) -> None:
+        """Give free memory back to the system, in a thread."""
         self._gone = 0
-        _ = self._loop.run_in_executor(None, return_free_memory)
+        _ = asyncio.get_running_loop().run_in_executor(None, return_free_memory)
 
     def _fits(self, hold: BodyHold, size: int) -> bool:
         if self._used + size <= self._capacity or not self._used:
@@ -217,6 +217,11 @@ class BodyHold(Struct, eq=False):
         if self.counted and spare > 0:
             self.counted = self._size
             self.room.give_back(self, spare)
+
+    def shrink(self, size: int) -> None:
+        """Note that the content has ``size`` bytes, and no more than it counted with."""
+        self._size = min(size, self._size)
+        self.end()
 
     def release(self) -> None:
         """Give the room back: the body is not needed any more. Releasing again does nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NoReturn, Protocol
 
@@ -16,10 +17,14 @@ from servers.access import Access
 from servers.contract.disconnection import Disconnection
 from servers.fronts.kserve_grpc.call_entry import CallEntry
 from servers.fronts.kserve_grpc.errors import status_of
+from servers.fronts.kserve_grpc.gate import Gate
 from servers.operations.request_log import RequestJournal
 
 # The client must read the answers before the status; one that does not is abandoned.
 _STATUS_SECONDS: Final = 2.0
+# After so many calls at a time, their memory goes back to the system, so many seconds later.
+_MANY: Final = 256
+_TRIM_SECONDS: Final = 2.0
 
 
 class ClientGone(Exception):
@@ -34,14 +39,16 @@ class Call(Disconnection):
 
     Attributes:
         ending: the error with which the server is ending the call; None while it is not.
+        peer: the peer of grpcio that its client has.
         is_idle: the call only waits for events, so a server that stops does not wait for it.
     """
 
-    __slots__ = ("_deadline", "ending", "is_idle", "task")
+    __slots__ = ("_deadline", "ending", "is_idle", "peer", "task")
 
-    def __init__(self, task: asyncio.Task[Any]) -> None:
+    def __init__(self, task: asyncio.Task[Any], context: Any) -> None:
         super().__init__()
         self.task = task
+        self.peer: str = context.peer()
         self.ending: Exception | None = None
         self.is_idle = False
         self._deadline: asyncio.TimerHandle | None = None
@@ -83,7 +90,7 @@ class StreamCall(Call):
     __slots__ = ("_active_at", "_context", "_loop", "_writing_since")
 
     def __init__(self, task: asyncio.Task[Any], context: Any) -> None:
-        super().__init__(task)
+        super().__init__(task, context)
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._active_at = self._loop.time()
@@ -163,15 +170,20 @@ class Calls:
         self,
         stall_seconds: float,
         idle_seconds: float,
+        gate: Gate,
         journal: RequestJournal | None = None,
         access: Access | None = None,
     ) -> None:
         """``stall_seconds``, ``idle_seconds``: time limits of every stream, as in `GrpcSettings`.
 
+        ``gate``: knows the clients, and the memory.
+
         ``access``: distinguishes clients by their keys.
         """
         self._journal = journal or RequestJournal()
         self._access = access or Access()
+        self._gate = gate
+        self._most_in_hand = 0
         self._stall_seconds = stall_seconds
         self._idle_seconds = idle_seconds
         self._in_hand: set[Call] = set()
@@ -194,8 +206,8 @@ class Calls:
         """
 
         async def answer(request: bytes, context: Any) -> bytes:
-            call = Call(_current_task())
-            with CallEntry(self._journal, name, context, self._access) as entry:
+            call = Call(_current_task(), context)
+            with self._entry(name, context) as entry:
                 entry.request_bytes = len(request)
                 try:
                     self._add(call)
@@ -209,8 +221,7 @@ class Calls:
                     entry.response_bytes = len(response)
                     return response
                 finally:
-                    call.finish()
-                    self._in_hand.discard(call)
+                    self._end(call)
                 del request
                 return await _refuse(context, entry, code, text)
 
@@ -221,7 +232,7 @@ class Calls:
 
         async def answer(requests: object, context: Any) -> None:
             call = StreamCall(_current_task(), context)
-            with CallEntry(self._journal, name, context, self._access) as entry:
+            with self._entry(name, context) as entry:
                 try:
                     await call.begin()
                     self._add(call)
@@ -236,8 +247,7 @@ class Calls:
                     entry.status = grpc.StatusCode.OK
                     return
                 finally:
-                    call.finish()
-                    self._in_hand.discard(call)
+                    self._end(call)
                 await _refuse(context, entry, code, text)
 
         return grpc.stream_stream_rpc_method_handler(answer)
@@ -246,15 +256,31 @@ class Calls:
         """Return a handler that ends calls of any kind with ``error``."""
 
         async def answer(requests: object, context: Any) -> None:
-            with CallEntry(self._journal, name, context, self._access) as entry:
+            with self._entry(name, context) as entry:
                 await _refuse(context, entry, *status_of(error))
 
         return grpc.stream_stream_rpc_method_handler(answer)
+
+    def _entry(self, name: str, context: Any) -> CallEntry:
+        return CallEntry(self._journal, name, context, self._access, self._gate.identity)
 
     def _add(self, call: Call) -> None:
         if self._is_over:
             raise _shutting_down()
         self._in_hand.add(call)
+        self._most_in_hand = max(self._most_in_hand, len(self._in_hand))
+
+    def _end(self, call: Call) -> None:
+        call.finish()
+        self._in_hand.discard(call)
+        if self._most_in_hand > _MANY and len(self._in_hand) < _MANY // 2:
+            # gRPC's library and asyncio keep the memory of as many calls as there were at a time.
+            self._most_in_hand = 0
+            asyncio.get_running_loop().call_later(_TRIM_SECONDS, self._free_memory)
+
+    def _free_memory(self) -> None:
+        gc.collect()  # a call that is refused is in a cycle with the error by which gRPC ends it
+        self._gate.room.trim()
 
 
 def _shutting_down() -> RequestError:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any, Final, Self
-from urllib.parse import unquote
 
 import grpc
 
 from calculators.requests.client_identity import ClientIdentity
 from calculators.requests.request_record import RequestRecord
 from servers.access import Access
-from servers.access.access import KEY_HEADERS, identity_of_peer
+from servers.access.access import KEY_HEADERS
 from servers.operations.request_log import RequestEnd, RequestJournal, request_id_of
 
 REQUEST_ID: Final = "x-request-id"
@@ -40,10 +39,6 @@ _PROBES: Final = frozenset(
 )
 
 
-# The default limit of connections.
-_PEERS: Final = 4096
-
-
 class CallEntry:
     """One call: ``with CallEntry(...) as entry:`` around it.
 
@@ -52,15 +47,26 @@ class CallEntry:
         request_bytes, response_bytes: sizes of messages; None if they are not known.
     """
 
-    __slots__ = ("_access", "_context", "_journal", "_method", "_record", "request_bytes",
-                 "response_bytes", "status")  # fmt: skip
+    __slots__ = ("_access", "_context", "_identify", "_journal", "_method", "_record",
+                 "request_bytes", "response_bytes", "status")  # fmt: skip
 
-    def __init__(self, journal: RequestJournal, method: str, context: Any, access: Access) -> None:
-        """``method``: service and method, ``inference.GRPCInferenceService/ModelInfer``."""
+    def __init__(
+        self,
+        journal: RequestJournal,
+        method: str,
+        context: Any,
+        access: Access,
+        identify: Callable[[str], ClientIdentity],
+    ) -> None:
+        """``method``: service and method, ``inference.GRPCInferenceService/ModelInfer``.
+
+        ``identify``: returns the client of a peer of grpcio.
+        """
         self._journal = journal
         self._method = method
         self._context = context
         self._access = access
+        self._identify = identify
         self._record: RequestRecord | None = None
         self.status = grpc.StatusCode.CANCELLED
         self.request_bytes: int | None = None
@@ -78,7 +84,7 @@ class CallEntry:
         self._record = self._journal.begin(request_id, header, is_probe=is_probe)
         if not is_probe:
             keys = map(header, KEY_HEADERS)
-            self._record.client = self._access.client(_identity_of(self._context.peer()), *keys)
+            self._record.client = self._access.client(self._identify(self._context.peer()), *keys)
         self._context.set_trailing_metadata(((REQUEST_ID, request_id),))
         return self
 
@@ -96,13 +102,3 @@ class CallEntry:
             response_bytes=self.response_bytes,
         )
         self._journal.end(self._record, end)
-
-
-@lru_cache(maxsize=_PEERS)
-def _identity_of(peer: str) -> ClientIdentity:
-    """Return the identity of gRPC's peer.
-
-    ``peer``: ``ipv4:192.0.2.1:50000``, ``ipv6:%5B2001:db8::1%5D:50000``, ``unix:``.
-    """
-    address, _, port = unquote(peer).partition(":")[2].rpartition(":")
-    return identity_of_peer(address.strip("[]"), port)

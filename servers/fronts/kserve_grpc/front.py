@@ -18,7 +18,7 @@ from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.kserve_grpc import health, inference_service, reflection
 from servers.fronts.kserve_grpc.call import Calls, Service
-from servers.fronts.kserve_grpc.credentials import server_credentials
+from servers.fronts.kserve_grpc.gate import WINDOW, Gate
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.request_log import RequestJournal
 
@@ -46,9 +46,10 @@ class GrpcFront:
     """
 
     def __init__(
-        self, server: grpc.aio.Server, calls: Calls, addresses: list[tuple[str, int]]
+        self, server: grpc.aio.Server, gate: Gate, calls: Calls, addresses: list[tuple[str, int]]
     ) -> None:
         self._server = server
+        self._gate = gate
         self._calls = calls
         self._addresses = addresses
         self._stopping: asyncio.Task[None] | None = None
@@ -63,6 +64,7 @@ class GrpcFront:
 
         Idle calls, which only watch, end now.
         """
+        self._gate.stop_accepting()
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._server.stop(_GRACE_SECONDS))
             await asyncio.sleep(0)
@@ -96,6 +98,7 @@ class GrpcFront:
                 _log.error("%d calls do not end although they were cancelled", len(stuck))
         self._stopping.cancel()
         await asyncio.wait([self._stopping])
+        await self._gate.close()
 
 
 async def start_front(
@@ -113,45 +116,21 @@ async def start_front(
     Raises:
         OSError: an address cannot be bound; none is then.
     """
-    loop = asyncio.get_running_loop()
-    port = settings.port
-    for host in settings.hosts:
-        # gRPC does not report why it cannot bind an address, and shares one that is in use.
-        probe = await loop.create_server(
-            asyncio.Protocol,
-            host,
-            port,
-            reuse_address=True,
-            reuse_port=settings.shares_port or None,
-            # Listening, it would get connections of the others for a moment.
-            start_serving=not settings.shares_port,
+    gate = Gate(settings, room or BodyRoom())
+    try:
+        calls = Calls(settings.stall_seconds, settings.idle_seconds, gate, journal, settings.access)
+        server = grpc.aio.server(
+            handlers=[_handler(data_plane, settings, calls, gate)],
+            options=list(_channel_arguments(settings).items()),
+            maximum_concurrent_rpcs=settings.max_calls,
         )
-        probe.close()
-        await probe.wait_closed()
-    calls = Calls(settings.stall_seconds, settings.idle_seconds, journal, settings.access)
-    server = grpc.aio.server(
-        handlers=[_handler(data_plane, settings, calls, room or BodyRoom())],
-        options=list(_channel_arguments(settings).items()),
-        maximum_concurrent_rpcs=settings.max_calls,
-    )
-    addresses: list[tuple[str, int]] = []
-    for host in settings.hosts:
-        try:
-            port = _listen(
-                server, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", settings
-            )
-        except RuntimeError as error:
-            raise OSError(None, "gRPC cannot use this address") from error
-        addresses.append((host, port))
-    await server.start()
-    return GrpcFront(server, calls, addresses)
-
-
-def _listen(server: grpc.aio.Server, address: str, settings: GrpcSettings) -> int:
-    """Bind an address; return the port."""
-    if settings.tls is None:
-        return int(server.add_insecure_port(address))
-    return int(server.add_secure_port(address, server_credentials(settings.tls)))
+        server.add_insecure_port(f"unix:{gate.path}")
+        await server.start()
+        addresses = await gate.listen(settings.hosts, settings.port)
+    except BaseException:
+        await gate.close()
+        raise
+    return GrpcFront(server, gate, calls, addresses)
 
 
 def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
@@ -167,9 +146,9 @@ def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
         "grpc.http2.min_ping_interval_without_data_ms": _MIN_PING_MS,
         "grpc.server.max_pending_requests": _MAX_PENDING,
         "grpc.server.max_pending_requests_hard_limit": _MAX_PENDING,
-        "grpc.max_allowed_incoming_connections": settings.max_connections,
-        # Otherwise a second server of the same port is an error.
-        "grpc.so_reuseport": int(settings.shares_port),
+        # A client may send as much of a message before the gate lets it send more.
+        "grpc.http2.lookahead_bytes": WINDOW,
+        "grpc.http2.bdp_probe": 0,
         **settings.channel_arguments,
     }
 
@@ -196,16 +175,14 @@ class _Handler:
         return self._methods.get(method)
 
 
-def _handler(
-    data_plane: DataPlane, settings: GrpcSettings, calls: Calls, room: BodyRoom
-) -> _Handler:
+def _handler(data_plane: DataPlane, settings: GrpcSettings, calls: Calls, gate: Gate) -> _Handler:
     names = [
         inference_service.NAME_OF_SERVICE,
         health.NAME_OF_SERVICE,
         *reflection.NAMES_OF_SERVICES,
     ]
     services: list[Service] = [
-        inference_service.InferenceService(data_plane, settings, room),
+        inference_service.InferenceService(data_plane, settings, gate),
         health.HealthService(data_plane, settings.watch_seconds),
         *(reflection.ReflectionService(version, names) for version in reflection.VERSIONS),
     ]

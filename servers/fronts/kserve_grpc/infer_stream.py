@@ -21,7 +21,7 @@ from servers.contract.data_plane import (
     InferStream,
     Method,
 )
-from servers.fronts.body_room import SMALL, BodyHold, BodyRoom
+from servers.fronts.body_room import SMALL, BodyHold
 from servers.fronts.kserve_grpc.answers import Answers
 from servers.fronts.kserve_grpc.call import StreamCall
 from servers.fronts.kserve_grpc.codec import (
@@ -31,6 +31,7 @@ from servers.fronts.kserve_grpc.codec import (
     request_id,
 )
 from servers.fronts.kserve_grpc.errors import status_of
+from servers.fronts.kserve_grpc.gate import Gate
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 
 
@@ -38,13 +39,13 @@ class StreamSession:
     """One call of ``ModelStreamInfer``."""
 
     def __init__(
-        self, call: StreamCall, data_plane: DataPlane, settings: GrpcSettings, room: BodyRoom
+        self, call: StreamCall, data_plane: DataPlane, settings: GrpcSettings, gate: Gate
     ) -> None:
         self._call = call
         self._data_plane = data_plane
         self._settings = settings
         self._answers = Answers(call, settings)
-        self._room = room
+        self._gate = gate
         self._hold: BodyHold | None = None
         self._is_reading = False
 
@@ -105,7 +106,7 @@ class StreamSession:
         """
         self._release()
         if len(data) > SMALL:
-            self._hold = await self._room.admit(len(data))
+            self._hold = await self._gate.admit(self._call.peer, len(data))
         return decode_request(data, self._settings.max_parsed_bytes)
 
     def _release(self) -> None:

@@ -11,9 +11,10 @@ from calculators.requests.request_record import name_model
 from graph_runtime import Code
 from servers import NAME, version
 from servers.contract.data_plane import DataPlane, Method, TensorMetadata
-from servers.fronts.body_room import SMALL, BodyRoom
+from servers.fronts.body_room import SMALL
 from servers.fronts.kserve_grpc.call import Call, Stream, StreamCall, Unary
 from servers.fronts.kserve_grpc.codec import decode_request, encode_response
+from servers.fronts.kserve_grpc.gate import Gate
 from servers.fronts.kserve_grpc.infer_stream import StreamSession
 from servers.fronts.kserve_grpc.messages import parsed, serialized
 from servers.fronts.kserve_grpc.settings import GrpcSettings
@@ -28,10 +29,10 @@ _UNLOAD_PARAMETER: Final = "unload_dependents"
 class InferenceService:
     """The methods by name: `unary` and `streams`."""
 
-    def __init__(self, data_plane: DataPlane, settings: GrpcSettings, room: BodyRoom) -> None:
+    def __init__(self, data_plane: DataPlane, settings: GrpcSettings, gate: Gate) -> None:
         self._data_plane = data_plane
         self._settings = settings
-        self._room = room
+        self._gate = gate
         self.unary: Mapping[str, Unary] = {
             "ServerLive": self._server_live,
             "ServerReady": self._server_ready,
@@ -47,7 +48,7 @@ class InferenceService:
 
     async def _model_infer(self, request: bytes, call: Call) -> bytes:
         call.end_after(self._settings.request_seconds)
-        hold = await self._room.admit(len(request)) if len(request) > SMALL else None
+        hold = await self._gate.admit(call.peer, len(request)) if len(request) > SMALL else None
         try:
             decoded = decode_request(request, self._settings.max_parsed_bytes)
             name_model(decoded.model)
@@ -58,7 +59,7 @@ class InferenceService:
                 hold.release()
 
     async def _model_stream_infer(self, call: StreamCall) -> None:
-        await StreamSession(call, self._data_plane, self._settings, self._room).run()
+        await StreamSession(call, self._data_plane, self._settings, self._gate).run()
 
     async def _server_live(self, request: bytes, call: Call) -> bytes:
         parsed("inference.ServerLiveRequest", request)
