@@ -121,8 +121,11 @@ class _Begun(Generic[T]):
                 raise_if_exhausted(error)
                 raise
         except BaseException as error:
+            future = self.future
+            del self  # this frame is in the error's traceback: a cycle would keep what failed
             with suppress(RuntimeError):  # the event loop was closed meanwhile
-                self.future.set_exception(_for_future(error))
+                future.set_exception(_for_future(error))
+            del future
         else:
             with suppress(RuntimeError):
                 self.future.set_result(result)
@@ -135,6 +138,27 @@ def _for_future(error: BaseException) -> BaseException:
         failure.__cause__ = error
         return failure
     return error
+
+
+class _Call(Generic[T]):
+    """A call that waits for a thread, or is made."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.future: Future[T] = Future()
+        self._work = work
+
+    def run(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._work()
+        except BaseException as error:
+            future = self.future
+            del self  # as in `_Begun`
+            future.set_exception(_for_future(error))
+            del future
+        else:
+            self.future.set_result(result)
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -153,25 +177,14 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """See `concurrent.futures.Executor.submit`."""
-        future: Future[T] = Future()
-
-        def run() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                result = fn(*args, **kwargs)
-            except BaseException as error:
-                future.set_exception(_for_future(error))
-            else:
-                future.set_result(result)
-
+        call = _Call(partial(fn, *args, **kwargs))
         with self._guard:
-            self._waiting.append(run)
+            self._waiting.append(call.run)
             if self._running >= self._most:
-                return future
+                return call.future
             self._running += 1
         THREADS.start(self._work, "graphrt-loop")
-        return future
+        return call.future
 
     def _work(self) -> None:
         while True:
@@ -182,6 +195,7 @@ class DaemonThreads(ThreadPoolExecutor):
                 run = self._waiting.popleft()
             with suppress(RuntimeError):  # the event loop was closed meanwhile
                 run()
+            del run
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Drop the calls that have not begun; running calls go on until the process ends."""

@@ -6,11 +6,13 @@ A tensor of a response is copied once, into the message.
 
 from __future__ import annotations
 
+import asyncio
 from functools import cache, lru_cache
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
+from calculators.child_process.fair_turns import FairTurns
 from calculators.inference import CustomTensor, InferRequest, InferResponse
 from calculators.inference.raw_data import to_raw
 from calculators.requests.http_payload import RequestError
@@ -21,6 +23,9 @@ from servers.fronts.kserve_grpc.wire import head, split
 
 MAX_PARSED_BYTES: Final = 8 * 1024 * 1024
 """Limit of a request without its raw tensors. Parsed, some bytes take 40 times their size."""
+
+_SHORT: Final = 64 * 1024
+_long_messages: Final = FairTurns()
 
 # Field numbers.
 _RAW_INPUTS: Final = 7
@@ -44,6 +49,18 @@ def decode_request(data: bytes, max_parsed_bytes: int = MAX_PARSED_BYTES) -> Inf
             f" {max_parsed_bytes} can be"
         )
     return find_layout(parsed, len(raws)).fill(raws)
+
+
+async def decode_beside(data: bytes, max_parsed_bytes: int = MAX_PARSED_BYTES) -> InferRequest:
+    """Decode a ``ModelInferRequest`` message as `decode_request`, a long one beside the event loop.
+
+    One is decoded at a time, in a thread.
+    """
+    # Its raw tensors are not decoded, and are most of a large message.
+    if len(data) <= _SHORT or len(split(data, _RAW_INPUTS)[0]) <= _SHORT:
+        return decode_request(data, max_parsed_bytes)
+    async with _long_messages.turn(float(len(data))):
+        return await asyncio.to_thread(decode_request, data, max_parsed_bytes)
 
 
 def request_id(data: bytes) -> str:

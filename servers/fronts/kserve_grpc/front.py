@@ -118,6 +118,7 @@ async def start_front(
     """
     gate = Gate(settings, room or BodyRoom())
     try:
+        addresses = await gate.bind(settings.hosts, settings.port)
         calls = Calls(settings.stall_seconds, settings.idle_seconds, gate, journal, settings.access)
         server = grpc.aio.server(
             handlers=[_handler(data_plane, settings, calls, gate)],
@@ -126,7 +127,7 @@ async def start_front(
         )
         server.add_insecure_port(f"unix:{gate.path}")
         await server.start()
-        addresses = await gate.listen(settings.hosts, settings.port)
+        await gate.listen()
     except BaseException:
         await gate.close()
         raise

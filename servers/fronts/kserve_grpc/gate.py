@@ -112,8 +112,8 @@ class Gate:
         self._listeners: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    async def listen(self, hosts: tuple[str, ...], port: int) -> list[tuple[str, int]]:
-        """Accept connections. Return host and port of every socket.
+    async def bind(self, hosts: tuple[str, ...], port: int) -> list[tuple[str, int]]:
+        """Bind the sockets. Return host and port of each.
 
         Raises:
             OSError: an address cannot be bound; none is then.
@@ -136,13 +136,20 @@ class Gate:
                 backlog=_BACKLOG,
                 reuse_address=True,
                 reuse_port=settings.shares_port or None,
+                start_serving=False,
                 **tls,
             )
             self._listeners.append(listener)
             port = listener.sockets[0].getsockname()[1]
             addresses.append((host, port))
-        self._timer = loop.call_later(_WATCH_SECONDS, self._watch)
         return addresses
+
+    async def listen(self) -> None:
+        """Accept connections: grpcio listens at `path`."""
+        for listener in self._listeners:
+            await listener.start_serving()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_WATCH_SECONDS, self._watch)
 
     def stop_accepting(self) -> None:
         """Close the listening sockets; connections stay."""
@@ -265,6 +272,9 @@ class _Connection(asyncio.Protocol):
         self._opening = self._loop.create_task(self._open(connected))
 
     async def _open(self, connected: socket.socket) -> None:
+        if self._wire is None or self._upstream.is_closed:
+            connected.close()
+            return
         try:
             await self._loop.create_unix_connection(lambda: self._upstream, sock=connected)
         except OSError:
@@ -561,12 +571,16 @@ class _Connection(asyncio.Protocol):
 
 
 class _Upstream(asyncio.Protocol):
-    """The side of a connection that grpcio serves."""
+    """The side of a connection that grpcio serves.
+
+    Attributes:
+        is_closed: nothing can be sent to grpcio any more.
+    """
 
     def __init__(self, client: _Connection) -> None:
         self._client = client
         self._wire: asyncio.Transport | None = None
-        self._is_closed = False
+        self.is_closed = False
         #: What the client has sent before there is a connection to grpcio.
         self._early: list[bytes] = []
         self._tail = b""
@@ -579,7 +593,7 @@ class _Upstream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._wire = cast(asyncio.Transport, transport)
         self._wire.set_write_buffer_limits(high=_BUFFER_BYTES)
-        if self._is_closed:
+        if self.is_closed:
             self._wire.abort()
         self._wire.writelines(self._early)
         self._early.clear()
@@ -587,7 +601,7 @@ class _Upstream(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._wire = None
-        self._is_closed = True
+        self.is_closed = True
         self._client.end()
 
     def pause_writing(self) -> None:
@@ -608,13 +622,13 @@ class _Upstream(asyncio.Protocol):
         """Send to grpcio."""
         if self._wire is not None:
             self._wire.write(data)
-        elif not self._is_closed:
+        elif not self.is_closed:
             self._early.append(data)
             self._client.pause_reading()
 
     def close(self) -> None:
         """Close the connection now."""
-        self._is_closed = True
+        self.is_closed = True
         if self._wire is not None:
             self._wire.abort()
 

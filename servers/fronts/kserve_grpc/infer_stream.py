@@ -25,7 +25,7 @@ from servers.fronts.body_room import SMALL, BodyHold
 from servers.fronts.kserve_grpc.answers import Answers
 from servers.fronts.kserve_grpc.call import StreamCall
 from servers.fronts.kserve_grpc.codec import (
-    decode_request,
+    decode_beside,
     encode_stream_error,
     encode_stream_response,
     request_id,
@@ -107,7 +107,7 @@ class StreamSession:
         self._release()
         if len(data) > SMALL:
             self._hold = await self._gate.admit(self._call.peer, len(data))
-        return decode_request(data, self._settings.max_parsed_bytes)
+        return await decode_beside(data, self._settings.max_parsed_bytes)
 
     def _release(self) -> None:
         if self._hold is not None:

@@ -13,7 +13,7 @@ from servers import NAME, version
 from servers.contract.data_plane import DataPlane, Method, TensorMetadata
 from servers.fronts.body_room import SMALL
 from servers.fronts.kserve_grpc.call import Call, Stream, StreamCall, Unary
-from servers.fronts.kserve_grpc.codec import decode_request, encode_response
+from servers.fronts.kserve_grpc.codec import decode_beside, encode_response
 from servers.fronts.kserve_grpc.gate import Gate
 from servers.fronts.kserve_grpc.infer_stream import StreamSession
 from servers.fronts.kserve_grpc.messages import parsed, serialized
@@ -50,7 +50,7 @@ class InferenceService:
         call.end_after(self._settings.request_seconds)
         hold = await self._gate.admit(call.peer, len(request)) if len(request) > SMALL else None
         try:
-            decoded = decode_request(request, self._settings.max_parsed_bytes)
+            decoded = await decode_beside(request, self._settings.max_parsed_bytes)
             name_model(decoded.model)
             servable = await self._data_plane.resolve(decoded.model, Method.INFER, decoded.version)
             return encode_response(await servable.infer(decoded, call))

@@ -22,7 +22,12 @@ from calculators.inference.shape import checked_shape
 from calculators.requests.http_payload import RequestError
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.parameter_map import decode_parameters
-from servers.fronts.kserve_grpc.typed_contents import from_contents, is_empty
+from servers.fronts.kserve_grpc.typed_contents import (
+    Packed,
+    from_contents,
+    is_empty,
+    split_contents,
+)
 
 # Longer messages are rare, and cost more memory than the cache is worth.
 _LONGEST_KNOWN: Final = 2048
@@ -113,14 +118,22 @@ def _request_class() -> Any:
 
 
 def _read_layout(parsed: bytes, raw_count: int) -> RequestLayout:
+    packed: list[Packed] = []
+    if len(parsed) > _LONGEST_KNOWN:
+        parsed, packed = split_contents(parsed)
     try:
         message = parse_request(parsed)
     except DecodeError as error:
         raise RequestError("the request is not a ModelInferRequest message") from error
     if raw_count:
-        _check_raw(message, raw_count)
+        _check_raw(message, raw_count, packed)
     inputs = [
-        _read_input(tensor, place_of("inputs", index, tensor.name), is_raw=bool(raw_count))
+        _read_input(
+            tensor,
+            place_of("inputs", index, tensor.name),
+            packed[index] if packed else {},
+            is_raw=bool(raw_count),
+        )
         for index, tensor in enumerate(message.inputs)
     ]
     return RequestLayout(
@@ -139,21 +152,22 @@ def _read_layout(parsed: bytes, raw_count: int) -> RequestLayout:
 _known_layout = lru_cache(maxsize=_KNOWN)(_read_layout)
 
 
-def _check_raw(message: Any, count: int) -> None:
+def _check_raw(message: Any, count: int, packed: list[Packed]) -> None:
     if count != len(message.inputs):
         raise RequestError(
             f"raw_input_contents has {count} parts for {len(message.inputs)} inputs; it must have"
             " one for each"
         )
     for index, tensor in enumerate(message.inputs):
-        if tensor.HasField("contents") and not is_empty(tensor.contents):
+        has_contents = tensor.HasField("contents") and not is_empty(tensor.contents)
+        if has_contents or (packed and packed[index]):
             raise RequestError(
                 f"{place_of('inputs', index, tensor.name)}: data both in contents and in"
                 " raw_input_contents is not allowed"
             )
 
 
-def _read_input(tensor: Any, place: str, *, is_raw: bool) -> InputLayout:
+def _read_input(tensor: Any, place: str, packed: Packed, *, is_raw: bool) -> InputLayout:
     parameters = decode_parameters(tensor.parameters, place)
     refuse_shared_memory(parameters, place)
     name: str = tensor.datatype
@@ -161,7 +175,7 @@ def _read_input(tensor: Any, place: str, *, is_raw: bool) -> InputLayout:
     if is_raw and name and name not in Datatype.__members__:
         return InputLayout(place, tensor.name, name, shape, parameters, None)
     datatype = Datatype.named(name, place)
-    data = None if is_raw else from_contents(datatype, shape, tensor.contents, place)
+    data = None if is_raw else from_contents(datatype, shape, tensor.contents, place, packed)
     return InputLayout(place, tensor.name, datatype, shape, parameters, data)
 
 

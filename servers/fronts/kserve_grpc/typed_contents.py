@@ -1,9 +1,15 @@
-"""``InferTensorContents``: elements in a repeated field instead of raw bytes."""
+"""``InferTensorContents``: elements in a repeated field instead of raw bytes.
+
+Protobuf makes a Python object of each element that is read: 40 ns each, with the interpreter's lock
+held, so that a message of 8 MiB of BOOL would block the event loop for a third of a second. Packed
+fields of longer messages are therefore split off before protobuf parses them, and NumPy decodes
+their numbers, once shape and number of elements are known to agree.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,11 +18,15 @@ from numpy.typing import NDArray
 
 from calculators.inference.datatype import Datatype
 from calculators.inference.place import shown_shape
-from calculators.inference.raw_data import check_string_count, strings
+from calculators.inference.raw_data import MAX_STRINGS, check_string_count, strings
 from calculators.requests.http_payload import RequestError
+from servers.fronts.kserve_grpc.wire import MAX_FIELDS, head, split_fields
 
 MAX_TYPED = 2**23
-"""Limit of the elements of one tensor: decoding this number takes 0.35 s."""
+"""Limit of the elements of one tensor."""
+
+Packed = Mapping[int, Sequence[memoryview]]
+"""Packed values of the fields of an ``InferTensorContents``, by the fields' numbers."""
 
 # The field of each datatype, and the type that all its values fit.
 _FIELDS: Mapping[Datatype, tuple[str, str]] = MappingProxyType(
@@ -37,15 +47,75 @@ _FIELDS: Mapping[Datatype, tuple[str, str]] = MappingProxyType(
 )
 
 
+# The fields that protobuf packs: names and sizes of an element by number; 0: varints.
+_PACKED_FIELDS: Mapping[int, tuple[str, int]] = MappingProxyType(
+    {
+        1: ("bool_contents", 0),
+        2: ("int_contents", 0),
+        3: ("int64_contents", 0),
+        4: ("uint_contents", 0),
+        5: ("uint64_contents", 0),
+        6: ("fp32_contents", 4),
+        7: ("fp64_contents", 8),
+    }
+)
+
+# Fields of ModelInferRequest and of InferInputTensor.
+_INPUTS, _OUTPUTS, _CONTENTS = 5, 6, 5
+# Bytes of a tensor besides its contents. Protobuf makes a number of every byte of a shape.
+_MOST_BYTES = 64 * 1024
+# Numbers that are decoded at a time.
+_BLOCK = 2**18
+_MOST_BITS = 70
+
+
+def split_contents(message: bytes) -> tuple[bytes, list[Packed]]:
+    """Split the packed contents off a ``ModelInferRequest``; return the rest, and each input's.
+
+    Raises:
+        RequestError: it is not a message, or has too many fields, or a tensor has too many bytes
+            besides its contents.
+    """
+    rest, values = split_fields(message, (_INPUTS, _OUTPUTS))
+    pieces = [rest]
+    found: list[Packed] = []
+    for index, value in enumerate(values.get(_OUTPUTS, [])):
+        _check_size(len(value), f"outputs[{index}]")
+        pieces += (head(_OUTPUTS, len(value)), bytes(value))
+    for index, value in enumerate(values.get(_INPUTS, [])):
+        lean, contents = split_fields(bytes(value), (_CONTENTS,))
+        _check_size(len(lean), f"inputs[{index}]")
+        packed: dict[int, list[memoryview]] = {}
+        for each in contents.get(_CONTENTS, []):
+            unpacked, own = split_fields(
+                bytes(each), _PACKED_FIELDS, most_fields=MAX_STRINGS + MAX_FIELDS
+            )
+            for number, parts in own.items():
+                packed.setdefault(number, []).extend(parts)
+            lean += head(_CONTENTS, len(unpacked)) + unpacked
+        pieces += (head(_INPUTS, len(lean)), lean)
+        found.append(packed)
+    return b"".join(pieces), found
+
+
+def _check_size(size: int, place: str) -> None:
+    if size > _MOST_BYTES:
+        raise RequestError(
+            f"{place}: name, shape and parameters have {size} bytes; at most {_MOST_BYTES} can be"
+        )
+
+
 def is_empty(contents: Any) -> bool:
     """Return whether an ``InferTensorContents`` message has no element."""
     return not contents.ListFields()
 
 
 def from_contents(
-    datatype: Datatype, shape: tuple[int, ...], contents: Any, place: str
+    datatype: Datatype, shape: tuple[int, ...], contents: Any, place: str, packed: Packed
 ) -> NDArray[Any]:
     """Return a read-only array of the elements of an ``InferTensorContents`` message.
+
+    ``packed``: what `split_contents` took out of it.
 
     Raises:
         RequestError: they are in the field of another datatype, out of its range, or another
@@ -62,12 +132,26 @@ def from_contents(
                 f"{place}: {datatype} belongs into contents.{name}, but contents.{field.name} has"
                 f" {len(values)} elements"
             )
+    counts = {
+        _PACKED_FIELDS[number][0]: (number, sum(_count(number, part) for part in parts))
+        for number, parts in packed.items()
+    }
+    for field_name, (_, elements) in counts.items():
+        if field_name != name:
+            raise RequestError(
+                f"{place}: {datatype} belongs into contents.{name}, but contents.{field_name} has"
+                f" {elements} elements"
+            )
     values = getattr(contents, name)
+    number, have = counts.get(name, (0, 0))
+    if have and values:
+        raise RequestError(f"{place}: contents.{name} is packed only in part")
+    have = have or len(values)
     count = math.prod(shape)
-    if len(values) != count:
+    if have != count:
         raise RequestError(
             f"{place}: the shape {shown_shape(shape)} has {count} elements, contents.{name} has"
-            f" {len(values)}"
+            f" {have}"
         )
     if datatype == Datatype.BYTES:
         check_string_count(count, place)
@@ -77,13 +161,66 @@ def from_contents(
             f"{place}: contents can have {MAX_TYPED} elements, not {count}; send it in"
             " raw_input_contents"
         )
-    wide: NDArray[Any] = np.fromiter(values, np.dtype(wide_type), count)
+    wide: NDArray[Any]
+    if number and count:
+        parts = [_decoded(number, part, wide_type, place) for part in packed[number]]
+        wide = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    else:
+        wide = np.fromiter(values, np.dtype(wide_type), count)
     array = wide.astype(datatype.dtype, copy=False)
     if array is not wide:
         _check_range(wide, datatype, place)
     array = array.reshape(shape)
     array.flags.writeable = False
     return array
+
+
+def _count(number: int, part: memoryview) -> int:
+    """Return the number of elements in a packed value."""
+    size = _PACKED_FIELDS[number][1]
+    if size:
+        return len(part) // size
+    return int(np.count_nonzero(np.frombuffer(part, np.uint8) < 0x80))
+
+
+def _decoded(number: int, part: memoryview, wide_type: str, place: str) -> NDArray[Any]:
+    """Decode a packed value.
+
+    Raises:
+        RequestError: it is malformed.
+    """
+    name, size = _PACKED_FIELDS[number]
+    dtype = np.dtype(wide_type)
+    if size:
+        if len(part) % size:
+            raise RequestError(f"{place}: contents.{name} ends within an element")
+        array: NDArray[Any] = np.frombuffer(part, dtype)
+        return array if array.flags.aligned else array.copy()
+    data = np.frombuffer(part, np.uint8)
+    if len(data) and data[-1] >= 0x80:
+        raise RequestError(f"{place}: contents.{name} ends within an element")
+    ends = np.flatnonzero(data < 0x80)
+    decoded = np.empty(len(ends), dtype)
+    begin = 0
+    for at in range(0, len(ends), _BLOCK):
+        block = ends[at : at + _BLOCK]
+        starts = np.concatenate(([begin], block[:-1] + 1))
+        begin = int(block[-1]) + 1
+        lengths = block - starts + 1
+        if 7 * int(lengths.max()) > _MOST_BITS:
+            raise RequestError(f"{place}: an element of contents.{name} is too long")
+        numbers = (data[starts] & 0x7F).astype(np.uint64)
+        for byte in range(1, int(lengths.max())):
+            longer = np.flatnonzero(lengths > byte)
+            more = (data[starts[longer] + byte] & 0x7F).astype(np.uint64)
+            numbers[longer] |= more << np.uint64(7 * byte)
+        # As protobuf: more bits than the type has are dropped; a BOOL is true unless it is 0.
+        into = decoded[at : at + len(block)]
+        if dtype == np.bool_:
+            np.not_equal(numbers, 0, out=into)
+        else:
+            into[...] = numbers.astype(f"<u{dtype.itemsize}").view(dtype)
+    return decoded
 
 
 def _check_range(wide: NDArray[Any], datatype: Datatype, place: str) -> None:

@@ -7,6 +7,7 @@ the last leaves no copy on the way in, and one on the way out.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final
 
 from calculators.requests.http_payload import RequestError
@@ -26,9 +27,20 @@ def split(message: bytes, field: int) -> tuple[bytes, list[memoryview]]:
     Raises:
         RequestError: ``message`` is not a message, or has more than `MAX_FIELDS` fields.
     """
-    wanted = field << 3 | _BYTES
+    rest, values = split_fields(message, range(field, field + 1))
+    return rest, values.get(field, [])
+
+
+def split_fields(
+    message: bytes, fields: Container[int], most_fields: int = MAX_FIELDS
+) -> tuple[bytes, dict[int, list[memoryview]]]:
+    """Split off the values of fields of bytes; return the rest, and views of the values by field.
+
+    Raises:
+        RequestError: ``message`` is not a message, or has more than ``most_fields`` fields.
+    """
     view = memoryview(message)
-    values: list[memoryview] = []
+    values: dict[int, list[memoryview]] = {}
     rest: list[bytes] = []
     kept_from = at = count = 0
     end = len(message)
@@ -36,8 +48,8 @@ def split(message: bytes, field: int) -> tuple[bytes, list[memoryview]]:
         while at < end:
             begin = at
             count += 1
-            if count > MAX_FIELDS:
-                raise RequestError(f"the request has more than {MAX_FIELDS} fields")
+            if count > most_fields:
+                raise RequestError(f"the request has more than {most_fields} fields")
             # Most numbers have one byte.
             tag, at = message[at], at + 1
             if tag >= 0x80:
@@ -49,10 +61,10 @@ def split(message: bytes, field: int) -> tuple[bytes, list[memoryview]]:
                     at += 1
                 else:
                     length, at = _varint(message, at)
-                if tag == wanted:
+                if tag >> 3 in fields:
                     rest.append(message[kept_from:begin])
                     kept_from = at + length
-                    values.append(view[at:kept_from])
+                    values.setdefault(tag >> 3, []).append(view[at:kept_from])
                 at += length
             elif kind == _VARINT:
                 _, at = _varint(message, at)

@@ -99,9 +99,19 @@ async def serving(
     room: BodyRoom | None = None,
 ) -> AsyncIterator[Client]:
     """A front and a client with these channel arguments."""
+    async with (
+        serving_front(data_plane, settings, room=room) as front,
+        connected(front, *options) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def serving_front(
+    data_plane: DataPlane, settings: GrpcSettings | None = None, *, room: BodyRoom | None = None
+) -> AsyncIterator[GrpcFront]:
     front = await start_front(data_plane, settings or GrpcSettings(), room=room)
     try:
-        async with connected(front, *options) as client:
-            yield client
+        yield front
     finally:
         await front.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import struct
 from typing import Any
 
 import grpc
@@ -14,11 +16,22 @@ from servers.fronts import body_room
 from servers.fronts.body_room import SMALL, BodyRoom
 from servers.fronts.http import HttpSettings
 from servers.fronts.http.front import start_front as start_http
+from servers.fronts.kserve_grpc import gate as gate_module
+from servers.fronts.kserve_grpc.gate import MOST_RESETS
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane as HttpDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes
 from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane, echoed
-from tests.servers.fronts.kserve_grpc.grpc_client import Client, infer_request, serving, shown
+from tests.servers.fronts.kserve_grpc.grpc_client import (
+    Client,
+    connected,
+    end_of,
+    infer_request,
+    serving,
+    serving_front,
+    shown,
+)
+from tests.servers.fronts.kserve_grpc.raw_connection import raw_connection
 
 CAPACITY = 4 * SMALL
 
@@ -78,25 +91,165 @@ def test_a_large_message_waits_for_room_and_a_small_one_does_not(run: Run) -> No
     run(scenario())
 
 
-def test_messages_that_wait_have_a_bound_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_messages_wait_at_their_clients(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_room, "WAIT_SECONDS", 60)
 
     async def scenario() -> None:
         gate = Gate()
         plane = FakeDataPlane(gate=gate)
-        async with serving(plane, room=BodyRoom(CAPACITY)) as client, asyncio.TaskGroup() as tasks:
+        room = BodyRoom(CAPACITY)
+        async with serving(plane, room=room) as client, asyncio.TaskGroup() as tasks:
             first = tasks.create_task(outcome(client, large("gate")))
             await plane.begun.wait()
-            waiting = {tasks.create_task(outcome(client, large())) for _ in range(2)}
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            assert [each.result().partition(":")[0] for each in done] == ["RESOURCE_EXHAUSTED"]
+            waiting = [tasks.create_task(outcome(client, large())) for _ in range(20)]
+            assert await outcome(client, infer_request()) == "OK"
+            assert room.used < CAPACITY
             gate.is_open.set()
-            assert [await first, *[await each for each in waiting]] == ["OK", "OK"]
+            assert [await first, *[await each for each in waiting]] == ["OK"] * 21
+            assert room.used == 0
 
     run(scenario())
 
 
-def test_a_message_of_a_stream_without_room_fails_alone(run: Run) -> None:
+def test_compressed_messages_count_with_their_largest_content(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_room, "WAIT_SECONDS", 60)
+    most = 0
+
+    async def echo(request: InferRequest, client: ClientConnection) -> InferResponse:
+        nonlocal most
+        most = max(most, room.used)
+        await asyncio.sleep(0)
+        return echoed(request)
+
+    room = BodyRoom(CAPACITY)
+
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(echo=echo), room=room) as client:
+            packed = [
+                client.call_raw(
+                    "ModelInfer", large().SerializeToString(), compression=grpc.Compression.Gzip
+                )
+                for _ in range(20)
+            ]
+            assert len(await asyncio.gather(*packed)) == 20
+            assert room.used == 0
+
+    run(scenario())
+    assert 0 < most <= CAPACITY
+
+
+def test_a_message_that_arrives_slowly_gives_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_room, "WAIT_SECONDS", 60)
+    monkeypatch.setattr(gate_module, "SLOW_SECONDS", 0)
+    monkeypatch.setattr(gate_module, "_WATCH_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        room = BodyRoom(CAPACITY)
+        async with (
+            serving_front(FakeDataPlane(), room=room) as front,
+            raw_connection(front) as connection,
+            connected(front) as client,
+        ):
+            connection.start_call()
+            connection.send_data(struct.pack(">BI", 0, 3 * SMALL) + bytes(1000))
+            await connection.flush()
+            while not room.used:
+                assert await outcome(client, infer_request()) == "OK"
+            assert await outcome(client, large()) == "OK"
+            assert await connection.status() == "14"
+            assert room.used == 0
+
+    run(scenario())
+
+
+def test_a_client_that_leaves_in_a_message_frees_its_room(run: Run) -> None:
+    async def scenario() -> None:
+        room = BodyRoom(CAPACITY)
+        async with (
+            serving_front(FakeDataPlane(), room=room) as front,
+            raw_connection(front) as connection,
+            connected(front) as client,
+        ):
+            connection.start_call()
+            connection.send_data(struct.pack(">BI", 0, 3 * SMALL) + bytes(1000))
+            await connection.flush()
+            while not room.used:
+                assert await outcome(client, infer_request()) == "OK"
+            connection.abort()
+            while room.used:
+                assert await outcome(client, infer_request()) == "OK"
+
+    run(scenario())
+
+
+def test_a_connection_that_only_resets_is_closed(run: Run) -> None:
+    async def scenario() -> None:
+        async with (
+            serving_front(FakeDataPlane()) as front,
+            raw_connection(front) as connection,
+            connected(front) as client,
+        ):
+            for _ in range(MOST_RESETS + 10):
+                connection.reset(connection.start_call())
+            await connection.flush()
+            assert await connection.goaway() == 11
+            assert await outcome(client, infer_request()) == "OK"
+
+    run(scenario())
+
+
+def test_calls_that_their_client_gives_up_are_no_flood(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving_front(FakeDataPlane()) as front, connected(front) as client:
+            for _ in range(MOST_RESETS // 10):
+                calls = [client.call_raw("ModelInfer", b"") for _ in range(9)]
+                for call in calls:
+                    call.cancel()
+                assert await outcome(client, infer_request()) == "OK"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["no message", "an unknown model", "a long shape"])
+def test_a_refused_message_is_freed_without_the_collector(run: Run, kind: str) -> None:
+    message = {
+        "no message": b"x" * 3 * SMALL,
+        "an unknown model": large("none").SerializeToString(),
+        "a long shape": one_input(shape=[1] * 2 * SMALL),
+    }[kind]
+    sizes: list[int] = []
+
+    async def scenario() -> None:
+        async with serving(FakeDataPlane()) as client:
+            for _ in range(3):
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await client.call_raw("ModelInfer", message)
+            assert await outcome(client, infer_request()) == "OK"
+            gc.collect()
+            held = [*gc.garbage, *gc.get_referents(*gc.garbage)]
+            sizes.extend(len(each) for each in held if isinstance(each, bytes))
+
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        run(scenario())
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert max(sizes, default=0) < SMALL
+
+
+def one_input(**fields: Any) -> bytes:
+    request = infer_request()
+    request.inputs.add(name="x", datatype="UINT8", **fields)
+    return bytes(request.SerializeToString())
+
+
+def test_a_stream_whose_message_has_no_room_ends(run: Run) -> None:
     async def scenario() -> None:
         gate = Gate()
         plane = FakeDataPlane(gate=gate)
@@ -107,8 +260,9 @@ def test_a_message_of_a_stream_without_room_fails_alone(run: Run) -> None:
             await call.write(infer_request(id="small"))
             assert (await call.read()).infer_response.id == "small"
             await call.write(large())
-            assert "try again later" in (await call.read()).error_message
+            assert "try again later" in await end_of(call)
             gate.is_open.set()
+            call = client.stream()()
             for _ in range(3):
                 await call.write(large())
                 assert (await call.read()).error_message == ""

@@ -344,3 +344,51 @@ def test_any_message_becomes_a_request_or_a_request_error(
     except RequestError:
         return
     assert [tensor.shape for tensor in decoded.inputs] == [tuple(i["shape"]) for i in inputs]
+
+
+NUMBERS: dict[str, tuple[str, list[Any]]] = {
+    "BOOL": ("bool_contents", [True, False]),
+    "INT8": ("int_contents", [-128, 0, 127]),
+    "INT32": ("int_contents", [-(2**31), -1, 0, 1, 300, 2**31 - 1]),
+    "UINT16": ("uint_contents", [0, 127, 128, 65535]),
+    "INT64": ("int64_contents", [-(2**63), -1, 0, 2**40, 2**63 - 1]),
+    "UINT64": ("uint64_contents", [0, 2**35, 2**64 - 1]),
+    "FP32": ("fp32_contents", [0.5, -1.0, float("inf")]),
+    "FP64": ("fp64_contents", [0.1, -1e300]),
+}
+
+
+@pytest.mark.parametrize("count", [3, 5000])
+@pytest.mark.parametrize("datatype", NUMBERS)
+def test_contents_of_any_length_are_the_same_numbers(datatype: str, count: int) -> None:
+    field, few = NUMBERS[datatype]
+    numbers = [few[index % len(few)] for index in range(count)]
+    message = request(inputs=[one_input(datatype, [count], contents={field: numbers})])
+    (tensor,) = decode_request(message).inputs
+    assert isinstance(tensor, Tensor)
+    assert tensor.data.tolist() == numbers
+    assert not tensor.data.flags.writeable
+
+
+@pytest.mark.parametrize("count", [3, 5000])
+def test_contents_of_any_length_must_fit(count: int) -> None:
+    for kind, shape, contents, text in [
+        ("INT8", [count], {"int_contents": [0] * (count - 1) + [300]}, f"element {count - 1} is"),
+        ("INT32", [count + 1], {"int_contents": [0] * count}, f"has {count + 1} elements"),
+        ("FP32", [count], {"int_contents": [0] * count}, "belongs into contents.fp32_contents"),
+        ("FP32", [count], {"fp32_contents": [0] * count, "int_contents": [1]}, "belongs into"),
+    ]:
+        with pytest.raises(RequestError, match=text):
+            decode_request(request(inputs=[one_input(kind, shape, contents=contents)]))
+
+
+def test_a_long_number_of_packed_contents_is_refused() -> None:
+    numbers = b"\x01" * 4000 + b"\x81" * 999 + b"\x01"
+    good = request(inputs=[one_input("INT64", [4001], contents={"int64_contents": [1] * 5000})])
+    with pytest.raises(RequestError, match="too long"):
+        decode_request(good.replace(b"\x01" * 5000, numbers))
+
+
+def test_a_shape_of_a_million_dimensions_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(RequestError, match=r"inputs\[0\]: name, shape and parameters have"):
+        decode_request(request(inputs=[one_input("INT64", [1] * 1_000_000)]))
