@@ -32,8 +32,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import UNKNOWN_CLIENT, ClientIdentity
 from graph_runtime import Code
 from servers.access.access import identity_of_peer
 from servers.fronts.body_room import SLOW_SECONDS, SMALL, BodyHold, BodyRoom
