@@ -9,6 +9,7 @@ Source of the form: the model card of Qwen/Qwen3-Reranker-0.6B.
 
 from __future__ import annotations
 
+import re
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -29,6 +30,8 @@ _BEGIN: Final = (
 )
 _END: Final = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 _TASK: Final = "Given a web search query, retrieve relevant passages that answer the query"
+#: The beginning of a token of this form in a text, which a document could use to judge itself.
+_TOKEN: Final = re.compile(r"<(?=\|\w+\|>|/?think>)")
 #: A query with this has the client's own prompt.
 _MARK: Final = "<|im_start|>"
 
@@ -53,6 +56,8 @@ def prompts(
     begin, end = tokenizer.encode([_BEGIN, _END], adds_special=False)
     most = min(question.max_tokens or tokenizer.max_tokens, tokenizer.max_tokens)
     most -= len(begin.ids) + len(end.ids)
+    # Without width: the text looks as before, and has no token.
+    query, *documents = (_TOKEN.sub("<\u200b", text) for text in (query, *documents))
     query = _cut(tokenizer, query, min(question.query_tokens or most, most // 2))
     asked = f"<Instruct>: {question.instruction or _TASK}\n<Query>: {query}\n<Document>:"
     (head,) = tokenizer.encode([asked], adds_special=False)
