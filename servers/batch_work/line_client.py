@@ -34,10 +34,22 @@ _ORIGIN: Final = "http://localhost"
 _JSON: Final = "application/json"
 #: Answers of a server that is overloaded, loads a model, or starts an engine again.
 _PASSING: Final = frozenset({429, 503})
-#: Tries of a request, and seconds between two tries, at first and at most.
+#: Tries of a request, and seconds between two tries, at first and at most: half a minute in all.
 _TRIES: Final = 8
 _FIRST_DELAY: Final = 0.25
 _LAST_DELAY: Final = 30.0
+#: Seconds for which requests are tried further when a model is away: a large one may take minutes
+#: to load again after its process has ended. Later ones find out within their tries.
+_OUTAGE_SECONDS: Final = 600.0
+
+
+class _Reply(Struct, frozen=True):
+    """An answer of the front. ``is_momentary``: it says that a retry makes sense."""
+
+    status: int
+    media_type: str
+    body: bytes
+    is_momentary: bool = False
 
 
 class LineClient:
@@ -51,36 +63,51 @@ class LineClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
+        #: When each model began to be away, by the loop's clock.
+        self._outages: dict[str, float] = {}
 
     async def close(self) -> None:
         await self._session.close()
 
     async def ask(self, batch: int, line: int, request: BatchRequest) -> Answer:
-        """Return the answer to one request. What may pass is tried again for half a minute."""
+        """Return the answer to one request.
+
+        What may pass is tried again for half a minute; where the answer says that a retry makes
+        sense, for `_OUTAGE_SECONDS` from the moment since which the model has answered nothing
+        else.
+        """
         request_id = new_id("")
-        delay = _FIRST_DELAY
-        for _ in range(_TRIES - 1):
-            status, media_type, body = await self._send(request, request_id)
-            if status not in _PASSING:
+        loop = asyncio.get_running_loop()
+        began, delay, tries = loop.time(), _FIRST_DELAY, 0
+        model = request.model or request.url
+        while True:
+            reply = await self._send(request, request_id)
+            tries += 1
+            if reply.status not in _PASSING:
+                self._outages.pop(model, None)
+                break
+            since = min(self._outages.setdefault(model, began), began)
+            is_over = not reply.is_momentary or loop.time() - since >= _OUTAGE_SECONDS
+            if tries >= _TRIES and is_over:
                 break
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LAST_DELAY)
-        else:
-            status, media_type, body = await self._send(request, request_id)
-        return _answer(batch, line, request, request_id, status, media_type, body)
+        return _answer(batch, line, request, request_id, reply)
 
-    async def _send(self, request: BatchRequest, request_id: str) -> tuple[int, str, bytes]:
+    async def _send(self, request: BatchRequest, request_id: str) -> _Reply:
         headers = {"Content-Type": _JSON, "X-Request-Id": request_id}
         try:
             url = yarl.URL(_ORIGIN + request.url, encoded=True)
             async with self._session.post(
                 url, data=request.body, headers=headers, allow_redirects=False
             ) as response:
-                return response.status, response.content_type, await response.read()
+                body = await response.read()
+                is_momentary = "Retry-After" in response.headers
+                return _Reply(response.status, response.content_type, body, is_momentary)
         except ValueError:  # yarl's, and aiohttp's for characters that no request line may have
-            return 400, _JSON, _error("`url` is no path", "url")
+            return _Reply(400, _JSON, _error("`url` is no path", "url"))
         except aiohttp.ClientError:
-            return 503, _JSON, _error("the request was cut off", None)
+            return _Reply(503, _JSON, _error("the request was cut off", None))
 
 
 def _answer(
@@ -88,11 +115,10 @@ def _answer(
     line: int,
     request: BatchRequest,
     request_id: str,
-    status: int,
-    media_type: str,
-    body: bytes,
+    reply: _Reply,
 ) -> Answer:
-    found = one_line(body) if media_type == _JSON else None
+    status, media_type = reply.status, reply.media_type
+    found = one_line(reply.body) if media_type == _JSON else None
     if found is None:
         error = (
             "unsupported_answer",
