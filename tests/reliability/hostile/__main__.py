@@ -26,13 +26,14 @@ from bench.machine import describe_machine
 from tests.process.server_process import ServerProcess
 from tests.processes import is_running
 from tests.reliability.hostile.attack import Attack, Send, Target
+from tests.reliability.hostile.batch_attacks import BATCH_ATTACKS
 from tests.reliability.hostile.fault_attacks import FAULT_ATTACKS
 from tests.reliability.hostile.report import Round, table
 from tests.reliability.hostile.request_attacks import REQUEST_ATTACKS
 from tests.reliability.hostile.watch import Watch
 from tests.reliability.site import make_site
 
-ATTACKS: Final = (*REQUEST_ATTACKS, *FAULT_ATTACKS)
+ATTACKS: Final = (*REQUEST_ATTACKS, *BATCH_ATTACKS, *FAULT_ATTACKS)
 #: After an attack nothing is left to do; whatever stalls until then was stalled by the attack.
 _QUIET_SECONDS: Final = 1.0
 #: Seconds of one attack, with all that it waits for.
@@ -45,7 +46,8 @@ class Watched:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
-        self.server = ServerProcess(make_site(folder, "demo", "flowers"), "--port", "auto")
+        words = (make_site(folder, "demo", "flowers"), "--port", "auto")
+        self.server = ServerProcess(*words, "--batch_dir", folder / "batches")
         try:
             self.server.__enter__()
             grpc = self.server.wait_for_log(r"serves grpc://\S+:(\d+)")[1]

@@ -37,6 +37,11 @@ class Target:
     def port(self) -> int:
         return self.server.port
 
+    @property
+    def batches(self) -> Path:
+        """The directory of batches."""
+        return self.folder / "batches"
+
 
 Send = Callable[[Target], Awaitable[Counter[str]]]
 
