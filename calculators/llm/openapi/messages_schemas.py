@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.llm.api.anthropic.tools import KNOWN_TYPES
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 from calculators.requests.schema import (
     Members,
@@ -146,11 +147,22 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         required=("name", "input_schema"),
     ),
     "AnthropicTool": record(
-        {"type": string(), "name": string(pattern=f"^{name_pattern(LONGEST_NAME)}$")},
-        "A tool of the client with a schema that everyone knows (`bash_20250124`, "
-        "`text_editor_...`, `memory_...`), or one that runs at Anthropic, which is left out with a "
-        "warning.",
+        {
+            "type": string(pattern=KNOWN_TYPES),
+            "name": string(pattern=f"^{name_pattern(LONGEST_NAME)}$"),
+        },
+        "A tool of the client with a schema that everyone knows.",
         required=("type", "name"),
+    ),
+    "HostedMessageTool": record(
+        {
+            "type": {
+                "type": "string",
+                "allOf": [{"not": {"const": "custom"}}, {"not": {"pattern": KNOWN_TYPES}}],
+            }
+        },
+        "A tool that runs at Anthropic, such as `web_search_20250305`: left out with a warning.",
+        required=("type",),
     ),
     **union(
         "MessageToolChoice",

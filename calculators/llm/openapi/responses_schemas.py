@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.api.openai.responses_input import PASSED_OVER
+from calculators.llm.api.openai.responses_input import ITEM_TYPES, PASSED_OVER, STORED
 from calculators.llm.requests.client_tools import TOOL_TYPES
 from calculators.llm.requests.template_arguments import VERBOSITY
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
@@ -149,6 +149,11 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         InputCompaction=record(
             {"type": const("compaction"), "encrypted_content": string()},
             required=("type", "encrypted_content"),
+        ),
+        InputOtherItem=record(
+            {"type": {"type": "string", "not": {"enum": [*ITEM_TYPES, *STORED]}}},
+            "An item that this server does not know: left out with a warning.",
+            required=("type",),
         ),
         InputPassedOver=record(
             {"type": word(PASSED_OVER)},

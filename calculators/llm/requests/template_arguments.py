@@ -9,7 +9,7 @@ from calculators.language.template_arguments import TemplateArguments
 from calculators.requests import fields
 from calculators.requests.members import Members, honoured, table
 from calculators.requests.readers import BOOLEAN, Array, Choice, Object
-from calculators.requests.schema import anything, request, word
+from calculators.requests.schema import anything, record, word
 
 #: Names that ``chat_template_kwargs`` may not set: variables that the server itself passes to
 #: templates, and arguments of Hugging Face's ``apply_chat_template`` that are not variables.
@@ -35,9 +35,7 @@ _THINKING: Final = {"enabled": True, "adaptive": None, "auto": None, "disabled":
 #: The predecessor of ``reasoning_effort`` in chats: DeepSeek's, GLM's and Kimi's.
 THINKING_MEMBER: Final = honoured(
     "thinking",
-    Object(
-        request({"type": word(_THINKING), "budget_tokens": {}}),
-    ),
+    Object(record({"type": word(_THINKING), "budget_tokens": {}}, required=("type",))),
     "Sets `enable_thinking`, and the variable `thinking` of templates.",
 )
 

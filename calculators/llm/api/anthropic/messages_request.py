@@ -92,7 +92,12 @@ _CONVERSATION: Final[Members] = table(
     honoured(
         "tools",
         Array(
-            one_of(ref("MessageTool"), ref("AnthropicTool"), ref("McpToolset")),
+            one_of(
+                ref("MessageTool"),
+                ref("AnthropicTool"),
+                ref("HostedMessageTool"),
+                ref("McpToolset"),
+            ),
             {"maxItems": LIMITS.max_tools},
         ),
     ),

@@ -19,6 +19,8 @@ from calculators.llm.requests.tools import (
 from calculators.requests import fields
 from calculators.requests.members import check_object, leave_out, misspelt
 
+#: The types of tools in `_KNOWN`.
+KNOWN_TYPES: Final = r"^(?:bash|text_editor|memory)_\d{8}$"
 _VERSIONED: Final = re.compile(r"(?P<name>[a-z_]+)_(?P<date>\d{8})")
 #: The first version of the text editor that cannot undo.
 _WITHOUT_UNDO: Final = "20250429"

@@ -44,7 +44,7 @@ PASSED_OVER: Final = (
     "tool_search_call",
     "ghost_snapshot",
 )
-_ITEMS: Final = (
+ITEM_TYPES: Final = (
     "message",
     "agent_message",
     "function_call",
@@ -65,7 +65,7 @@ _ITEMS: Final = (
     *PASSED_OVER,
 )
 #: These need an earlier response, of which none is kept.
-_STORED: Final = ("item_reference",)
+STORED: Final = ("item_reference",)
 
 
 class ReadInput(NamedTuple):
@@ -149,13 +149,13 @@ class _Conversation:
                 self._add_compaction(item, path)
             case _ if kind in PASSED_OVER:
                 pass
-            case _ if kind in _STORED:
+            case _ if kind in STORED:
                 raise fields.invalid(
                     f"{path}.type",
                     f"{fields.describe(kind)} names what is not stored here; send the item itself",
                 )
             case _:
-                if (meant := misspelt(kind, _ITEMS)) is not None:
+                if (meant := misspelt(kind, ITEM_TYPES)) is not None:
                     raise fields.invalid(
                         f"{path}.type",
                         f'{fields.describe(kind)} is no type of items. Did you mean "{meant}"?',
