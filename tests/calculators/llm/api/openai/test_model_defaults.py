@@ -103,5 +103,5 @@ def test_a_file_that_is_not_a_json_object_is_named(tmp_path: Path, text: str) ->
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_bytes(b"\xff")
-    with pytest.raises(ResourceError, match=r"generation_config\.json: cannot be read"):
+    with pytest.raises(ResourceError, match=r"generation_config\.json: is not UTF-8"):
         read_generation_defaults(tmp_path)
