@@ -18,7 +18,7 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.options.node_options import NodeOptions
 from calculators.model_cache import CacheEntry, ModelCache
 from calculators.model_cache.compiled_models import PROPERTY, finish, hold_compiled
-from graph_runtime import LoadProgress
+from graph_runtime import LoadProgress, ResourceError
 
 if TYPE_CHECKING:
     from calculators.llm.conversion.converted_gguf import ConvertedModel
@@ -101,6 +101,11 @@ async def _convert(
     from calculators.llm.conversion.converted_gguf import hold_converted, read_source
 
     gguf = await asyncio.to_thread(read_source, path, options.weights_form)
+    if gguf.pooling:
+        raise ResourceError(
+            f'"{path.name}" turns texts into vectors, and continues none: `graphrt serve FILE` '
+            "serves it for embeddings"
+        )
     model, source.progress = await hold_converted(gguf, conversions, name, source.progress)
     source._converted.append(model)
     return model.path

@@ -13,9 +13,11 @@ from typing import Any, Final
 from calculators.child_process.supervisor import LoadError
 from calculators.control_groups import usable_memory
 from calculators.llm.conversion.converted_gguf import (
+    ConvertedModel,
     GgufSource,
     convert,
     converted_bytes,
+    hold_converted,
     read_source,
 )
 from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
@@ -23,11 +25,14 @@ from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
 from calculators.llm.model_files.packed import Form
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
+from calculators.model_cache import user_cache
 from graph_runtime import LoadProgress, ResourceError
 from servers.cli.messages import CommandFailed
 from servers.cli.progress_line import ProgressLine
 from servers.hub.progress import size_text
 
+#: Converted models that this process serves.
+_held: list[ConvertedModel] = []
 _TEMPLATES: Final = ("chat_template.jinja", "tokenizer_config.json")
 _POLL_SECONDS: Final = 0.1
 
@@ -44,6 +49,28 @@ def describe_gguf(path: Path, *, as_json: bool) -> str:
     except ResourceError as error:
         raise CommandFailed(str(error)) from error
     return json.dumps(facts, indent=2, ensure_ascii=False) + "\n" if as_json else _text(facts)
+
+
+def held_encoder(path: Path, name: str) -> Path | None:
+    """Return the directory of an embedding model in a GGUF file, converted unless the cache has it.
+
+    None: the file is of another kind, or damaged, which its loading reports. The directory stays
+    until this process ends.
+
+    Raises:
+        CommandFailed: the file cannot be converted.
+    """
+    try:
+        source = read_source(path)
+        if not source.pooling:
+            return None
+        model, _ = asyncio.run(hold_converted(source, user_cache(), name, LoadProgress()))
+    except ResourceError as error:
+        if "ranks texts" in str(error):
+            raise CommandFailed(str(error)) from error
+        return None
+    _held.append(model)
+    return model.path
 
 
 def convert_to(path: Path, directory: Path, *, exact: bool) -> None:
@@ -138,16 +165,17 @@ def _facts(source: GgufSource) -> dict[str, Any]:
         "heads": layer.heads,
         "kv_heads": layer.kv_heads,
         "experts": decoder.experts.number or None,
+        "pooling": source.pooling or None,
         "window": max(windows) or None,
         "context": decoder.context,
         "tokenizer": _tokenizer_facts(vocabulary),
-        "chat_template": _template_facts(vocabulary, file),
+        "chat_template": None if source.pooling else _template_facts(vocabulary, file),
         "weights": {
             "form": source.form,
             "bytes": {form: converted_bytes(file, form) for form in Form},
         },
         "cache": None
-        if shape is None
+        if shape is None or source.pooling
         else {
             "bytes_per_token": shape.bytes_per_token,
             "bytes_of_context": shape.bytes_per_token * decoder.context,
@@ -204,6 +232,8 @@ def _text(facts: Mapping[str, Any]) -> str:
     )
     if facts["experts"]:
         shape += f", {facts['experts']} experts"
+    if facts["pooling"]:
+        shape += f", one vector of {facts['width']} by {facts['pooling'].lower()} pooling"
     if facts["window"]:
         shape += f", windows of {facts['window']} tokens"
     rows = [
@@ -217,7 +247,7 @@ def _text(facts: Mapping[str, Any]) -> str:
         ("context", f"{facts['context']:,} tokens"),
         ("tokenizer", f"{tokenizer['kind']}{pre}, {tokenizer['tokens']:,} tokens"),
         ("ends", " ".join(tokenizer["ends"]) or "none"),
-        ("template", _template_text(facts["chat_template"])),
+        ("template", None if facts["pooling"] else _template_text(facts["chat_template"])),
         ("weights", f"computed as {weights['form']}; {sizes}"),
     ]
     if cache is not None:

@@ -259,9 +259,15 @@ class _Search:
         task = None if self._options.task is None else find_task(self._options.task)
         own_name = None if path.is_dir() else path.stem
         given, path = path, Path(os.path.abspath(path))
+        is_gguf = path.is_file()
+        if is_gguf and (task is None or task.name == "embeddings"):
+            # Imported here: other models need none of it.
+            from servers.cli.gguf_models import held_encoder
+
+            path = held_encoder(path, self._name or path.stem) or path
         directory = path if path.is_dir() else path.parent
         entry = find_graph(directory, self._name or own_name)
-        kind = "GGUF file" if path.is_file() else "OpenVINO model"
+        kind = "GGUF file" if is_gguf else "OpenVINO model"
         if is_safetensors(path):
             with models_in(self._repository) as store:
                 path, task = export_of_directory(

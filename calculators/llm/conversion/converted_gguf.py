@@ -18,6 +18,7 @@ from calculators.child_process.supervisor import LoadError, Supervisor
 from calculators.control_groups import usable_memory
 from calculators.llm.conversion.messages import Converted, Load, from_converter_decoder
 from calculators.llm.model_files.decoder import Decoder, check_file
+from calculators.llm.model_files.families import pooling_of
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
 from calculators.llm.model_files.packed import Form, stored_bytes
@@ -53,12 +54,14 @@ class GgufSource:
         decoder: the numbers of its model.
         form: of weights with offsets.
         size: bytes of the converted weights.
+        pooling: of a model that turns texts into vectors; "" for language models.
     """
 
     file: GgufFile
     decoder: Decoder
     form: Form
     size: int
+    pooling: str = ""
 
     @property
     def facts(self) -> str:
@@ -113,7 +116,7 @@ def read_source(path: Path, form: str = "") -> GgufSource:
     decoder = check_file(file)
     read_vocabulary(file.metadata, file.name)
     chosen = Form(form) if form else _fitting_form(file, usable_memory())
-    return GgufSource(file, decoder, chosen, converted_bytes(file, chosen))
+    return GgufSource(file, decoder, chosen, converted_bytes(file, chosen), pooling_of(file))
 
 
 def converted_bytes(file: GgufFile, form: Form) -> int:

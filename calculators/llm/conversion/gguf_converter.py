@@ -20,7 +20,9 @@ from calculators.child_process.answering_process import Report
 from calculators.child_process.messages import Loading
 from calculators.llm.conversion.tokenizer_graph import write_tokenizer
 from calculators.llm.model_files.builder import build_model
-from calculators.llm.model_files.decoder import read_decoder
+from calculators.llm.model_files.decoder import check_file
+from calculators.llm.model_files.encoder import build_encoder
+from calculators.llm.model_files.families import pooling_of
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
 from calculators.llm.model_files.packed import Form
@@ -31,6 +33,13 @@ _MODEL: Final = "openvino_model"
 #: which progress is reported again.
 _BUILDING: Final = (0.1, 0.7)
 _NOTICED: Final = 0.05
+#: The class of transformers by whose name the embeddings task knows an encoder.
+_ENCODER_CLASS: Final = "BertModel"
+_POOLING: Final[Mapping[str, str]] = {
+    "CLS": "pooling_mode_cls_token",
+    "MEAN": "pooling_mode_mean_tokens",
+    "LAST": "pooling_mode_lasttoken",
+}
 #: Defaults of requests by GGUF's name, and by that of ``generation_config.json``.
 _SAMPLING: Final[Mapping[str, str]] = {
     "general.sampling.temp": "temperature",
@@ -53,22 +62,28 @@ def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) 
         OSError: the disk fails.
     """
     file = GgufFile(gguf)
-    decoder = read_decoder(file)
+    decoder, pooling = check_file(file), pooling_of(file)
     vocabulary = read_vocabulary(file.metadata, file.name)
     report(Loading("converting the tokenizer of the GGUF file", 0.0, _BUILDING[0]))
     write_tokenizer(vocabulary, directory, file.name)
     # On the disk of the result: the constants are as large.
     scratch = _ReportingScratch(directory, size, report)
-    model = build_model(file, decoder, form, scratch)
+    build = build_encoder if pooling else build_model
+    model = build(file, decoder, form, scratch)
     report(Loading("writing the converted model", _BUILDING[1], 1.0))
     # The default would round scales to float16.
     ov.save_model(model, directory / f"{_MODEL}.xml", compress_to_fp16=False)
     del model
     gc.collect()
+    scratch.close()
     _check_whole(directory / _MODEL)
     config = _config(file, vocabulary)
+    if pooling:
+        _write_modules(directory, pooling)
+        config["architectures"] = [_ENCODER_CLASS]
+    else:
+        _write_json(directory / "generation_config.json", _generation_config(file, vocabulary))
     _write_json(directory / "config.json", config)
-    _write_json(directory / "generation_config.json", _generation_config(file, vocabulary))
 
 
 class _ReportingScratch(Scratch):
@@ -118,6 +133,20 @@ def _config(file: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
         **{key: value for key, value in found.items() if value},
         **_token_ids(vocabulary),
     }
+
+
+def _write_modules(directory: Path, pooling: str) -> None:
+    """Write what sentence-transformers says of an embedding model: how tokens become a vector."""
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(
+            (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
+        )
+    ]
+    (directory / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", "utf-8")
+    folder = directory / "1_Pooling"
+    folder.mkdir()
+    _write_json(folder / "config.json", {name: way == pooling for way, name in _POOLING.items()})
 
 
 def _is_number(file: GgufFile, key: str) -> bool:

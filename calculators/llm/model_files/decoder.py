@@ -16,7 +16,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.llm.model_files.families import NO_ROTATION, Family, find_family
+from calculators.llm.model_files.families import (
+    ENCODERS,
+    NO_ROTATION,
+    Family,
+    find_family,
+    pooling_of,
+)
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.packed import check_type
 from graph_runtime import ResourceError
@@ -104,17 +110,18 @@ class Decoder:
     temperature: tuple[float, int] | None
 
 
-def read_decoder(file: GgufFile, context: int = 0) -> Decoder:
+def read_decoder(file: GgufFile, context: int = 0, *, family: Family | None = None) -> Decoder:
     """Read the numbers of a model.
 
     Args:
         context: tokens that will be served, where a model has frequencies for long and for short
             texts; 0: all that it was made for.
+        family: None: that of the file's architecture.
 
     Raises:
         ResourceError: the model cannot be run, or a value is missing or wrong.
     """
-    return _Reader(file, find_family(file)).read(context)
+    return _Reader(file, family or find_family(file)).read(context)
 
 
 def check_model(path: Path) -> Decoder:
@@ -128,7 +135,8 @@ def check_model(path: Path) -> Decoder:
 
 def check_file(file: GgufFile) -> Decoder:
     """Check a model whose headers are read; see `check_model`."""
-    decoder = read_decoder(file)
+    family = ENCODERS.get(file.architecture) if pooling_of(file) else None
+    decoder = read_decoder(file, family=family)
     for tensor in file.tensors.values():
         check_type(file.name, tensor)
     if "token_embd.weight" not in file.tensors:

@@ -106,6 +106,13 @@ class Scratch:
         self._kept.append(found)
         return found
 
+    def close(self) -> None:
+        """Give the disk back, once no model refers to the arrays any more."""
+        self._kept.clear()
+        self._chunk = None
+        if self._file is not None:
+            self._file.close()
+
     def keep(self, value: object) -> None:
         """Keep something that a constant refers to."""
         self._kept.append(value)

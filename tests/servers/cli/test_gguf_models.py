@@ -9,6 +9,8 @@ import pytest
 
 from bench.gguf_file import write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
+from tests.calculators.llm.model_files.test_encoders import EXPECTED
+from tests.calculators.llm.model_files.tiny_encoders import write_encoder
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
@@ -96,3 +98,17 @@ def test_a_file_that_cannot_be_converted_leaves_nothing(file: Path, tmp_path: Pa
     assert 'lacks the tensor "blk.1.attn_q.weight"' in done.stderr
     assert not (tmp_path / "converted").exists()
     assert not list(tmp_path.glob(".*"))
+
+
+def test_an_embedding_model_is_served_for_embeddings(tmp_path: Path) -> None:
+    file = write_encoder(tmp_path / "tiny.gguf", "bert", 1)
+
+    with Serving(tmp_path, file, calculators=()) as serving:
+        serving.wait_until_serving()
+        text = "The quick brown fox jumps over the lazy dog, and 12 cats"
+        with serving.request("POST", "/v3/embeddings", {"model": "tiny", "input": text}) as found:
+            answer = json.load(found)
+
+    vector = answer["data"][0]["embedding"]
+    assert vector == pytest.approx(EXPECTED["bert 1"], abs=1e-2)
+    assert "by mean pooling" in graphrt("describe", str(file)).stdout

@@ -1,0 +1,132 @@
+"""The OpenVINO model of a GGUF file that turns texts into vectors.
+
+An encoder has no cache and no logits. Its inputs are ``input_ids`` and ``attention_mask``, its
+output is a vector for each token, ``last_hidden_state``; the embeddings task makes one vector of
+these, by the pooling that the file names. There are two kinds:
+
+- *BERT and its kin*: every token sees every other one, norms stand behind attention and
+  feed-forward part (``attn_output_norm``, ``layer_output_norm``), positions are learned, or rotate
+  (Nomic);
+- *decoders* with ``pooling_type`` (Qwen3-Embedding): the builder of decoders, without states.
+  Tokens see those before them, or all (EmbeddingGemma, and ``attention.causal`` false).
+
+EmbeddingGemma has two more products behind its pooling (``dense_2``, ``dense_3``). They are linear,
+and so is pooling: here they are applied to each token.
+"""
+
+from __future__ import annotations
+
+import openvino as ov
+from openvino import opset15 as op
+
+from calculators.llm.model_files.builder import _LOWEST, Builder, floats
+from calculators.llm.model_files.decoder import Decoder, Layer
+from calculators.llm.model_files.families import ENCODERS
+from calculators.llm.model_files.gguf import GgufFile
+from calculators.llm.model_files.packed import Form
+from calculators.llm.model_files.weights import Scratch, whole
+
+
+def build_encoder(file: GgufFile, encoder: Decoder, form: Form, scratch: Scratch) -> ov.Model:
+    """Build the model of a file; see `builder.build_model`.
+
+    Raises:
+        ResourceError: a tensor is missing, left over, of a wrong shape, or of a type that cannot be
+            computed.
+    """
+    is_bert = encoder.architecture in ("bert", "nomic-bert")
+    return (BertBuilder if is_bert else EncoderBuilder)(file, encoder, form, scratch).build()
+
+
+class EncoderBuilder(Builder):
+    """Builds a decoder without states, whose output are vectors."""
+
+    def __init__(self, file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> None:
+        super().__init__(file, decoder, form, scratch)
+        mask = self._inputs["attention_mask"].output(0)
+        # Padding on either side leaves the positions of a text as they are.
+        places = op.cumsum(mask, whole(1))
+        places = op.maximum(op.subtract(places, whole(1)), whole(0))
+        self._positions = places.output(0)
+        causal = file.metadata.flag(f"{decoder.architecture}.attention.causal")
+        self._sees_all = decoder.architecture in ENCODERS if causal is None else not causal
+
+    def build(self) -> ov.Model:
+        decoder, weights = self._decoder, self._weights
+        x = self._embedded()
+        for number, layer in enumerate(decoder.layers):
+            x = self._layer(x, number, layer)
+        x = self._ended(x)
+        for name in ("dense_2", "dense_3"):
+            if f"{name}.weight" in weights:
+                rows, columns = weights.tensor(f"{name}.weight").shape
+                x = weights.product(x, name, (rows, columns))
+        self._check_left_over()
+        x.get_tensor().set_names({"last_hidden_state"})
+        result = op.result(x)
+        result.set_friendly_name("last_hidden_state")
+        inputs = [self._inputs[name] for name in ("input_ids", "attention_mask")]
+        return ov.Model([result], inputs, "encoder")
+
+    def _embedded(self) -> ov.Output:
+        decoder, weights = self._decoder, self._weights
+        x = weights.embedded(self._ids, "token_embd", decoder.width)
+        if decoder.embedding_scale:
+            x = op.multiply(x, floats(decoder.embedding_scale)).output(0)
+        return x
+
+    def _ended(self, x: ov.Output) -> ov.Output:
+        """Return the vectors behind the last layer."""
+        if "output.weight" in self._weights:  # of a decoder, which is not needed
+            self._weights.used.add("output.weight")
+        return self._norm(x, "output_norm", self._decoder.width)
+
+    def _remembered(self, x: ov.Output, number: int, what: str, heads: int, size: int) -> ov.Output:
+        return x
+
+    def _mask(self, layer: Layer) -> ov.Output:
+        if layer.window not in self._masks:
+            key, query, given, _, _ = self._places()
+            seen = given
+            if not self._sees_all:
+                seen = op.logical_and(seen, op.less_equal(key, query))
+            if layer.window:
+                apart = op.absolute(op.subtract(key, query))
+                # A window of an encoder reaches to both sides.
+                reach = layer.window // 2 if self._sees_all else layer.window - 1
+                seen = op.logical_and(seen, op.less_equal(apart, whole(reach)))
+            length = op.gather(op.shape_of(self._ids), whole([1]), whole(0))
+            shape = op.concat([self._batch, whole([1]), length, length], 0)
+            seen = op.broadcast(seen, shape)
+            self._masks[layer.window] = op.select(seen, floats(0.0), floats(_LOWEST)).output(0)
+        return self._masks[layer.window]
+
+
+class BertBuilder(EncoderBuilder):
+    """Builds BERT and its kin."""
+
+    def _embedded(self) -> ov.Output:
+        weights, width = self._weights, self._decoder.width
+        x = super()._embedded()
+        if "token_types.weight" in weights:
+            # All tokens are of the first text.
+            x = op.add(x, floats(weights.floats("token_types.weight", width)[:1])).output(0)
+        if "position_embd.weight" in weights:
+            rows = weights.embedded(self._positions, "position_embd", width)
+            x = op.add(x, rows).output(0)
+        return self._norm(x, "token_embd_norm", width)
+
+    def _ended(self, x: ov.Output) -> ov.Output:
+        return x
+
+    def _layer(self, x: ov.Output, number: int, layer: Layer) -> ov.Output:
+        blk, width = f"blk.{number}.", self._decoder.width
+        a = op.add(x, self._attention(x, number, layer)).output(0)
+        a = self._norm(a, f"{blk}attn_output_norm", width)
+        f = op.add(a, self._feed_forward(a, number)).output(0)
+        return self._norm(f, f"{blk}layer_output_norm", width)
+
+    def _activated(self, x: ov.Output) -> ov.Output:
+        if self._decoder.family.activation == "gelu":
+            return op.gelu(x, "erf").output(0)
+        return super()._activated(x)
