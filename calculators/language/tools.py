@@ -31,8 +31,16 @@ class Tools:
 
         They are not checked to be JSON schemas until a grammar is made of them.
         """
-        functions = [tool.get("function") or tool for tool in self.items]
-        return {each["name"]: each.get("parameters") or {} for each in functions}
+        return {each["name"]: each.get("parameters") or {} for each in self._functions}
+
+    @property
+    def strict(self) -> frozenset[str]:
+        """The names of the tools whose schemas are to be followed in full."""
+        return frozenset(each["name"] for each in self._functions if each.get("strict") is True)
+
+    @property
+    def _functions(self) -> list[dict[str, Any]]:
+        return [tool.get("function") or tool for tool in self.items]
 
 
 NO_TOOLS: Final = Tools()

@@ -57,16 +57,9 @@ class CompileProbe:
         self._pipeline.generate(openvino.Tensor(np.zeros((1, 1), dtype=np.int64)), config)
 
 
-def token_count(tokenizer: Any) -> int:
-    """Return the number of tokens of a tokenizer; 0 where it does not list them."""
-    return max(tokenizer.get_vocab().values(), default=-1) + 1
-
-
 def structured_output(grammar: Grammar) -> Any:
     """Convert a grammar to the library's ``StructuredOutputConfig``."""
-    if grammar.kind == "ebnf":
-        return genai.StructuredOutputConfig(grammar=grammar.text)
-    return genai.StructuredOutputConfig(structural_tags_config=grammar.text)
+    return genai.StructuredOutputConfig(grammar=grammar.text)
 
 
 def _model(vocabulary_size: int) -> openvino.Model:

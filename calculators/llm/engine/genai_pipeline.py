@@ -15,11 +15,13 @@ from calculators.child_process.library_errors import library_reason
 from calculators.llm.engine.adapters import Adapters
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.form_tokenizer import open_form_tokenizer
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.grammar_cache import GrammarCache, open_grammar_cache
 from calculators.llm.engine.library_config import (
     device_properties,
     draft_model,
+    end_with_form,
     generation_config,
     image_tensor,
     model_config,
@@ -56,11 +58,14 @@ class GenaiPipeline:
             # Entries of the CPU for a model with paged attention can never be read (2026.4).
             plugin_config.pop("CACHE_DIR", None)
         self._has_fixed_cache = bool(scheduler.cache_size or scheduler.num_kv_blocks)
+        form_tokenizer = open_form_tokenizer(settings.model_path)
+        self._token_count = form_tokenizer.size
         self._pipeline = genai.ContinuousBatchingPipeline(
             settings.model_path,
+            form_tokenizer.tokenizer,
             scheduler,
             self.device,
-            {
+            **{
                 **device_properties(self.device),
                 **plugin_config,
                 **self._adapters.properties,
@@ -162,7 +167,7 @@ class GenaiPipeline:
             )
         if self._sees_images:
             return self._seeing_handle(request, settings)
-        config = generation_config(settings)
+        config = self._config_of(settings)
         ids = np.frombuffer(request.input_ids, dtype=np.int64).reshape(1, -1)
         if self._is_eagle3 and ids.size < 2:
             raise Refused("a prompt of a single token is too short for an EAGLE-3 draft model")
@@ -172,7 +177,7 @@ class GenaiPipeline:
         images = [image_tensor(image) for image in request.images]
 
         def add(settings: GenerationSettings) -> Any:
-            config = generation_config(settings)
+            config = self._config_of(settings)
             return self._pipeline.add_request(
                 request.request_id, request.text, images=images, generation_config=config
             )
@@ -212,13 +217,22 @@ class GenaiPipeline:
         if self._grammars is None:
             tokenizer = self._pipeline.get_tokenizer()
             # The config of the library (2026.4) is empty where tokens are proposed.
-            config = (
-                model_config(self._model_path, tokenizer)
-                if self._is_assisted
-                else self._pipeline.get_config()
+            self._grammars = open_grammar_cache(
+                self._model_path, tokenizer, self._model_config(), self._token_count
             )
-            self._grammars = open_grammar_cache(self._model_path, tokenizer, config)
         self._grammars.compile(grammar)
+
+    def _model_config(self) -> Any:
+        # The config of the library (2026.4) is empty where tokens are proposed.
+        if self._is_assisted:
+            return model_config(self._model_path, self._pipeline.get_tokenizer())
+        return self._pipeline.get_config()
+
+    def _config_of(self, settings: GenerationSettings) -> Any:
+        config = generation_config(settings)
+        if settings.grammar is not None:
+            end_with_form(config, self._model_config(), self._pipeline.get_tokenizer())
+        return config
 
     def cancel(self, request_id: int) -> None:
         handle = self._forget(request_id)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import openvino
 
 from calculators.child_process.free_memory import return_free_memory
-from calculators.llm.engine.compile_probe import CompileProbe, token_count
+from calculators.llm.engine.compile_probe import CompileProbe
 from calculators.llm.grammars.grammar import Grammar
 
 #: Growth of the process that compiled grammars may cause before all are dropped, and their number.
@@ -86,29 +86,32 @@ class GrammarCache:
         self._has_freed = True
 
 
-def open_grammar_cache(model_path: str, tokenizer: Any, config: Any) -> GrammarCache:
+def open_grammar_cache(
+    model_path: str, tokenizer: Any, config: Any, token_count: int
+) -> GrammarCache:
     """Open the cache of a model.
 
     Args:
         model_path: a directory, or a GGUF file.
         tokenizer: the pipeline's, of openvino-genai.
         config: the model's ``GenerationConfig``.
+        token_count: the number of the tokenizer's tokens.
 
     Raises:
         RuntimeError: the size of the vocabulary, or the end token, is unknown.
     """
-    size = vocabulary_size(model_path, tokenizer)
+    size = vocabulary_size(model_path, token_count)
     if size is None or not config.stop_token_ids:
         raise RuntimeError("the model's files do not give its vocabulary or its end token")
     return GrammarCache(tokenizer, size)
 
 
-def vocabulary_size(model_path: str, tokenizer: Any) -> int | None:
+def vocabulary_size(model_path: str, token_count: int) -> int | None:
     """Return the number of logits per token; None where the model's files do not say."""
     path = Path(model_path)
     if path.is_file():
         # A model in a GGUF file has one logit per token of the vocabulary.
-        return token_count(tokenizer) or None
+        return token_count or None
     for name in ("openvino_model.xml", "openvino_language_model.xml"):
         if (path / name).is_file():
             shape = openvino.Core().read_model(path / name).output("logits").partial_shape

@@ -58,6 +58,20 @@ def generation_config(settings: GenerationSettings) -> Any:
     return config
 
 
+def end_with_form(config: Any, model: Any, tokenizer: Any) -> None:
+    """Let a generation end with the token that ends a form.
+
+    The library allows the tokenizer's end token there, and ends the generation with those of the
+    config only: without it the answer would go on behind its form.
+
+    Args:
+        config: the generation's.
+        model: the model's own ``GenerationConfig``.
+    """
+    ends = set(config.stop_token_ids or model.stop_token_ids)
+    config.stop_token_ids = ends | {tokenizer.get_eos_token_id()}
+
+
 def _set_candidates(config: Any, settings: GenerationSettings) -> None:
     """Set how many tokens are proposed at a time, and their source."""
     if settings.num_assistant_tokens:

@@ -15,10 +15,12 @@ import openvino_genai as genai
 from calculators.llm.engine.adapters import Adapters
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.engine_settings import NPU, EngineSettings
+from calculators.llm.engine.form_tokenizer import form_directory, open_form_tokenizer
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.grammar_cache import GrammarCache, open_grammar_cache
 from calculators.llm.engine.library_config import (
     device_properties,
+    end_with_form,
     generation_config,
     image_tensor,
     recommended_device,
@@ -65,6 +67,8 @@ class StatefulModel(ABC):
         }
         if _EMULATION not in repr(settings.plugin_config):  # at any depth
             _check_device(self.device)
+        #: The number of the tokenizer's tokens.
+        self._token_count = 0
         self._pipeline = self._open(settings, properties)
         self._model_path = settings.model_path
         self._grammars: GrammarCache | None = None
@@ -99,6 +103,7 @@ class StatefulModel(ABC):
                 self._model_path,
                 self._pipeline.get_tokenizer(),
                 self._pipeline.get_generation_config(),
+                self._token_count,
             )
         self._grammars.make_room()
         if not self._grammars.has(grammar):
@@ -117,6 +122,9 @@ class StatefulModel(ABC):
         is_beams = settings.num_beams > 1
         # The library cannot return the tokens of the prompt.
         config = generation_config(msgspec.structs.replace(settings, echo=False, logprobs=False))
+        if settings.grammar is not None:
+            model = self._pipeline.get_generation_config()
+            end_with_form(config, model, self._pipeline.get_tokenizer())
         self._adapters.apply_to(config, settings.adapter)
         results = self._run(request, config, None if is_beams else _Streamer(on_tokens))
         reasons = [_REASONS[reason] for reason in results.finish_reasons]
@@ -145,7 +153,10 @@ class TextModel(StatefulModel):
     """``LLMPipeline``."""
 
     def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
-        return genai.LLMPipeline(settings.model_path, self.device, **properties)
+        form_tokenizer = open_form_tokenizer(settings.model_path)
+        self._token_count = form_tokenizer.size
+        tokenizer = form_tokenizer.tokenizer
+        return genai.LLMPipeline(settings.model_path, tokenizer, self.device, **properties)
 
     def _run(self, request: Add, config: Any, streamer: Any) -> Any:
         ids = np.frombuffer(request.input_ids, dtype=np.int64).reshape(1, -1)
@@ -161,7 +172,8 @@ class VisionModel(StatefulModel):
     """``VLMPipeline``."""
 
     def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
-        return genai.VLMPipeline(settings.model_path, self.device, **properties)
+        with form_directory(settings.model_path) as directory:
+            return genai.VLMPipeline(directory, self.device, **properties)
 
     def _run(self, request: Add, config: Any, streamer: Any) -> Any:
         images = [image_tensor(image) for image in request.images]

@@ -13,10 +13,12 @@ from calculators.llm.grammar_process.worker import GrammarWorker, shut_down, too
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
+from calculators.requests.members import leave_out
+from calculators.requests.request_record import current_record
 from graph_runtime import Code
 
-#: Processor time for one form. A form that takes longer would also slow down the engine's other
-#: answers.
+#: Processor time for one form, and more for large vocabularies (`SECONDS_PER_TOKEN`). A form that
+#: takes longer would also slow down the engine's other answers.
 SECONDS: Final = 0.9
 #: Wall time: a process that computes nothing for so long was stopped, or hangs.
 HANG_SECONDS: Final = 5.0
@@ -131,7 +133,7 @@ class GrammarChecker:
         return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     async def check(self, form: AnswerForm, param: str) -> Grammar:
-        """Return the grammar of a form.
+        """Return the grammar of a form. The request's record gets what it does not enforce.
 
         Args:
             param: the member of the request that asks for the form, for errors.
@@ -147,6 +149,8 @@ class GrammarChecker:
             self._known.move_to_end(form)
         if isinstance(outcome, Refused):
             raise fields.invalid(outcome.path or param, outcome.reason)
+        for path, why in outcome.notices if current_record() is not None else ():
+            leave_out(fields.invalid(path or param, f"{why}; it is not enforced"))
         return outcome.grammar
 
     async def close(self) -> None:

@@ -7,14 +7,13 @@ import re
 import traceback
 from typing import Final
 
-import openvino_genai as genai
-
 from calculators.child_process.library_errors import library_reason
-from calculators.llm.engine.compile_probe import token_count
+from calculators.llm.engine.form_tokenizer import open_form_tokenizer
 from calculators.llm.engine.grammar_cache import GrammarCache
 from calculators.llm.grammar_process.cpu_limit import CutOff, within
 from calculators.llm.grammar_process.messages import Accepted, Check, Postponed, Refused
-from calculators.llm.grammars.form_grammar import FormError, grammar_of
+from calculators.llm.grammars.form_grammar import FormError, form_grammar
+from calculators.llm.grammars.regular_expression import LAST
 
 log = logging.getLogger("graphrt.grammar")
 
@@ -22,6 +21,10 @@ _TOO_MUCH_MEMORY: Final = "it needs too much memory"
 #: The server remembers outcomes and asks once for each form, so few grammars are kept.
 _MOST_BYTES: Final = 64 * 1024**2
 _MOST_GRAMMARS: Final = 16
+#: The end of a class of nearly all letters. For each, the library looks at the whole vocabulary,
+#: which takes as long as a character of the grammar for so many tokens (15 ms for 151,851).
+_ANY_LETTER: Final = f"U{LAST:08x}]"
+_PER_TOKENS: Final = 30
 _NOISE: Final = re.compile(
     r"^(\[\d\d:\d\d:\d\d\]|Failed to create grammar from structural tag:)\s*"
 )
@@ -30,23 +33,32 @@ _NOISE: Final = re.compile(
 class GrammarCompiler:
     """Answers one question at a time.
 
+    Attributes:
+        token_count: the size of the tokenizer's vocabulary.
+
     Raises (on construction):
         RuntimeError: openvino-genai cannot load the tokenizer, or it has no vocabulary.
     """
 
     def __init__(self, model_path: str) -> None:
-        tokenizer = genai.Tokenizer(model_path)
-        size = token_count(tokenizer)
-        if not size:
+        form_tokenizer = open_form_tokenizer(model_path)
+        self.token_count = form_tokenizer.size
+        if not self.token_count:
             raise RuntimeError("the tokenizer has no vocabulary that grammars could be made for")
+        self._special = form_tokenizer.letters
         self._grammars = GrammarCache(
-            tokenizer, size, max_bytes=_MOST_BYTES, max_count=_MOST_GRAMMARS
+            form_tokenizer.tokenizer,
+            self.token_count,
+            max_bytes=_MOST_BYTES,
+            max_count=_MOST_GRAMMARS,
         )
 
     def check(self, question: Check) -> Accepted | Refused | Postponed:
         """Make the grammar of a form and compile it, within the limits of the question."""
         try:
-            grammar = within(question.seconds, lambda: grammar_of(question.form))
+            grammar, notices = within(
+                question.seconds, lambda: form_grammar(question.form, self._special)
+            )
         except CutOff:
             return Postponed(None)
         except FormError as error:
@@ -60,8 +72,9 @@ class GrammarCompiler:
             where = traceback.extract_tb(error.__traceback__)[-1]
             log.error("a form ended in %s at %s:%s", type(error).__name__, *where[:2])
             return Refused("no grammar can be made of it")
-        if question.longest is not None and len(grammar.text) > question.longest:
-            return Postponed(len(grammar.text))
+        size = len(grammar.text) + grammar.text.count(_ANY_LETTER) * self.token_count // _PER_TOKENS
+        if question.longest is not None and size > question.longest:
+            return Postponed(size)
         try:
             self._grammars.make_room()
             self._grammars.compile(grammar)
@@ -69,7 +82,7 @@ class GrammarCompiler:
             return Refused(_TOO_MUCH_MEMORY)
         except Exception as error:
             return Refused(_reason(error))
-        return Accepted(grammar)
+        return Accepted(grammar, notices)
 
 
 def _reason(error: Exception) -> str:

@@ -19,6 +19,7 @@ from calculators.llm.grammar_process.messages import (
     Check,
     Load,
     Postponed,
+    Ready,
     Refused,
     from_checker_decoder,
 )
@@ -58,6 +59,8 @@ class GrammarProcessLife:
         self._answer: asyncio.Future[Any] | None = None
         self._loaded_bytes = 0
         self._never_began = False
+        #: The size of the vocabulary.
+        self.token_count = 0
         #: Seconds of processor time that the last question took.
         self.used = 0.0
         #: True once the process will answer no further question.
@@ -97,6 +100,8 @@ class GrammarProcessLife:
         if isinstance(answer, LoadFailed):
             await self.end()
             raise CannotLoad(answer.reason)
+        if isinstance(answer, Ready):
+            self.token_count = answer.token_count
         self._loaded_bytes = _resident_bytes(self.pid)
 
     async def check(

@@ -25,7 +25,13 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
-    """The tokenizer is loaded."""
+    """The tokenizer is loaded.
+
+    Attributes:
+        token_count: the size of its vocabulary, which the time for a grammar depends on.
+    """
+
+    token_count: int = 0
 
 
 class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
@@ -42,9 +48,14 @@ class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="accepted", array_like=True):
-    """The engine can follow this grammar."""
+    """The engine can follow this grammar.
+
+    Attributes:
+        notices: places of the request that it does not enforce, each with the reason.
+    """
 
     grammar: Grammar
+    notices: tuple[tuple[str, str], ...] = ()
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):

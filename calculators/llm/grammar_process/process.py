@@ -21,7 +21,7 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
     # A collection of all loaded objects takes longer than a simple form may.
     gc.collect()
     gc.freeze()
-    return Ready(), compiler.check
+    return Ready(compiler.token_count), compiler.check
 
 
 if __name__ == "__main__":

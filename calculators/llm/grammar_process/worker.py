@@ -21,6 +21,10 @@ log = logging.getLogger("graphrt.grammar")
 
 #: Growth in bytes after which a process is replaced: libraries return little memory.
 MAX_GROWN: Final = 256 * 1024**2
+#: Seconds of processor time that a form has for each token of the vocabulary: in each state the
+#: library looks at all tokens that may follow. So forms are not refused because a vocabulary is
+#: large: that of 151,851 tokens gives 3.9 s.
+SECONDS_PER_TOKEN: Final = 2e-5
 #: Seconds that a form has beyond the budget for making its grammar.
 _MARGIN: Final = 0.1
 #: Pause after a failed load.
@@ -127,7 +131,8 @@ class GrammarWorker:
         self, life: GrammarProcessLife, question: Check
     ) -> Accepted | Refused | Postponed:
         try:
-            return await life.check(question, cpu=self._seconds + _MARGIN, wall=self._hang_seconds)
+            cpu = self._seconds + life.token_count * SECONDS_PER_TOKEN + _MARGIN
+            return await life.check(question, cpu=cpu, wall=self._hang_seconds)
         finally:
             self.used += life.used
 

@@ -102,7 +102,7 @@ def _ways(node: Node) -> tuple[Word, ...] | None:
 
 
 def _words(node: Node) -> list[Word] | None:
-    """List the texts of an expression, letter by letter; None where something repeats."""
+    """List the texts of an expression, letter by letter; None where they are endless."""
     match node:
         case CharClass(ranges):
             return [(ranges,)]
@@ -117,7 +117,7 @@ def _words(node: Node) -> list[Word] | None:
                     return None
                 made = [(*first, *second) for first in made for second in words]
             return made
-        case Repeat():
+        case _:
             return None
 
 

@@ -13,11 +13,17 @@ from calculators.llm.parsers.parser import CallForm
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that may be called. ``path``: the member of the request with its schema."""
+    """A tool that may be called.
+
+    Attributes:
+        path: the member of the request with its schema.
+        is_strict: the client wants the schema to be followed in full.
+    """
 
     name: str
     schema: dict[str, Any]
     path: str
+    is_strict: bool = False
 
 
 def calls(form: CallForm, tools: Sequence[Tool], *, only_one: bool) -> Format:
@@ -45,5 +51,7 @@ def _tags(form: CallForm, tools: Sequence[Tool]) -> list[Format]:
 
 def _arguments(form: CallForm, tool: Tool) -> Format:
     if form.parameters is not None:
-        return formats.arguments(asdict(form.parameters), tool.schema, tool.path)
-    return formats.json_schema(tool.schema, tool.path)
+        return formats.arguments(
+            asdict(form.parameters), tool.schema, tool.path, is_strict=tool.is_strict
+        )
+    return formats.json_schema(tool.schema, tool.path, is_strict=tool.is_strict)

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from calculators.llm.grammars.regular_expression import (
+    LAST,
     MAX_COUNT,
     Choice,
     Node,
@@ -148,7 +149,10 @@ class _Rule:
                     raise self._error(f"{value[:40]}(...) is not supported")
                 return self._grammar.node(value)
             case "text":
-                return text_node(_unescaped(value[1:-1]))
+                text = _unescaped(value[1:-1])
+                if any(ord(letter) > LAST for letter in text):
+                    raise GrammarError("a letter that no answer has")
+                return text_node(text)
             case "class":
                 try:
                     return parse_regex(value)

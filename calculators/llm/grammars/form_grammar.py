@@ -1,21 +1,31 @@
-"""Conversion of forms to grammars. Runs in the grammar process: forms can be hostile."""
+"""Conversion of forms to grammars. Runs in the grammar process: forms can be hostile.
+
+A form is one grammar, so that its parts share their rules: what a model's calls have in common is
+looked up in the vocabulary once, whatever the number of tools.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from calculators.llm.grammars import formats
-from calculators.llm.grammars.automaton import TooComplex
+from calculators.llm.grammars.automaton import NoTextError, TooComplex
 from calculators.llm.grammars.ebnf import GrammarError, parse_ebnf
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from calculators.llm.grammars.parameter_grammar import parameters
-from calculators.llm.grammars.regular_expression import Node, RegexError, parse_regex
-from calculators.llm.grammars.rules import GrammarTooLarge, Rules, literal
+from calculators.llm.grammars.regular_expression import LAST, Node, RegexError, parse_regex
+from calculators.llm.grammars.rules import (
+    GrammarTooLarge,
+    Rules,
+    UnboundedGrammarError,
+    letters,
+    literal,
+)
 from calculators.llm.grammars.schema_check import check_schema
 from calculators.llm.grammars.schema_keywords import SchemaError
-from calculators.llm.grammars.schema_rules import schema_grammar
+from calculators.llm.grammars.schema_rules import SchemaRules
+from calculators.llm.grammars.special_letters import NO_SPECIAL_LETTERS, SpecialLetters
 from calculators.llm.grammars.text_start import (
     ANY_START,
     EMPTY_START,
@@ -44,67 +54,97 @@ class FormError(ValueError):
         self.path = path
 
 
-def grammar_of(form: AnswerForm) -> Grammar:
-    """Return the grammar of a form.
+class Notice(NamedTuple):
+    """A part of a form that the grammar does not enforce, and why."""
+
+    path: str
+    why: str
+
+
+class FormGrammar(NamedTuple):
+    """The grammar of a form, and what of the form it does not enforce."""
+
+    grammar: Grammar
+    notices: tuple[Notice, ...]
+
+
+def form_grammar(form: AnswerForm, special: SpecialLetters = NO_SPECIAL_LETTERS) -> FormGrammar:
+    """Return the grammar of a form for a model with these special tokens.
 
     Raises:
         FormError: the form cannot be honoured.
     """
-    conversion = _Conversion()
-    made = conversion.convert(json.loads(form.text))
+    conversion = _Conversion(special)
+    try:
+        part = json.loads(form.text)
+        made = conversion.convert(part)
+        rules = conversion.rules
+        root = made.rule
+        if special.ends and part["type"] != "triggered_tags":
+            ends = tuple((ord(end), ord(end)) for end in sorted(special.ends))
+            may_end = rules.add(f'"" | {letters(ends)}')
+            root = rules.add(f"{root} {may_end}")
+        text = rules.text(root)
+    except (GrammarTooLarge, UnboundedGrammarError) as error:
+        raise FormError("", str(error)) from None
     is_spaced = made.start.is_spaced or conversion.has_spaced_rest
-    if made.format["type"] == "grammar":
-        return Grammar("ebnf", made.format["grammar"], is_spaced)
-    tag = {"type": "structural_tag", "format": made.format}
-    return Grammar("structural_tag", json.dumps(tag, ensure_ascii=False), is_spaced)
+    return FormGrammar(Grammar(text, is_spaced), tuple(conversion.notices))
+
+
+def grammar_of(form: AnswerForm) -> Grammar:
+    """Return the grammar of a form for a model without special tokens.
+
+    Raises:
+        FormError: the form cannot be honoured.
+    """
+    return form_grammar(form).grammar
 
 
 class _Made(NamedTuple):
-    """A converted format, and the start of its texts."""
+    """The rule of a format, and the start of its texts."""
 
-    format: dict[str, Any]
+    rule: str
     start: Start
 
 
 class _Conversion:
-    """Replaces the leaves of a format by grammars.
+    """Adds the rules of a format's parts.
 
     Attributes:
         has_spaced_rest: a form that follows reasoning may begin with white space.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, special: SpecialLetters) -> None:
+        self.rules = Rules()
+        self.notices: dict[Notice, None] = {}
         self.has_spaced_rest = False
+        self._special = special
         #: A form with optional reasoning has its leaves twice.
         self._leaves: dict[str, _Made] = {}
 
     def convert(self, part: dict[str, Any]) -> _Made:
-        """Return a format with its leaves replaced.
+        """Add the rules of a format.
 
         Raises:
-            FormError: a leaf has no grammar.
+            FormError: a part has no grammar.
         """
-        kind = part["type"]
-        match kind:
+        match part["type"]:
             case "arguments":
                 return self.convert(_arguments(part))
             case "sequence":
-                return self._sequence(part)
+                return self._sequence(part["elements"])
             case "const_string":
-                return _Made(part, start_of_text(part["value"]))
+                return self._text(part["value"])
             case "tag":
-                content, start = self.convert(part["content"])
-                begin = part["begin"]
-                return _Made({**part, "content": content}, start_of_text(begin) if begin else start)
+                return self._tag(part)
             case "or":
-                return self._several(part, "elements")
+                return self._one_of([self.convert(each) for each in part["elements"]])
             case "tags_with_separator":
-                return self._several(part, "tags")
+                return self._tags(part)
             case "triggered_tags":
-                # The tags come in any text, and white space before them is a part of that.
-                return _Made(self._several(part, "tags").format, ANY_START)
+                return self._triggered(part, ())
             case "any_text":
-                return _Made(part, ANY_START)
+                return self._any_text(part, ())
             case _:
                 return self._leaf(part)
 
@@ -112,85 +152,181 @@ class _Conversion:
         key = json.dumps(part)
         leaf = self._leaves.get(key)
         if leaf is None:
-            rules, start = _LEAVES[part["type"]](part)
-            leaf = self._leaves[key] = _Made({"type": "grammar", "grammar": rules}, start)
+            leaf = self._leaves[key] = _LEAVES[part["type"]](self, part)
         return leaf
 
-    def _several(self, part: dict[str, Any], name: str) -> _Made:
-        made = [self.convert(element) for element in part[name]]
+    def _text(self, text: str) -> _Made:
+        """Add the rule of a text of the frame, in which special tokens are themselves."""
+        if any(ord(letter) > LAST for letter in text):
+            raise FormError("", "a text of it has a letter that no answer has")
+        return _Made(self.rules.add(literal(self._special.written(text))), start_of_text(text))
+
+    def _sequence(self, elements: Sequence[dict[str, Any]], ends: Sequence[str] = ()) -> _Made:
+        """Add the rule of one after the other; ``ends`` are the texts that end the last."""
+        made: list[str] = []
+        start = EMPTY_START
+        for number, element in reversed([*enumerate(elements)]):
+            if element["type"] == "turn":
+                if start.is_spaced:
+                    self.has_spaced_rest = True
+                    continue
+                made.append(self.rules.add_expression(parse_regex(_TURN)))
+                continue
+            is_last = number == len(elements) - 1
+            converted = self._ended(element, ends) if is_last and ends else self.convert(element)
+            made.append(converted.rule)
+            start = converted.start.before(start)
+        return _Made(self.rules.add(" ".join(made[::-1]) or '""'), start)
+
+    def _ended(self, part: dict[str, Any], ends: Sequence[str]) -> _Made:
+        """Add the rule of a format and of one of the texts that end it."""
+        match part["type"]:
+            case "any_text" if all(ends):
+                return self._any_text(part, ends)
+            case "triggered_tags" if all(ends):
+                return self._triggered(part, ends)
+            case "sequence":
+                return self._sequence(part["elements"], ends)
+            case _:
+                content, end = self.convert(part), self._one_of([*map(self._text, ends)])
+                rule = self.rules.add(f"{content.rule} {end.rule}")
+                return _Made(rule, content.start.before(end.start))
+
+    def _tag(self, part: dict[str, Any]) -> _Made:
+        end = part["end"]
+        ends = end if isinstance(end, list) else [end]
+        content = self._ended(part["content"], ends)
+        if not part["begin"]:
+            return content
+        begin = self._text(part["begin"])
+        return _Made(self.rules.add(f"{begin.rule} {content.rule}"), begin.start)
+
+    def _one_of(self, made: Sequence[_Made]) -> _Made:
         start = Start(
             is_spaced=any(each.start.is_spaced for each in made),
             may_be_empty=any(each.start.may_be_empty for each in made),
         )
-        return _Made({**part, name: [each.format for each in made]}, start)
+        rules = dict.fromkeys(each.rule for each in made)
+        return _Made(self.rules.add(" | ".join(rules)), start)
 
-    def _sequence(self, part: dict[str, Any]) -> _Made:
-        made: list[dict[str, Any]] = []
-        start = EMPTY_START
-        for element in reversed(part["elements"]):
-            if element["type"] != "turn":
-                converted, of_element = self.convert(element)
-                made.append(converted)
-                start = of_element.before(start)
-            elif start.is_spaced:
-                self.has_spaced_rest = True
-            else:
-                made.append(self.convert(formats.regex(_TURN)).format)
-        return _Made({**part, "elements": made[::-1]}, start)
+    def _tags(self, part: dict[str, Any]) -> _Made:
+        tag = self._one_of([self.convert(each) for each in part["tags"]])
+        rule = tag.rule
+        if not part.get("stop_after_first"):
+            separator = self._text(part["separator"]).rule
+            more = self.rules.reserve()
+            self.rules.define(more, f'"" | {separator} {rule} {more}')
+            rule = self.rules.add(f"{rule} {more}")
+        if part.get("at_least_one"):
+            return _Made(rule, tag.start)
+        return _Made(self.rules.add(f'"" | {rule}'), tag.start._replace(may_be_empty=True))
+
+    def _triggered(self, part: dict[str, Any], ends: Sequence[str]) -> _Made:
+        """Add the rule of any text, in which a tag follows where its trigger is written."""
+        pairs: list[str] = []
+        for trigger in part["triggers"]:
+            # Of the tag's beginning the trigger is written by then.
+            tags = [
+                self.convert({**tag, "begin": tag["begin"][len(trigger) :]})
+                for tag in part["tags"]
+                if tag["begin"].startswith(trigger)
+            ]
+            if tags:
+                text = literal(self._special.written(trigger))
+                pairs.append(f"({text}, {self._one_of(tags).rule})")
+        loops = not part.get("stop_after_first")
+        rule = self._dispatch(pairs, ends, part.get("excludes", ()), loops=loops)
+        if part.get("at_least_one"):
+            first = self._one_of([self.convert(tag) for tag in part["tags"]]).rule
+            rule = self.rules.add(f"{first} {rule}" if loops else first)
+        # White space before the tags is a part of the text.
+        return _Made(rule, ANY_START)
+
+    def _any_text(self, part: dict[str, Any], ends: Sequence[str]) -> _Made:
+        excludes = part.get("excludes", ())
+        if not ends and not excludes:
+            name = self.rules.reserve()
+            self.rules.define(name, f'"" | {letters(((0, LAST),))} {name}')
+            return _Made(name, ANY_START)
+        written = "".join(map(self._special.written, ends))
+        special = (each for each in self._special.letters.values() if each not in written)
+        return _Made(self._dispatch([], ends, [*excludes, *special], loops=True), ANY_START)
+
+    def _dispatch(
+        self, pairs: Sequence[str], ends: Sequence[str], excludes: Iterable[str], *, loops: bool
+    ) -> str:
+        """Add the library's rule of any text."""
+        arguments = [
+            *pairs,
+            f"stop_eos={'false' if ends else 'true'}",
+            f"stop_str=({', '.join(literal(self._special.written(end)) for end in ends)})",
+            f"loop_after_dispatch={'true' if loops else 'false'}",
+        ]
+        # The library heeds them only in a text that goes on behind the tags.
+        refused = ", ".join(map(literal, excludes)) if loops else ""
+        return self.rules.add(f"TagDispatch({', '.join([*arguments, f'excludes=({refused})'])})")
+
+    def schema(self, part: dict[str, Any]) -> _Made:
+        """Add the rules of a JSON schema."""
+        path = part["path"]
+        try:
+            check_schema(part["json_schema"])
+            builder = SchemaRules(
+                part["json_schema"], self.rules, is_strict=part.get("strict", False)
+            )
+            rule = builder.root()
+        except SchemaError as error:
+            raise FormError(_located(path, error.place), str(error)) from None
+        for place, why in builder.notices.items():
+            self.notices[Notice(_located(path, place), why)] = None
+        return _Made(rule, VALUE_START)
+
+    def regex(self, part: dict[str, Any]) -> _Made:
+        """Add the rules of a regular expression."""
+        return self._expression(part["path"], "regular expression", parse_regex, part["pattern"])
+
+    def ebnf(self, part: dict[str, Any]) -> _Made:
+        """Add the rules of a client's grammar."""
+        return self._expression(part["path"], "grammar", parse_ebnf, part["grammar"])
+
+    def choice(self, part: dict[str, Any]) -> _Made:
+        """Add the rule of one of some texts."""
+        text = "root ::= " + " | ".join(map(literal, dict.fromkeys(part["choices"])))
+        return self.ebnf({"grammar": text, "path": part["path"]})
+
+    def _expression(self, path: str, kind: str, parse: Callable[[str], Node], text: str) -> _Made:
+        try:
+            node = parse(text)
+            return _Made(self.rules.add_expression(node), start_of(node))
+        except (RegexError, GrammarError) as error:
+            raise FormError(path, f"not a {kind}: {error}") from None
+        except (TooComplex, NoTextError, GrammarTooLarge) as error:
+            raise FormError(path, str(error)) from None
+        except RecursionError:
+            raise FormError(path, "it is nested too deeply") from None
 
 
 def _arguments(part: dict[str, Any]) -> dict[str, Any]:
     try:
         check_schema(part["json_schema"])
-        return parameters(ParameterForm(**part["form"]), part["json_schema"], part["path"])
+        return parameters(
+            ParameterForm(**part["form"]),
+            part["json_schema"],
+            part["path"],
+            is_strict=part.get("strict", False),
+        )
     except SchemaError as error:
-        raise _located(part["path"], error) from None
+        raise FormError(_located(part["path"], error.place), str(error)) from None
 
 
-def _schema(part: dict[str, Any]) -> tuple[str, Start]:
-    try:
-        check_schema(part["json_schema"])
-        return schema_grammar(part["json_schema"]), VALUE_START
-    except SchemaError as error:
-        raise _located(part["path"], error) from None
+def _located(path: str, place: str) -> str:
+    place = path + place
+    return place if len(place) <= _LONGEST_PATH else place[:_LONGEST_PATH] + "..."
 
 
-def _located(path: str, error: SchemaError) -> FormError:
-    place = path + error.place
-    if len(place) > _LONGEST_PATH:
-        place = place[:_LONGEST_PATH] + "..."
-    return FormError(place, str(error))
-
-
-def _regex(part: dict[str, Any]) -> tuple[str, Start]:
-    return _expression(part["path"], "regular expression", parse_regex, part["pattern"])
-
-
-def _ebnf(part: dict[str, Any]) -> tuple[str, Start]:
-    return _expression(part["path"], "grammar", parse_ebnf, part["grammar"])
-
-
-def _choice(part: dict[str, Any]) -> tuple[str, Start]:
-    text = "root ::= " + " | ".join(map(literal, dict.fromkeys(part["choices"])))
-    return _ebnf({"grammar": text, "path": part["path"]})
-
-
-def _expression(path: str, kind: str, parse: Callable[[str], Node], text: str) -> tuple[str, Start]:
-    rules = Rules()
-    try:
-        node = parse(text)
-        return rules.text(rules.add_expression(node)), start_of(node)
-    except (RegexError, GrammarError) as error:
-        raise FormError(path, f"not a {kind}: {error}") from None
-    except (TooComplex, GrammarTooLarge) as error:
-        raise FormError(path, str(error)) from None
-    except RecursionError:
-        raise FormError(path, "it is nested too deeply") from None
-
-
-_LEAVES: Final[dict[str, Callable[[dict[str, Any]], tuple[str, Start]]]] = {
-    "json_schema": _schema,
-    "regex": _regex,
-    "grammar": _ebnf,
-    "choice": _choice,
+_LEAVES: Final[dict[str, Callable[[_Conversion, dict[str, Any]], _Made]]] = {
+    "json_schema": _Conversion.schema,
+    "regex": _Conversion.regex,
+    "grammar": _Conversion.ebnf,
+    "choice": _Conversion.choice,
 }

@@ -1,7 +1,7 @@
 """Formats: the parts of an answer's form, as JSON.
 
 They are the formats of the engine's structural tags, plus `choice`, `arguments` and `turn`. The
-grammar process makes rules of the formats whose grammar would be left to the engine's library.
+grammar process makes rules of them.
 Source: xgrammar's documentation of structural tags.
 """
 
@@ -13,9 +13,15 @@ from typing import Any
 Format = dict[str, Any]
 
 
-def json_schema(schema: dict[str, Any] | bool, path: str) -> Format:
-    """A JSON value. ``path``: the member of the request with the schema, for errors."""
-    return {"type": "json_schema", "json_schema": schema, "path": path}
+def json_schema(schema: dict[str, Any] | bool, path: str, *, is_strict: bool = False) -> Format:
+    """A JSON value.
+
+    Args:
+        path: the member of the request with the schema, for errors.
+        is_strict: what rules cannot express is refused; else it is left out, with a notice.
+    """
+    made: Format = {"type": "json_schema", "json_schema": schema, "path": path}
+    return {**made, "strict": True} if is_strict else made
 
 
 def regex(pattern: str, path: str = "") -> Format:
@@ -33,9 +39,12 @@ def choice(texts: Sequence[str], path: str) -> Format:
     return {"type": "choice", "choices": list(texts), "path": path}
 
 
-def arguments(form: Mapping[str, str], schema: Mapping[str, Any], path: str) -> Format:
+def arguments(
+    form: Mapping[str, str], schema: Mapping[str, Any], path: str, *, is_strict: bool = False
+) -> Format:
     """The parameters of a call, written one by one: ``form`` has the members of `ParameterForm`."""
-    return {"type": "arguments", "form": dict(form), "json_schema": schema, "path": path}
+    made: Format = {"type": "arguments", "form": dict(form), "json_schema": schema, "path": path}
+    return {**made, "strict": True} if is_strict else made
 
 
 def const(text: str) -> Format:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 
@@ -20,10 +18,9 @@ class Grammar(msgspec.Struct, frozen=True, array_like=True):
     """A grammar for the engine, made and proven by the grammar process.
 
     Attributes:
-        kind: "ebnf" for rules, "structural_tag" for the library's JSON with rules inside.
+        text: rules in the notation of the engine's library (EBNF).
         begins_with_space: white space at the beginning of the answer may belong to the form.
     """
 
-    kind: Literal["ebnf", "structural_tag"]
     text: str
     begins_with_space: bool = False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Final
 
+from calculators.llm.grammars.automaton import Automaton
 from calculators.llm.grammars.regular_expression import (
-    EMPTY,
     CharClass,
     Choice,
     Node,
@@ -19,7 +20,12 @@ from calculators.llm.grammars.regular_expression import (
     ranges_of,
     text_node,
 )
+from calculators.llm.grammars.special_letters import FIRST
 
+#: The most letters of names that others differ in, and the most states for it.
+_OTHER_DEPTH: Final = 12
+_OTHER_STATES: Final = 16
+_PRIVATE: Final = re.compile(f"[{chr(FIRST)}-\U0010ffff]")
 _QUOTE: Final = text_node('"')
 #: Letters that need no escape in a string.
 PLAIN: Final = all_but(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
@@ -31,7 +37,11 @@ _ANY_LETTER: Final = Choice((
     _SHORT_ESCAPE,
     parse_regex(r"\\u(?:[0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"),
 ))  # fmt: skip
-STRING: Final = Sequence((_QUOTE, Repeat(_ANY_LETTER, 0, None), _QUOTE))
+#: The rest of a string behind its first quote, and a string.
+STRING_REST: Final = Sequence((Repeat(_ANY_LETTER, 0, None), _QUOTE))
+STRING: Final = Sequence((_QUOTE, STRING_REST))
+#: Control characters, which are written by their numbers, but for a few.
+CONTROLS: Final = ((0, 0x1F),)
 
 #: White space as models write it: none, a blank, or a new line with its indentation. It is bounded:
 #: some models would go on with it for ever.
@@ -46,7 +56,10 @@ def counted_string(low: int, high: int | None) -> Node:
 
 
 def string_of(content: Node) -> Node:
-    """Return the strings whose contents match an expression."""
+    """Return the strings whose contents match an expression, which has only letters in it.
+
+    Other expressions are automata first (`Rules.add_string`).
+    """
     return Sequence((_QUOTE, _escaped(content), _QUOTE))
 
 
@@ -58,32 +71,42 @@ def value_text(value: object) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     text.encode()
-    return text
+    # Letters that stand for special tokens are written as escapes.
+    return _PRIVATE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def other_keys(names: Iterable[str]) -> Node:
-    """Return the strings without escapes that are none of ``names``."""
-    tree: _Tree = {}
-    for name in names:
-        here = tree
-        for letter in name:
-            here = here.setdefault(letter, {})
-        here[""] = {}
-    return Sequence((_QUOTE, _outside(tree), _QUOTE))
+def other_texts(names: Iterable[str]) -> Automaton:
+    """Return the automaton of letters that are none of ``names``, nor begin like one.
 
-
-_Tree = dict[str, "_Tree"]
-_REST: Final = Repeat(CharClass(PLAIN), 0, None)
-
-
-def _outside(tree: _Tree) -> Node:
-    children = {letter: inner for letter, inner in tree.items() if letter}
-    branches: list[Node] = [] if "" in tree else [EMPTY]
-    others = _common(PLAIN, all_but((ord(letter), ord(letter)) for letter in children))
-    branches.append(Sequence((CharClass(others), _REST)))
-    for letter, inner in children.items():
-        branches.append(Sequence((text_node(letter), _outside(inner))))
-    return Choice(tuple(branches))
+    They differ from each name in one of its first letters: in how many depends on the number of
+    names, because each state of the automaton costs a look at the vocabulary.
+    """
+    depth = _OTHER_DEPTH
+    names = [*names]
+    while depth > 1 and len({name[:at] for name in names for at in range(depth)}) > _OTHER_STATES:
+        depth -= 1
+    beginnings = {name[:depth] for name in names}
+    places = sorted({each[:at] for each in beginnings for at in range(len(each) + 1)} - {
+        each for each in beginnings if len(each) == depth
+    } | {""})  # fmt: skip
+    numbers = {place: number for number, place in enumerate(places)}
+    rest = len(places)
+    moves: list[tuple[tuple[Ranges, int], ...]] = []
+    final = {rest}
+    for place in places:
+        followers = {each[len(place)] for each in beginnings
+                     if each.startswith(place) and len(each) > len(place)}  # fmt: skip
+        others = common(PLAIN, all_but((ord(letter), ord(letter)) for letter in followers))
+        found: list[tuple[Ranges, int]] = [(others, rest)]
+        for letter in followers:
+            goal = numbers.get(place + letter)
+            if goal is not None and common(PLAIN, ((ord(letter), ord(letter)),)):
+                found.append((((ord(letter), ord(letter)),), goal))
+        moves.append(tuple(found))
+        if place not in names and place:
+            final.add(numbers[place])
+    moves.append(((PLAIN, rest),))
+    return Automaton(tuple(moves), frozenset(final))
 
 
 def _escaped(node: Node) -> Node:
@@ -96,19 +119,31 @@ def _escaped(node: Node) -> Node:
             return Choice(tuple(map(_escaped, items)))
         case Repeat(item, low, high):
             return Repeat(_escaped(item), low, high)
+        case _:
+            raise TypeError("an expression of plain letters is expected")
 
 
 def _escaped_letter(ranges: Ranges) -> Node:
     branches: list[Node] = []
-    plain = _common(ranges, PLAIN)
+    plain = common(ranges, PLAIN)
     if plain:
         branches.append(CharClass(plain))
-    for low, high in _common(ranges, all_but(PLAIN)):
+    for low, high in common(ranges, all_but(PLAIN)):
         for code in range(low, high + 1):
             short = _SHORT.get(chr(code))
             branches.append(text_node("\\" + (short or f"u{code:04x}")))
     return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
 
-def _common(one: Ranges, other: Ranges) -> Ranges:
+def short_escapes(ranges: Ranges) -> Ranges:
+    """Return the letters behind a backslash that stand for one of the letters."""
+    found = (
+        ord(short) for letter, short in _SHORT.items()
+        if any(low <= ord(letter) <= high for low, high in ranges)
+    )  # fmt: skip
+    return ranges_of((code, code) for code in found)
+
+
+def common(one: Ranges, other: Ranges) -> Ranges:
+    """Return the letters of both ranges."""
     return all_but(ranges_of((*all_but(one), *all_but(other))))

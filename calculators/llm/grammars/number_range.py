@@ -1,32 +1,37 @@
-"""Ranges of numbers, as expressions of their digits."""
+"""Numbers between bounds, as automata of their digits.
+
+A state knows how the digits so far compare with those of each bound, so the number of states is
+that of the bounds' digits. With ``multipleOf`` it also knows the remainder.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from math import lcm
+from typing import Final, NamedTuple
 
-from calculators.llm.grammars.regular_expression import (
-    EMPTY,
-    CharClass,
-    Choice,
-    Node,
-    Repeat,
-    Sequence,
-    parse_regex,
-    text_node,
-)
+from calculators.llm.grammars.automaton import Automaton, NoTextError, TooComplex, explored
+from calculators.llm.grammars.regular_expression import Ranges, parse_regex
 
 #: Digits of a number: clients can hold no more, and some models would not stop.
 _INTEGER_DIGITS: Final = 19
-_FRACTION_DIGITS: Final = 17
-#: Digits of a bound.
-MAX_DIGITS: Final = 40
+_FRACTION_DIGITS: Final = 15
+#: The most digits of a bound, before and behind its point: those of any double.
+MAX_DIGITS: Final = 350
+#: The largest remainder that states know, with the digits of bounds.
+MAX_REMAINDER: Final = 1_000
+_MOST_COUNTED: Final = 40
+
+_BOUND_DECIMALS: Final = 20
+_BEYOND: Final = Decimal(10) ** _INTEGER_DIGITS
+_EXACT: Final = Context(prec=2 * MAX_DIGITS)
 
 INTEGER: Final = parse_regex(rf"0|-?[1-9]\d{{0,{_INTEGER_DIGITS - 1}}}")
 NUMBER: Final = parse_regex(
     rf"-?(?:0|[1-9]\d{{0,{_INTEGER_DIGITS - 1}}})(?:\.\d{{1,{_FRACTION_DIGITS}}})?"
-    r"(?:[eE][+-]?\d{1,3})?"
+    r"(?:[eE][+-]?\d{1,2})?"
 )
 
 
@@ -41,221 +46,309 @@ class Bound:
     value: Decimal
     is_open: bool = False
 
+    def _replaced(self, value: Decimal) -> Bound:
+        return self if value == self.value else Bound(value)
 
-def integers(low: Bound | None, high: Bound | None) -> Node:
-    """Return the integers from ``low`` to ``high``; None is unbounded.
 
-    Raises:
-        NoSuchNumber: the range is empty.
+def _shortened(value: Decimal, step: int) -> Decimal:
+    """Return a number of few decimals that is not below (step 1) or above (-1) a value."""
+    if -int(value.as_tuple().exponent) <= _BOUND_DECIMALS:
+        return value
+    rounding = ROUND_CEILING if step > 0 else ROUND_FLOOR
+    return value.quantize(Decimal(1).scaleb(-_BOUND_DECIMALS), rounding, _EXACT)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """The numbers that some keywords leave, without exponents.
+
+    Attributes:
+        low, high: None is unbounded.
+        is_whole: only integers, written without a fraction.
+        is_fraction: only numbers that are no integers.
+        step: numbers are multiples of it; None: of anything.
+        off_steps: numbers are multiples of none of them.
     """
-    first = None if low is None else _inner(low, 1)
-    last = None if high is None else _inner(high, -1)
-    if first is not None and last is not None and first > last:
-        raise NoSuchNumber("no integer lies between the bounds")
-    branches: list[Node] = []
-    if last is None or last >= 0:
-        branches.append(_whole(max(first or 0, 0), last))
-    if first is None or first < 0:
-        lowest = None if first is None else -first
-        branches.append(_negative(_whole(max(1 if last is None else -last, 1), lowest)))
-    return Choice(tuple(branches))
+
+    low: Bound | None = None
+    high: Bound | None = None
+    is_whole: bool = False
+    is_fraction: bool = False
+    step: Decimal | None = None
+    off_steps: tuple[Decimal, ...] = ()
+
+    def without(self, values: Sequence[Decimal]) -> Iterator[NumberRange]:
+        """Yield the ranges that are left between some values, which ascend."""
+        low = self.low
+        for value in values:
+            if (low is None or value >= low.value) and (
+                self.high is None or value <= self.high.value
+            ):
+                yield replace(self, low=low, high=Bound(value, True))
+                low = Bound(value, True)
+        yield replace(self, low=low)
+
+    def automaton(self) -> Automaton:
+        """Return the automaton of the numbers.
+
+        Raises:
+            TooComplex: it would have too many states.
+            NoSuchNumber: there are none.
+        """
+        machine = _Machine(self._bounded())
+        try:
+            if machine.signs:
+                return explored(_START, machine.moves, machine.is_final)
+        except NoTextError:
+            pass
+        kind = "integer" if self.is_whole else "number"
+        raise NoSuchNumber(f"no {kind} lies between the bounds")
+
+    def _bounded(self) -> NumberRange:
+        """Leave out bounds that no number of our length exceeds, and digits that none has."""
+        low, high = self.low, self.high
+        if low is not None:
+            low = None if low.value <= -_BEYOND else low._replaced(_shortened(low.value, 1))
+        if high is not None:
+            high = None if high.value >= _BEYOND else high._replaced(_shortened(high.value, -1))
+        if low is not None and high is not None and low.value > high.value:
+            return self
+        return replace(self, low=low, high=high)
 
 
-def numbers(low: Bound | None, high: Bound | None) -> Node:
-    """Return the decimal numbers from ``low`` to ``high``, without exponents; None is unbounded.
+class _State(NamedTuple):
+    """A place in a number.
 
-    Raises:
-        NoSuchNumber: the range is empty.
+    Attributes:
+        sign: 1 or -1; 0 at the start.
+        digits: those read before the point; None before the first, -1 for a zero.
+        decimals: those read behind the point; None before it.
+        low, high: the digits so far beside those of the magnitude's bounds: -1 is less, 1 more.
+        rest: the remainder of the number so far, counted in units of its last digit.
+        has_fraction: there is a digit behind the point that is not zero.
     """
-    zero = Bound(Decimal(0))
-    branches: list[Node] = []
-    if high is None or high.value >= 0:
-        start = low if low is not None and low.value >= 0 else zero
-        branches += _decimals(start, high)
-    if low is None or low.value < 0:
-        # Without "-0": negative numbers are below zero.
-        start = Bound(-high.value, high.is_open) if high is not None else Bound(Decimal(0), True)
-        if start.value <= 0:
-            start = Bound(Decimal(0), True)
-        end = None if low is None else Bound(-low.value, low.is_open)
-        branches += map(_negative, _decimals(start, end))
-    if not branches:
-        raise NoSuchNumber("no number lies between the bounds")
-    return Choice(tuple(branches))
+
+    sign: int
+    digits: int | None = None
+    decimals: int | None = None
+    low: int = 0
+    high: int = 0
+    rest: int = 0
+    has_fraction: bool = False
 
 
-def _inner(bound: Bound, step: int) -> int:
-    """The first integer inside a lower bound (step 1) or an upper one (-1)."""
-    whole = int(bound.value)
-    if whole != bound.value:
-        return whole + step if (bound.value > 0) == (step > 0) else whole
-    return whole + step if bound.is_open else whole
+_START: Final = _State(0)
 
 
-def _negative(node: Node) -> Node:
-    return Sequence((text_node("-"), node))
+class _Ends(NamedTuple):
+    """The bounds of the magnitude for one sign, as digits."""
+
+    low: tuple[str, str] | None
+    low_is_open: bool
+    high: tuple[str, str] | None
+    high_is_open: bool
 
 
-def _digit(low: int, high: int) -> Node:
-    return CharClass(((0x30 + low, 0x30 + high),))
-
-
-def _digits(low: int, high: int) -> Node:
-    return Repeat(_digit(0, 9), low, high)
-
-
-_REST: Final = _digits(0, _FRACTION_DIGITS)
-_ZEROS: Final = Repeat(_digit(0, 0), 0, _FRACTION_DIGITS)
-
-
-def _whole(low: int, high: int | None) -> Node:
-    """The integers from ``low``, which is not negative."""
-    lowest = str(low)
-    branches: list[Node] = []
-    if high is None:
-        branches.append(_same_length(lowest, "9" * len(lowest)))
-        more = max(_INTEGER_DIGITS - len(lowest) - 1, 1)
-        head = Sequence((_digit(1, 9), _digits(len(lowest), len(lowest))))
-        branches.append(Sequence((head, _digits(0, more))))
-    else:
-        highest = str(high)
-        for length in range(len(lowest), len(highest) + 1):
-            start = lowest if length == len(lowest) else "1" + "0" * (length - 1)
-            end = highest if length == len(highest) else "9" * length
-            branches.append(_same_length(start, end))
-    return Choice(tuple(branches))
-
-
-def _same_length(low: str, high: str) -> Node:
-    """The digits from ``low`` to ``high``, which have the same length."""
-    if not low:
-        return EMPTY
-    first, last, rest = int(low[0]), int(high[0]), len(low) - 1
-    if first == last:
-        return Sequence((_digit(first, first), _same_length(low[1:], high[1:])))
-    branches: list[Node] = [
-        Sequence((_digit(first, first), _same_length(low[1:], "9" * rest))),
-        Sequence((_digit(last, last), _same_length("0" * rest, high[1:]))),
-    ]
-    if first + 1 < last:
-        branches.append(Sequence((_digit(first + 1, last - 1), _digits(rest, rest))))
-    return Choice(tuple(branches))
-
-
-def _decimals(low: Bound, high: Bound | None) -> list[Node]:
-    """Alternatives for the numbers from ``low``, which is not negative; maybe none."""
-    start, after = _parts(low.value)
-    if high is None:
-        following = Sequence((_whole(start + 1, None), _fraction(None)))
-        return [following, *_with(start, _at_least(after, low.is_open))]
-    end, until = _parts(high.value)
-    if start > end:
-        return []
-    if start == end:
-        return _with(start, _between(after, until, low.is_open, high.is_open))
-    found = _with(start, _at_least(after, low.is_open))
-    found += _with(end, _at_most(until, high.is_open))
-    if start + 1 < end:
-        found.append(Sequence((_whole(start + 1, end - 1), _fraction(None))))
-    return found
-
-
-def _parts(value: Decimal) -> tuple[int, str]:
-    """The integer part, and the digits of the fraction without zeros at the end."""
+def _parts(value: Decimal) -> tuple[str, str]:
     whole, _, fraction = f"{value:f}".partition(".")
-    return int(whole), fraction.rstrip("0")
+    return whole.lstrip("0") or "0", fraction.rstrip("0")
 
 
-def _with(whole: int, fraction: Node | None) -> list[Node]:
-    return [] if fraction is None else [Sequence((text_node(str(whole)), fraction))]
+class _Machine:
+    """The transitions of a range's automaton."""
+
+    def __init__(self, numbers: NumberRange) -> None:
+        self._numbers = numbers
+        self.signs: dict[int, _Ends] = {}
+        low, high = numbers.low, numbers.high
+        zero = Decimal(0)
+        if high is None or high.value > zero or (high.value == zero and not high.is_open):
+            least = low if low is not None and low.value > zero else None
+            if low is not None and low.value == zero and low.is_open:
+                least = low
+            self.signs[1] = _ends(least, high)
+        if low is None or low.value < zero:
+            # "-0" is not written: negative numbers are below zero.
+            top = Bound(zero, True)
+            if high is not None and high.value < zero:
+                top = Bound(-high.value, high.is_open)
+            self.signs[-1] = _ends(top, None if low is None else Bound(-low.value, low.is_open))
+        ends = self.signs.values()
+        digits = [len(each[0]) for end in ends for each in (end.low, end.high) if each is not None]
+        decimals = [
+            len(each[1]) for end in ends for each in (end.low, end.high) if each is not None
+        ]
+        if max(digits, default=0) > MAX_DIGITS or max(decimals, default=0) > MAX_DIGITS:
+            raise TooComplex("the number has too many digits")
+        self._longest = max(digits, default=0)
+        #: A number may be one digit longer than its bounds, so that it need not be one of them.
+        self._digits = max(_INTEGER_DIGITS, *(length + 1 for length in digits), 0)
+        self._decimals = max(_FRACTION_DIGITS, *(length + 1 for length in decimals), 0)
+        if numbers.is_whole:
+            self._decimals = 0
+        #: Digits that are counted. Where states have much to remember, any number may follow.
+        self._counted = self._digits + 1
+        self._unit = 1
+        self._steps = [*numbers.off_steps, *(() if numbers.step is None else (numbers.step,))]
+        if self._steps:
+            self._set_steps()
+
+    def _set_steps(self) -> None:
+        decimals = max(0, *(-int(step.normalize().as_tuple().exponent) for step in self._steps))
+        if decimals > MAX_DIGITS:
+            raise TooComplex("the multiples have too many digits")
+        self._units = [int(step.scaleb(decimals)) for step in self._steps]
+        self._unit = lcm(*self._units)
+        if self._unit > MAX_REMAINDER or self._unit <= 0:
+            raise TooComplex("the multiples have to remember too much")
+        if self._unit > _MOST_COUNTED:
+            self._counted = self._longest + 1
+        self._step_decimals = decimals
+        if self._numbers.step is not None and not self._numbers.is_whole:
+            self._decimals = decimals
+
+    # A state's remainder is that of its digits; a final state scales it by those that are left.
+
+    def moves(self, state: _State) -> Iterator[tuple[Ranges, _State]]:
+        if state.sign == 0:
+            if -1 in self.signs:
+                yield ((0x2D, 0x2D),), _State(-1)
+            if 1 in self.signs:
+                yield from self._digit_moves(_State(1))
+            return
+        if state.decimals is None:
+            yield from self._digit_moves(state)
+            if state.digits is not None and self._decimals and self._may_have_point(state):
+                yield ((0x2E, 0x2E),), self._behind_point(state)
+            return
+        if state.decimals < self._decimals:
+            yield from self._decimal_moves(state)
+
+    def _digit_moves(self, state: _State) -> Iterator[tuple[Ranges, _State]]:
+        read = state.digits or 0
+        if state.digits == -1 or self._digits <= read < self._counted:
+            return
+        ends = self.signs[state.sign]
+        goals: dict[_State, list[int]] = {}
+        for digit in range(10):
+            low = _compared(state.low, ends.low and ends.low[0], read, digit)
+            high = _compared(state.high, ends.high and ends.high[0], read, digit)
+            if read + 1 > len(ends.high[0] if ends.high else "") and ends.high is not None:
+                continue  # longer than the upper bound
+            if read == 0 and digit == 0:
+                # A zero is the only digit before the point.
+                goal = _State(state.sign, -1, None, low, high, 0)
+            else:
+                rest = (state.rest * 10 + digit) % self._unit
+                goal = _State(state.sign, min(read + 1, self._counted), None, low, high, rest)
+            goals.setdefault(goal, []).append(digit)
+        yield from _grouped(goals)
+
+    def _lengths(self, state: _State) -> tuple[int, int]:
+        """Compare the whole part with those of the bounds: its length first, then its digits."""
+        ends = self.signs[state.sign]
+        read = 1 if state.digits == -1 else state.digits or 0
+        low = high = 0
+        if ends.low is not None:
+            length = len(ends.low[0])
+            low = state.low if read == length else (1 if read > length else -1)
+        else:
+            low = 1
+        if ends.high is not None:
+            length = len(ends.high[0])
+            high = state.high if read == length else (1 if read > length else -1)
+        else:
+            high = -1
+        return low, high
+
+    def _may_have_point(self, state: _State) -> bool:
+        low, high = self._lengths(state)
+        return low >= 0 and high <= 0
+
+    def _behind_point(self, state: _State) -> _State:
+        low, high = self._lengths(state)
+        return _State(state.sign, 0, 0, low, high, state.rest)
+
+    def _decimal_moves(self, state: _State) -> Iterator[tuple[Ranges, _State]]:
+        ends = self.signs[state.sign]
+        read = state.decimals or 0
+        goals: dict[_State, list[int]] = {}
+        for digit in range(10):
+            low, high = state.low, state.high
+            if low == 0:
+                low = _compared(0, ends.low and ends.low[1], read, digit, fill=True)
+            if high == 0:
+                high = _compared(0, ends.high and ends.high[1], read, digit, fill=True)
+            if low < 0 or high > 0:
+                continue
+            rest = state.rest
+            if self._steps and rest >= 0:
+                if read < self._step_decimals:
+                    rest = (rest * 10 + digit) % self._unit
+                elif digit:
+                    rest = -1  # behind the digits of every multiple
+            fraction = state.has_fraction or digit > 0
+            goal = _State(state.sign, 0, read + 1, low, high, rest, fraction)
+            goals.setdefault(goal, []).append(digit)
+        yield from _grouped(goals)
+
+    def is_final(self, state: _State) -> bool:
+        if state.sign == 0 or state.digits is None or state.decimals == 0:
+            return False
+        ends = self.signs[state.sign]
+        read = state.decimals or 0
+        low, high = self._lengths(state) if state.decimals is None else (state.low, state.high)
+        if low == 0 and ends.low is not None:
+            # The digits so far are those of the bound; it may have more, or be this number.
+            further = ends.low[1][read:]
+            low = -1 if further else 0
+        if high == 0 and ends.high is not None:
+            high = -1 if ends.high[1][read:] else 0
+        if low < 0 or (low == 0 and ends.low is not None and ends.low_is_open):
+            return False
+        if high > 0 or (high == 0 and ends.high is not None and ends.high_is_open):
+            return False
+        if self._numbers.is_fraction and not state.has_fraction:
+            return False
+        return not self._steps or self._is_on_steps(state)
+
+    def _is_on_steps(self, state: _State) -> bool:
+        if state.rest < 0:
+            return self._numbers.step is None
+        left = max(0, self._step_decimals - (state.decimals or 0))
+        number = state.rest * pow(10, left, self._unit)
+        count = len(self._numbers.off_steps)
+        return all(number % unit for unit in self._units[:count]) and not any(
+            number % unit for unit in self._units[count:]
+        )
 
 
-def _fraction(digits: Node | None) -> Node:
-    """A point and digits, maybe neither; any digits where none are given."""
-    if digits is None:
-        digits = _digits(1, _FRACTION_DIGITS)
-    return Choice((EMPTY, _point(digits)))
+def _ends(low: Bound | None, high: Bound | None) -> _Ends:
+    return _Ends(
+        None if low is None else _parts(low.value),
+        low is not None and low.is_open,
+        None if high is None else _parts(high.value),
+        high is not None and high.is_open,
+    )
 
 
-def _point(digits: Node) -> Node:
-    return Sequence((text_node("."), digits))
+def _compared(so_far: int, bound: str | None, read: int, digit: int, *, fill: bool = False) -> int:
+    """Compare digits with as many of a bound's; behind its end those of a fraction are 0."""
+    if bound is None or so_far:
+        return so_far
+    if read >= len(bound):
+        return int(digit > 0) if fill else so_far
+    own = int(bound[read])
+    return (digit > own) - (digit < own)
 
 
-def _at_least(low: str, is_open: bool) -> Node | None:
-    if low:
-        return _point(_digits_from(low, is_open))
-    if is_open:
-        return _point(_digits_from("", True))
-    return _fraction(None)
-
-
-def _digits_from(low: str, is_open: bool) -> Node:
-    """Digits of a fraction that is not below ``low``."""
-    if not low:
-        if not is_open:
-            return _REST
-        return Sequence((_ZEROS, _digit(1, 9), _REST))
-    first = int(low[0])
-    branches: list[Node] = [
-        Sequence((_digit(first, first), _digits_from(low[1:].rstrip("0"), is_open)))
-    ]
-    if first < 9:
-        branches.append(Sequence((_digit(first + 1, 9), _REST)))
-    return Choice(tuple(branches))
-
-
-def _at_most(high: str, is_open: bool) -> Node | None:
-    if high:
-        digits = _digits_to(high, is_open)
-        return Choice((EMPTY, _point(digits)))
-    if is_open:
-        return None
-    return Choice((EMPTY, _point(Repeat(_digit(0, 0), 1, _FRACTION_DIGITS))))
-
-
-def _digits_to(high: str, is_open: bool) -> Node:
-    """Digits, at least one, of a fraction that is not above ``high``, which is not empty."""
-    first = int(high[0])
-    branches: list[Node] = []
-    if first > 0:
-        branches.append(Sequence((_digit(0, first - 1), _REST)))
-    return Choice((*branches, *_beginning_as(high, is_open)))
-
-
-def _beginning_as(high: str, is_open: bool) -> list[Node]:
-    """Return the digits that begin as ``high`` does and are not above it; maybe none."""
-    first = int(high[0])
-    rest = high[1:].rstrip("0")
-    if rest:
-        return [Sequence((_digit(first, first), Choice((EMPTY, _digits_to(rest, is_open)))))]
-    return [] if is_open else [Sequence((_digit(first, first), _ZEROS))]
-
-
-def _between(low: str, high: str, low_open: bool, high_open: bool) -> Node | None:
-    """Fractions of numbers whose integer part is the same."""
-    if (low.ljust(len(high), "0")) > high.ljust(len(low), "0"):
-        return None
-    if low == high:
-        if low_open or high_open:
-            return None
-        return _point(Sequence((text_node(low), _ZEROS))) if low else _at_most("", False)
-    branches: list[Node] = [EMPTY] if not low and not low_open else []
-    branches.append(_point(_digits_between(low, high, low_open, high_open)))
-    return Choice(tuple(branches))
-
-
-def _digits_between(low: str, high: str, low_open: bool, high_open: bool) -> Node:
-    """Digits, at least one; ``low`` is below ``high``."""
-    first, last = int(low[:1] or "0"), int(high[0])
-    if first == last:
-        inner = _digits_between(low[1:], high[1:], low_open, high_open)
-        branches = [Sequence((_digit(first, first), inner))]
-        if not low[1:].rstrip("0") and not low_open:
-            branches.append(Sequence((_digit(first, first),)))
-        return Choice(tuple(branches))
-    found: list[Node] = [
-        Sequence((_digit(first, first), _digits_from(low[1:].rstrip("0"), low_open)))
-    ]
-    if first + 1 < last:
-        found.append(Sequence((_digit(first + 1, last - 1), _REST)))
-    return Choice((*found, *_beginning_as(high, high_open)))
+def _grouped(goals: dict[_State, list[int]]) -> Iterator[tuple[Ranges, _State]]:
+    for goal, digits in goals.items():
+        ranges: list[tuple[int, int]] = []
+        for digit in digits:
+            code = 0x30 + digit
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1] = (ranges[-1][0], code)
+            else:
+                ranges.append((code, code))
+        yield tuple(ranges), goal

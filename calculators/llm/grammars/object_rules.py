@@ -1,149 +1,274 @@
-"""Objects: the members that a schema names, and the rule made of the members' rules."""
+"""The rules of objects, from all schemas that look at them.
+
+Named properties come in the schema's order. Others come behind them, and only where a schema says
+something about them.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final
 
 from calculators.llm.grammars import json_text
+from calculators.llm.grammars.array_rules import unevaluated
+from calculators.llm.grammars.automaton import (
+    Automaton,
+    NoTextError,
+    TooComplex,
+    complement,
+    intersection,
+    smallest,
+)
+from calculators.llm.grammars.regular_expression import RegexError
 from calculators.llm.grammars.rules import Rules
-from calculators.llm.grammars.schema_keywords import SchemaError
-from calculators.llm.grammars.schema_scalars import counts, pattern_node
+from calculators.llm.grammars.schema_keywords import Located, NoValueError, SchemaError
+from calculators.llm.grammars.schema_parts import Part
+from calculators.llm.grammars.schema_scalars import counts, matches, search_automaton
 
-#: The largest ``minProperties`` and ``maxProperties`` of a map: each member that is counted takes
-#: a rule.
-MAX_MEMBERS: Final = 256
+if TYPE_CHECKING:
+    from calculators.llm.grammars.schema_rules import SchemaRules
 
-#: A schema and its place.
-Located = tuple[object, str]
+#: The largest ``minProperties`` where names are free. A larger ``maxProperties`` is none.
+MAX_MEMBERS: Final = 1000
+#: Rules that count the members of an object with named properties.
+_MAX_COUNTING: Final = 20_000
+#: Patterns of names whose common names have schemas of their own.
+_MAX_COMMON: Final = 3
+_SPEAKING: Final = (
+    "additionalProperties",
+    "unevaluatedProperties",
+    "patternProperties",
+    "propertyNames",
+)
 
 
-def named_properties(
-    schema: Mapping[str, Any], place: str
-) -> tuple[dict[str, Located], frozenset[str]]:
-    """Return the schemas of the named properties in the schema's order, and the required names.
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """The rule of a named property, with its name."""
+
+    rule: str
+    is_required: bool
+
+
+class _Names:
+    """The names of an object's properties, and what the parts say of each."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self.named: dict[str, str] = {}
+        self.required: dict[str, str] = {}
+        self.patterns: dict[str, str] = {}
+        for schema, place, _ in parts:
+            for name in _mapping(schema, "properties", place):
+                self.named.setdefault(name, f"{place}.properties.{name}")
+            required = schema.get("required", [])
+            if not isinstance(required, list) or not all(
+                isinstance(each, str) for each in required
+            ):
+                raise SchemaError(f"{place}.required", "expected an array of names")
+            self.required.update((name, f"{place}.required") for name in required)
+            for pattern in _mapping(schema, "patternProperties", place):
+                self.patterns.setdefault(pattern, f"{place}.patternProperties.{pattern}")
+        for name, place in self.required.items():
+            self.named.setdefault(name, place)
+
+    def schemas(self, name: str | None, patterns: Sequence[str]) -> list[Located]:
+        """Return the schemas of a property.
+
+        Args:
+            name: None is any name that is not among the named ones.
+            patterns: those that match it.
+        """
+        found: list[Located] = []
+        evaluated: list[frozenset[int]] = []
+        for part in self.parts:
+            schema, place, scopes = part
+            own = [
+                (inner, f"{place}.patternProperties.{pattern}")
+                for pattern, inner in _mapping(schema, "patternProperties", place).items()
+                if pattern in patterns
+            ]
+            properties = _mapping(schema, "properties", place)
+            if name is not None and name in properties:
+                own.append((properties[name], f"{place}.properties.{name}"))
+            if not own and "additionalProperties" in schema:
+                own.append((schema["additionalProperties"], f"{place}.additionalProperties"))
+            if own:
+                evaluated.append(scopes)
+            found += own
+        return found + unevaluated(self.parts, "unevaluatedProperties", evaluated)
+
+
+def _mapping(schema: Mapping[str, Any], keyword: str, place: str) -> Mapping[str, Any]:
+    value = schema.get(keyword)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SchemaError(f"{place}.{keyword}", "expected an object of schemas")
+    return value
+
+
+def object_rule(builder: SchemaRules, parts: Sequence[Part]) -> str:
+    """Add the rule of the objects that some parts allow; return its name.
 
     Raises:
-        SchemaError: a required name is not allowed.
+        NoValueError: there are none.
     """
-    named = schema.get("properties", {})
-    if not isinstance(named, dict):
-        raise SchemaError(f"{place}.properties", "expected an object of schemas")
-    properties = {name: (inner, f"{place}.properties.{name}") for name, inner in named.items()}
-    required = schema.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        raise SchemaError(f"{place}.required", "expected an array of names")
-    for name in required:
-        if name not in properties:
-            properties[name] = _unnamed(schema, name, place)
-    return properties, frozenset(required)
+    names = _Names(parts)
+    low, high, where = counts(parts, "Properties")
+    if high is not None and high > MAX_MEMBERS:
+        high = None
+    limits = [
+        (part.schema["propertyNames"], f"{part.place}.propertyNames")
+        for part in parts
+        if part.schema.get("propertyNames", True) is not True
+    ]
+    listed = builder.listed_names(limits) if limits else None
+    if listed is not None and not names.named:
+        # Names that the schema lists are as good as named ones.
+        names.named.update(dict.fromkeys(listed, limits[0][1]))
+    members = _members(builder, names, limits)
+    others = None
+    says_none = any("properties" in part.schema for part in parts)
+    is_open = any(key in part.schema for part in parts for key in _SPEAKING) or not (
+        names.named or says_none
+    )
+    if is_open and listed is None and (high is None or high > 0):
+        others = _others(builder, names, limits)
+    required = sum(member.is_required for member in members)
+    if (others is None and low > len(members)) or (high is not None and high < required):
+        raise NoValueError(where or parts[0].place, "no object has so many properties")
+    if low > MAX_MEMBERS:
+        raise SchemaError(where, f"{low} is above the maximum {MAX_MEMBERS}")
+    if not members:
+        return _map_rule(builder.rules, others, low, high)
+    is_counted = low > required or (
+        high is not None and (high < len(members) or others is not None)
+    )
+    if not is_counted:
+        return _members_rule(builder.rules, members[::-1], others)
+    most = high if high is not None else low
+    if len(members) * (most + 1) > _MAX_COUNTING:
+        builder.leave_out(where, "with so many properties it cannot be counted")
+        return _members_rule(builder.rules, members[::-1], others)
+    return _counted_rule(builder.rules, members, others, low, high)
 
 
-def _unnamed(schema: Mapping[str, Any], name: str, place: str) -> Located:
-    others, where = other_properties(schema, place)
-    if "patternProperties" in schema:
-        raise SchemaError(f"{place}.required", f'"{name[:40]}" is not among the properties')
-    if others is False:
-        raise SchemaError(f"{place}.required", f'"{name[:40]}" is not allowed')
-    return (True if others is None else others), where
+def _members(builder: SchemaRules, names: _Names, limits: Sequence[Located]) -> list[_Member]:
+    """Add the rules of the named properties, in their order."""
+    found: list[_Member] = []
+    for name, where in names.named.items():
+        is_required = name in names.required
+        if any(not builder.values.is_valid(name, limit) for limit, _ in limits):
+            if is_required:
+                raise NoValueError(names.required[name], f'"{name[:40]}" is not allowed')
+            continue
+        matching = [pattern for pattern in names.patterns if matches(pattern, name)]
+        schemas = names.schemas(name, matching)
+        if any(schema is False for schema, _ in schemas):
+            if is_required:
+                raise NoValueError(names.required[name], f'"{name[:40]}" is not allowed')
+            continue
+        try:
+            value = builder.value(schemas)
+        except NoValueError:
+            if is_required:
+                raise
+            continue
+        key = builder.literal(name, where)
+        found.append(_Member(_member_rule(builder.rules, key, value), is_required))
+    return found
 
 
-def other_properties(schema: Mapping[str, Any], place: str) -> Located:
-    """Return the schema of properties without a name; None: the schema does not say."""
-    for keyword in ("additionalProperties", "unevaluatedProperties"):
-        if keyword in schema:
-            return schema[keyword], f"{place}.{keyword}"
-    return None, f"{place}.additionalProperties"
-
-
-def check_named(
-    schema: Mapping[str, Any],
-    place: str,
-    properties: Mapping[str, Located],
-    required: frozenset[str],
-) -> None:
-    """Refuse the keywords that cannot be honoured beside named properties.
-
-    Raises:
-        SchemaError: one of them is there.
-    """
-    low, high = counts(schema, "Properties", place, 2**31)
-    others, _ = other_properties(schema, place)
-    if low > len(required):
-        raise SchemaError(
-            f"{place}.minProperties", "with properties it can only be what is required of them"
-        )
-    if high is not None and (high < len(properties) or others not in (None, False)):
-        raise SchemaError(
-            f"{place}.maxProperties", "with properties it cannot be less than they are"
-        )
-    if "propertyNames" in schema:
-        raise SchemaError(f"{place}.propertyNames", "the keyword is not supported with properties")
-    for pattern in schema.get("patternProperties", ()):
-        where = f"{place}.patternProperties.{pattern}"
-        pattern_node(pattern, where)
-        if any(re.search(pattern, name) for name in properties):
-            raise SchemaError(where, "it also matches one of the properties")
-
-
-def only_pattern(schema: Mapping[str, Any], place: str) -> tuple[str, Located] | None:
-    """Return the pattern of ``patternProperties`` and its schema; None: there is no such keyword.
-
-    Raises:
-        SchemaError: there is more than one pattern, or ``propertyNames`` beside it.
-    """
-    patterns = schema.get("patternProperties")
-    if patterns is None:
+def _others(builder: SchemaRules, names: _Names, limits: Sequence[Located]) -> str | None:
+    """Add the rule of a property that is not named; None: none is allowed."""
+    languages: dict[str, Automaton] = {}
+    for pattern, where in names.patterns.items():
+        try:
+            languages[pattern] = search_automaton(pattern)
+        except (RegexError, TooComplex) as error:
+            # Names that might match it are not written at all.
+            builder.leave_out(where, f"regular expression: {error}")
+            return None
+    base: Automaton | None = None
+    if limits:
+        base = builder.name_language(limits)
+    if names.named:
+        base = _common(base, json_text.other_texts(names.named))
+    most = _MAX_COMMON if len(languages) <= _MAX_COMMON else 1
+    branches: list[str] = []
+    for size in range(most + 1):
+        for chosen in combinations(languages, size):
+            schemas = names.schemas(None, chosen)
+            if any(schema is False for schema, _ in schemas):
+                continue
+            try:
+                key = _key(builder, base, languages, chosen)
+                branches.append(_member_rule(builder.rules, key, builder.value(schemas)))
+            except (NoValueError, NoTextError):
+                continue
+            except TooComplex as error:
+                where = names.patterns[chosen[0]] if chosen else names.parts[0].place
+                raise SchemaError(where, str(error)) from None
+    if not branches:
         return None
-    if schema.get("propertyNames") is not None:
-        raise SchemaError(
-            f"{place}.propertyNames", "the keyword is not supported with patternProperties"
-        )
-    if not isinstance(patterns, dict):
-        raise SchemaError(f"{place}.patternProperties", "expected an object of schemas")
-    if len(patterns) != 1:
-        raise SchemaError(f"{place}.patternProperties", "only one pattern is supported")
-    [(pattern, inner)] = patterns.items()
-    return pattern, (inner, f"{place}.patternProperties.{pattern}")
+    return branches[0] if len(branches) == 1 else builder.rules.add(" | ".join(branches))
 
 
-def member_rule(rules: Rules, key: str, value: str) -> str:
+def _common(one: Automaton | None, other: Automaton) -> Automaton:
+    return other if one is None else smallest(intersection(one, other))
+
+
+def _key(
+    builder: SchemaRules,
+    base: Automaton | None,
+    languages: Mapping[str, Automaton],
+    chosen: Sequence[str],
+) -> str:
+    """Add the rule of names that match the chosen patterns and no other."""
+    made = base
+    for pattern, language in languages.items():
+        made = _common(made, language if pattern in chosen else complement(language))
+    if made is None:
+        return builder.rules.add_expression(json_text.STRING)
+    return builder.rules.add_string(made)
+
+
+def _member_rule(rules: Rules, key: str, value: str) -> str:
     """Add the rule of one member from those of its key and value; return its name."""
     return rules.add(f'{key} ":" {rules.add_expression(json_text.AFTER_COLON)} {value}')
 
 
-def map_rule(rules: Rules, member: str | None, low: int, high: int | None) -> str:
+def _map_rule(rules: Rules, member: str | None, low: int, high: int | None) -> str:
     """Add the rule of objects of ``low`` to ``high`` equal members; return its name.
 
     Args:
         member: the rule of each; None: there are none, and ``low`` is 0.
         high: None is without end.
     """
-    if member is None:
+    if member is None or high == 0:
         return rules.add('"{" "}"')
     space = rules.add_expression(json_text.SPACE)
     end = rules.add(f'{space} "}}"')
-    more = f'"," {space} {member}'
+    step = rules.add(f'"," {space} {member}')
+    least = max(low - 1, 0)
     if high is None:
         rest = rules.reserve()
-        rules.define(rest, f"{end} | {more} {rest}")
-        for _ in range(low - 1):
-            rest = rules.add(f"{more} {rest}")
+        rules.define(rest, f"{end} | {step} {rest}")
+        rest = rules.counted(step, least, least, rest)
     else:
-        rest = end
-        for number in range(high - 1, 0, -1):
-            rest = rules.add(f"{end} | {more} {rest}" if number >= low else f"{more} {rest}")
+        rest = rules.counted(step, least, high - 1, end)
     branches = [] if low else ['"{" "}"']
-    branches += [] if high == 0 else [f'"{{" {space} {member} {rest}']
-    return rules.add(" | ".join(branches))
+    return rules.add(" | ".join([*branches, f'"{{" {space} {member} {rest}']))
 
 
-def members_rule(rules: Rules, members: Sequence[tuple[str, bool]], other: str | None) -> str:
+def _members_rule(rules: Rules, members: Sequence[_Member], other: str | None) -> str:
     """Add the rule of objects with named members; return its name.
 
     Args:
-        members: the rule of each, and True if it is required; the object's last member first.
+        members: the object's last member first.
         other: the rule of any number of further members behind them; None: there are none.
     """
     space = rules.add_expression(json_text.SPACE)
@@ -154,15 +279,80 @@ def members_rule(rules: Rules, members: Sequence[tuple[str, bool]], other: str |
         after = rules.reserve()
         rules.define(after, f'{end} | "," {space} {other} {after}')
         before = f"{other} {after}"
-    for member, is_required in members:
-        begun = f"{member} {after}"
-        before = begun if is_required or not before else f"{begun} | {before}"
-        follows = f'"," {space} {member} {after}'
-        after = rules.add(follows if is_required else f"{after} | {follows}")
+    for member in members:
+        begun = f"{member.rule} {after}"
+        before = begun if member.is_required or not before else f"{begun} | {before}"
+        follows = f'"," {space} {member.rule} {after}'
+        after = rules.add(follows if member.is_required else f"{after} | {follows}")
         if len(before) > 200:
             before = rules.add(before)
-    may_be_empty = not any(is_required for _, is_required in members)
+    may_be_empty = not any(member.is_required for member in members)
     branches = ['"{" "}"'] if may_be_empty else []
     if before:
         branches.append(f'"{{" {space} {rules.add(before)}')
     return rules.add(" | ".join(branches))
+
+
+def _counted_rule(
+    rules: Rules, members: Sequence[_Member], other: str | None, low: int, high: int | None
+) -> str:
+    """Add the rule of objects with ``low`` to ``high`` members; return its name."""
+    space = rules.add_expression(json_text.SPACE)
+    end = rules.add(f'{space} "}}"')
+    enough = low if high is None else high
+    # What may follow the members up to a place, by the number of members so far: from the end on,
+    # so that each row refers to the one before.
+    row: list[str | None] = [end if size >= low else None for size in range(enough + 1)]
+    if other is not None:
+        row = _free(rules, other, end, space, low, high, enough)
+    starts: list[str | None] = list(_first(row, other, low))
+    for member in reversed(members):
+        new: list[str | None] = []
+        for size in range(enough + 1):
+            following = size + 1 if size < enough else (size if high is None else None)
+            with_it = row[following] if following is not None else None
+            without = None if member.is_required else row[size]
+            ways = [] if without is None else [without]
+            if with_it is not None:
+                ways.append(f'"," {space} {member.rule} {with_it}')
+            new.append(rules.add(" | ".join(ways)) if ways else None)
+        following = 1 if enough >= 1 else (0 if high is None else None)
+        with_it = row[following] if following is not None else None
+        own = [f"{member.rule} {with_it}"] if with_it is not None else []
+        if not member.is_required:
+            own += [each for each in starts if each is not None]
+        starts = [rules.add(" | ".join(own))] if own else []
+        row = new
+    branches = []
+    if low == 0 and not any(member.is_required for member in members):
+        branches.append('"{" "}"')
+    branches += [f'"{{" {space} {each}' for each in starts if each is not None]
+    if not branches:
+        raise NoValueError("", "no object has so many properties")
+    return rules.add(" | ".join(branches))
+
+
+def _free(
+    rules: Rules, other: str, end: str, space: str, low: int, high: int | None, enough: int
+) -> list[str | None]:
+    """Return the rules of further members and the end, by the number of members so far."""
+    step = rules.add(f'"," {space} {other}')
+    row: list[str | None] = [None] * (enough + 1)
+    if high is None:
+        loop = rules.reserve()
+        rules.define(loop, f"{end} | {step} {loop}")
+        row[enough] = loop
+    else:
+        row[enough] = end
+    for size in range(enough - 1, -1, -1):
+        more = f"{step} {row[size + 1]}"
+        row[size] = rules.add(f"{end} | {more}" if size >= low else more)
+    return row
+
+
+def _first(row: Sequence[str | None], other: str | None, low: int) -> list[str | None]:
+    """Return the rule of a first member that is not named."""
+    if other is None:
+        return []
+    following = row[min(1, len(row) - 1)]
+    return [f"{other} {following}"] if following is not None and (len(row) > 1 or not low) else []

@@ -18,7 +18,9 @@ from calculators.requests import fields
 _MAX_OPTIONAL: Final = 32
 
 
-def parameters(form: ParameterForm, schema: Mapping[str, Any], path: str) -> Format:
+def parameters(
+    form: ParameterForm, schema: Mapping[str, Any], path: str, *, is_strict: bool = False
+) -> Format:
     """Return the format of all required parameters, followed by any of the optional ones.
 
     Raises:
@@ -30,7 +32,7 @@ def parameters(form: ParameterForm, schema: Mapping[str, Any], path: str) -> For
     if len(optional) > _MAX_OPTIONAL:
         raise SchemaError("", f"more than {_MAX_OPTIONAL} optional parameters are not supported")
     written = {
-        name: _parameter(form, name, inner, schema, f"{path}.properties.{name}")
+        name: _parameter(form, name, inner, schema, f"{path}.properties.{name}", is_strict)
         for name, inner in properties.items()
     }
     between = [formats.const(form.separator)] if form.separator else []
@@ -72,7 +74,12 @@ def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(
-    form: ParameterForm, name: str, schema: Any, root: Mapping[str, Any], path: str
+    form: ParameterForm,
+    name: str,
+    schema: Any,
+    root: Mapping[str, Any],
+    path: str,
+    is_strict: bool,
 ) -> Format:
     begin = form.begin.replace("NAME", name)
     if form.text_end and _is_plain_text(schema):
@@ -80,7 +87,7 @@ def _parameter(
     if isinstance(schema, dict):
         # References start at the root of the tool's schema.
         schema = {**{key: root[key] for key in ("$defs", "definitions") if key in root}, **schema}
-    return formats.tag(begin, formats.json_schema(schema, path), form.end)
+    return formats.tag(begin, formats.json_schema(schema, path, is_strict=is_strict), form.end)
 
 
 def _is_plain_text(schema: Any) -> bool:

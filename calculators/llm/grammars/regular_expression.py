@@ -1,7 +1,8 @@
-"""Parser of regular expressions in the formal sense.
+"""Parser of regular expressions that an automaton can follow letter by letter.
 
-These are the expressions that ECMA 262 and Python share, without assertions, back references and
-Unicode classes: an automaton can follow their texts letter by letter.
+These are the expressions that ECMA 262 and Python share, without back references. Assertions about
+the text before and behind a place (``(?=...)``, ``(?<!...)``) are read where they are not in a
+group: there they are intersections of languages.
 """
 
 from __future__ import annotations
@@ -9,18 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-LAST: Final = 0x10FFFF
+from calculators.llm.grammars.special_letters import FIRST
+from calculators.llm.grammars.unicode_classes import unicode_class
+
+#: The last letter of texts: those behind it stand for special tokens.
+LAST: Final = FIRST - 1
 #: The largest count in braces, and the depth of groups.
-MAX_COUNT: Final = 512
+MAX_COUNT: Final = 1_000_000
 MAX_DEPTH: Final = 50
 
 Ranges = tuple[tuple[int, int], ...]
 
 
 class RegexError(ValueError):
-    """The pattern is no regular expression, or has parts that are not supported."""
+    """The pattern is no regular expression."""
+
+
+class UnsupportedRegex(RegexError):
+    """The pattern has parts that no automaton here can follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,29 @@ class Repeat:
     high: int | None
 
 
-Node = CharClass | Sequence | Choice | Repeat
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """No letter, at a place: the text's start ``^`` or end ``$``, a word's edge ``b``, or none."""
+
+    kind: Literal["^", "$", "b", "B"]
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A text that matches both items."""
+
+    one: Node
+    other: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """A text that does not match the item."""
+
+    item: Node
+
+
+Node = CharClass | Sequence | Choice | Repeat | Boundary | Both | Not
 
 EMPTY: Final = Sequence(())
 
@@ -90,22 +121,35 @@ def text_node(text: str) -> Node:
 def parse_regex(pattern: str) -> Node:
     """Parse a pattern; return the expression of the texts that match it as a whole.
 
-    An anchor at one end only leaves the other end open. A pattern without anchors means the whole
-    text, as its authors usually do.
+    An anchor at one end only leaves the other end open.
 
     Raises:
         RegexError: it cannot be read, or exceeds `MAX_COUNT` or `MAX_DEPTH`.
     """
-    return _Reader(pattern).whole()
+    return _Reader(pattern).whole(contains=False)
 
 
-_ANY_TEXT: Final = Repeat(CharClass(((0, LAST),)), 0, None)
-_LINE_ENDS: Final = ((0x0A, 0x0A), (0x0D, 0x0D))
+def parse_search(pattern: str) -> Node:
+    """Parse a pattern; return the expression of the texts in which a part matches it.
+
+    Raises:
+        RegexError: as `parse_regex`.
+    """
+    return _Reader(pattern).whole(contains=True)
+
+
+ANY_TEXT: Final = Repeat(CharClass(((0, LAST),)), 0, None)
+_LINE_ENDS: Final = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 _CLASSES: Final[dict[str, Ranges]] = {
     "d": ((0x30, 0x39),),
     "w": ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
     "s": ((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0)),
 }
+#: All that is white space in ECMA 262 or in Python, for classes without it.
+_SPACES: Final = (
+    (0x09, 0x0D), (0x1C, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A),
+    (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
+)  # fmt: skip
 _CONTROLS: Final = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D, "0": 0x00}
 _HEX: Final = {
     "x": re.compile(r"x([0-9A-Fa-f]{2})"),
@@ -114,20 +158,30 @@ _HEX: Final = {
 }
 _COUNT: Final = re.compile(r"\{(\d+)(,?)(\d*)\}")
 _NAMED_GROUP: Final = re.compile(r"\?P?<[A-Za-z_]\w*>")
+_PROPERTY: Final = re.compile(r"[pP](?:\{([\w=]{1,64})\}|([A-Z]))")
+#: Where an escape is a place, not a letter.
+_BOUNDARIES: Final[dict[str, Literal["^", "$", "b", "B"]]] = {
+    "b": "b", "B": "B", "A": "^", "Z": "$", "z": "$",
+}  # fmt: skip
 _NOT_THERE: Final = {
-    "b": "word boundaries are",
-    "B": "word boundaries are",
-    "A": "\\A is",
-    "Z": "\\Z is",
-    "z": "\\z is",
-    "p": "Unicode classes are",
-    "P": "Unicode classes are",
     "k": "back references are",
     "K": "\\K is",
     "G": "\\G is",
     "R": "\\R is",
     "X": "\\X is",
 }
+
+
+_LOOK: Final = re.compile(r"\(\?<?[=!]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """An assertion about the text behind a place, or before it."""
+
+    item: Node
+    is_behind: bool
+    is_negative: bool
 
 
 class _Reader:
@@ -140,52 +194,102 @@ class _Reader:
         #: True once a ``$`` has been read that ends everything which follows on this path.
         self._ended = False
 
-    def whole(self) -> Node:
+    def whole(self, *, contains: bool) -> Node:
         branches: list[Node] = []
         while True:
             begins = self._peek("^")
             self._ended = False
-            node = self._sequence()
-            if begins and not self._ended:
-                node = Sequence((node, _ANY_TEXT))
-            elif self._ended and not begins:
-                node = Sequence((_ANY_TEXT, node))
-            branches.append(node)
+            items = self._items()
+            is_open = contains or begins or self._ended
+            if is_open and not begins:
+                items = [ANY_TEXT, *items]
+            if is_open and not self._ended:
+                items = [*items, ANY_TEXT]
+            branches.append(self._joined(items))
             if not self._take("|"):
                 break
         if self._at < len(self._text):
             raise self._error("an unopened parenthesis")
         return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
+    def _joined(self, items: list[Node | _Look]) -> Node:
+        """Return the sequence of items, some of which only look at what is beside them."""
+        before: list[Node] = []
+        for number, item in enumerate(items):
+            if not isinstance(item, _Look):
+                before.append(item)
+                continue
+            looked = item.item
+            beside = (ANY_TEXT, looked) if item.is_behind else (looked, ANY_TEXT)
+            seen: Node = Sequence(beside)
+            if item.is_negative:
+                seen = Not(seen)
+            rest = self._joined(items[number + 1 :])
+            if item.is_behind:
+                return Sequence((Both(seen, _sequence(before)), rest))
+            if before and _has_boundary(looked, rest):
+                raise self._error(
+                    "a boundary behind an assertion is not supported", unsupported=True
+                )
+            return _sequence([*before, Both(seen, rest)])
+        return _sequence(before)
+
     def _choice(self) -> Node:
         branches: list[Node] = []
-        ended = False
         while True:
-            self._ended = False
-            branches.append(self._sequence())
-            ended = ended or self._ended
+            branches.append(
+                _sequence([item for item in self._items() if not isinstance(item, _Look)])
+            )
             if not self._take("|"):
                 break
-        self._ended = ended
         return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
-    def _sequence(self) -> Node:
-        items: list[Node] = []
+    def _items(self) -> list[Node | _Look]:
+        items: list[Node | _Look] = []
         while self._at < len(self._text) and not self._peek("|") and not self._peek(")"):
             start = self._at
             if self._take("^"):
                 if items or self._depth:
-                    raise self._error("an anchor in the middle", start)
-                continue
-            if self._take("$"):
-                if self._depth:
-                    raise self._error("an anchor in a group", start)
-                self._ended = True
-                continue
-            if self._ended:
-                raise self._error("an anchor in the middle", start - 1)
-            items.append(self._repeated(self._atom()))
-        return items[0] if len(items) == 1 else Sequence(tuple(items))
+                    items.append(Boundary("^"))
+            elif self._take("$"):
+                if not self._depth and (self._at == len(self._text) or self._peek("|")):
+                    self._ended = True
+                else:
+                    items.append(Boundary("$"))
+            elif (look := self._look(start)) is not None:
+                if any(isinstance(item, _Look) and not item.is_behind for item in items) and (
+                    look.is_behind
+                ):
+                    raise self._error(
+                        "an assertion about the text before another one", start, unsupported=True
+                    )
+                items.append(look)
+            else:
+                items.append(self._repeated(self._atom()))
+        return items
+
+    def _look(self, start: int) -> _Look | None:
+        found = _LOOK.match(self._text, self._at)
+        if found is None:
+            return None
+        if self._depth:
+            raise self._error("assertions in a group are not supported", start, unsupported=True)
+        self._at = found.end()
+        ended = self._ended
+        self._depth += 1
+        node = self._choice()
+        self._depth -= 1
+        self._ended = ended
+        if not self._take(")"):
+            raise self._error("a parenthesis that is not closed", start)
+        if self._at < len(self._text) and self._text[self._at] in "*+?{":
+            raise self._error("a repeated assertion is not supported", start, unsupported=True)
+        is_behind = "<" in found[0]
+        if is_behind and _has_boundary(node):
+            raise self._error(
+                "a boundary in an assertion is not supported", start, unsupported=True
+            )
+        return _Look(node, is_behind, "!" in found[0])
 
     def _repeated(self, node: Node) -> Node:
         start = self._at
@@ -208,7 +312,7 @@ class _Reader:
         found = _COUNT.match(self._text, self._at)
         if found is None:
             raise self._error("a brace that repeats nothing")
-        if max(len(found[1]), len(found[3])) > 6:
+        if max(len(found[1]), len(found[3])) > 7:
             raise self._error(f"a count above {MAX_COUNT}")
         low = int(found[1])
         high = (int(found[3]) if found[3] else None) if found[2] else low
@@ -233,13 +337,23 @@ class _Reader:
             case ".":
                 return CharClass(all_but(_LINE_ENDS))
             case "\\":
+                place = _BOUNDARIES.get(self._text[self._at : self._at + 1])
+                if place is not None:
+                    self._at += 1
+                    return Boundary(place)
                 return CharClass(self._escape(start))
             case "*" | "+" | "?":
                 raise self._error("nothing to repeat", start)
             case "{" | "}":
                 raise self._error("a brace that repeats nothing", start)
             case _:
-                return CharClass(((ord(letter), ord(letter)),))
+                return CharClass(self._letter(letter, start))
+
+    def _letter(self, letter: str, start: int) -> Ranges:
+        code = ord(letter)
+        if code > LAST or 0xD800 <= code <= 0xDFFF:
+            raise self._error("a letter that no answer has", start)
+        return ((code, code),)
 
     def _group(self, start: int) -> Node:
         if self._peek("?"):
@@ -249,7 +363,7 @@ class _Reader:
             elif self._text.startswith("?:", self._at):
                 self._at += 2
             else:
-                raise self._error("assertions and flags are not supported", start)
+                raise self._error("flags are not supported", start, unsupported=True)
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._error(f"groups nested deeper than {MAX_DEPTH}", start)
@@ -268,6 +382,8 @@ class _Reader:
         while not self._take("]"):
             here = self._at
             low = self._class_item(start)
+            if negated and low == _CLASSES["s"]:
+                low = _SPACES
             if self._peek("-") and not self._text.startswith("-]", self._at):
                 self._at += 1
                 high = self._class_item(start)
@@ -293,7 +409,7 @@ class _Reader:
             if self._take("b"):
                 return ((0x08, 0x08),)
             return self._escape(here)
-        return ((ord(letter), ord(letter)),)
+        return self._letter(letter, here)
 
     def _escape(self, start: int) -> Ranges:
         letter = self._text[self._at : self._at + 1]
@@ -306,9 +422,13 @@ class _Reader:
                 raise self._error("no code point", start)
             self._at = found.end()
             return ((value, value),)
+        if letter in "pP":
+            return self._property(start)
         self._at += 1
         if letter in _CLASSES:
             return _CLASSES[letter]
+        if letter == "S":
+            return all_but(_SPACES)
         if letter.lower() in _CLASSES:
             return all_but(_CLASSES[letter.lower()])
         if letter == "0" and self._text[self._at : self._at + 1].isdigit():
@@ -317,10 +437,21 @@ class _Reader:
             return ((_CONTROLS[letter],) * 2,)
         if letter in _NOT_THERE or letter in "123456789":
             what = _NOT_THERE.get(letter, "back references are")
-            raise self._error(f"{what} not supported", start)
+            raise self._error(f"{what} not supported", start, unsupported=True)
         if letter.isalnum():
             raise self._error(f"an unknown escape \\{letter}", start)
-        return ((ord(letter), ord(letter)),)
+        return self._letter(letter, start)
+
+    def _property(self, start: int) -> Ranges:
+        found = _PROPERTY.match(self._text, self._at)
+        if found is None:
+            raise self._error("no class of letters", start)
+        ranges = unicode_class(found[1] or found[2])
+        if ranges is None:
+            raise self._error("a class of letters that is not known", start, unsupported=True)
+        self._at = found.end()
+        inside = ranges_of((low, min(high, LAST)) for low, high in ranges if low <= LAST)
+        return all_but(inside) if found[0][0] == "P" else inside
 
     def _peek(self, letter: str) -> bool:
         return self._text.startswith(letter, self._at)
@@ -331,9 +462,32 @@ class _Reader:
         self._at += 1
         return True
 
-    def _error(self, what: str, at: int | None = None) -> RegexError:
+    def _error(self, what: str, at: int | None = None, *, unsupported: bool = False) -> RegexError:
         place = self._at if at is None else at
-        return RegexError(f"{what} at character {place + 1}")
+        kind = UnsupportedRegex if unsupported else RegexError
+        return kind(f"{what} at character {place + 1}")
+
+
+def _sequence(items: list[Node]) -> Node:
+    return items[0] if len(items) == 1 else Sequence(tuple(items))
+
+
+def _has_boundary(*nodes: Node) -> bool:
+    """Return True if the nodes ask for what is before them."""
+    waiting = list(nodes)
+    while waiting:
+        match waiting.pop():
+            case Boundary(kind) if kind != "$":
+                return True
+            case Sequence(items) | Choice(items):
+                waiting += items
+            case Repeat(item) | Not(item):
+                waiting.append(item)
+            case Both(one, other):
+                waiting += (one, other)
+            case _:
+                pass
+    return False
 
 
 def _is_one(ranges: Ranges) -> bool:

@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from calculators.llm.grammars.automaton import make_automaton
+from calculators.llm.grammars import json_text
+from calculators.llm.grammars.automaton import Automaton, make_automaton
 from calculators.llm.grammars.bounded_repeat import (
     NEAR,
     BoundedRepeat,
     Word,
     counted_letters,
 )
-from calculators.llm.grammars.regular_expression import Node, Ranges
+from calculators.llm.grammars.regular_expression import LAST, Node, Ranges, Repeat, Sequence
 
 #: Characters of all rules of one grammar.
 MAX_SIZE: Final = 1_000_000
+#: Repetitions are counted in blocks, of so many blocks each, so that a count takes few rules.
+_BLOCK: Final = 16
 
 
 class GrammarTooLarge(ValueError):
@@ -77,13 +80,96 @@ class Rules:
         return name
 
     def _add_automaton(self, node: Node) -> str:
-        automaton = make_automaton(node)
+        return self.add_automaton(make_automaton(node))
+
+    def add_automaton(self, automaton: Automaton) -> str:
+        """Add the rules of an automaton; return the name of the first."""
         names = [self.reserve() for _ in automaton.moves]
         for state, moves in enumerate(automaton.moves):
             branches = ['""'] if state in automaton.final else []
             branches += [f"{letters(ranges)} {names[goal]}" for ranges, goal in moves]
             self.define(names[state], " | ".join(branches))
         return names[0]
+
+    def add_string(self, automaton: Automaton) -> str:
+        """Add the rules of the JSON strings with these letters; return the name of the first."""
+        names = [self.reserve() for _ in automaton.moves]
+        quote = literal('"')
+        rest = None
+        for state, moves in enumerate(automaton.moves):
+            if state in automaton.final and moves == ((((0, LAST),), state),):
+                # Any letters may follow: the rest of any string.
+                rest = rest or self.add_expression(json_text.STRING_REST)
+                self.define(names[state], rest)
+                continue
+            branches = [quote] if state in automaton.final else []
+            for ranges, goal in moves:
+                branches += (f"{each} {names[goal]}" for each in _in_string(ranges))
+            self.define(names[state], " | ".join(branches))
+        return self.add(f"{quote} {names[0]}")
+
+    def add_pieces(self, node: Node) -> str:
+        """Add the rules of a sequence whose last repetition is counted; return the first's name.
+
+        Raises:
+            TooComplex: see `make_automaton`.
+            NoTextError: no text matches.
+        """
+        items = _flat(node)
+        counted = counted_letters(Sequence(items))
+        if counted is not None:
+            return self.add_expression(Sequence(items))
+        at = max((at for at, item in enumerate(items) if isinstance(item, Repeat)), default=0)
+        tail = Sequence(items[at:])
+        if not at or counted_letters(tail) is None:
+            return self.add_expression(node)
+        return self.add(f"{self.add_expression(Sequence(items[:at]))} {self.add_expression(tail)}")
+
+    def nothing(self) -> str:
+        """Return the rule that no text fits."""
+        name = self.reserve()
+        self.define(name, name)
+        return name
+
+    def counted(self, step: str, low: int, high: int, end: str, *, last: str | None = None) -> str:
+        """Add the rule of ``low`` to ``high`` steps and an end; return its name.
+
+        Args:
+            step, end: names of rules. No text of a step begins a text of the end.
+            last: the rule behind ``high`` steps, for which ``end`` is one possible text.
+        """
+        name = end if last is None else last
+        left, level = high - low, 0
+        while left:
+            # A whole block, or an end within it: the two are read side by side.
+            left, digit = divmod(left, _BLOCK) if left > _BLOCK * 4 else (0, left)
+            for _ in range(digit):
+                name = self.add(
+                    f"{self._block(step, level)} {name} | {self._within(step, level, end)}"
+                )
+            level += 1
+        left, level = low, 0
+        while left:
+            left, digit = divmod(left, _BLOCK) if left > _BLOCK * 4 else (0, left)
+            for _ in range(digit):
+                name = self.add(f"{self._block(step, level)} {name}")
+            level += 1
+        return name
+
+    def _block(self, step: str, level: int) -> str:
+        """Return the rule of ``_BLOCK ** level`` steps."""
+        if not level:
+            return step
+        return self.add(" ".join([self._block(step, level - 1)] * _BLOCK))
+
+    def _within(self, step: str, level: int, end: str) -> str:
+        """Return the rule of an end behind fewer steps than a block has."""
+        name = end
+        for inner in range(level):
+            within = self._within(step, inner, end)
+            for _ in range(_BLOCK - 1):
+                name = self.add(f"{self._block(step, inner)} {name} | {within}")
+        return name
 
     def _add_counted(self, counted: BoundedRepeat) -> str:
         # The library inlines a rule only if there is no reference in it.
@@ -96,11 +182,13 @@ class Rules:
         # The lookahead must stand at the end of its rule, and `_useful` leaves it there: the last
         # way is the one that needs it, and is completed after the others.
         far = self.add(f"{self.add(f'{ways} (= {following})')} {nothing}")
-        name = self.add_expression(counted.near)
-        end = self.add(f"{_word(counted.end)} {nothing}") if counted.end else '""'
-        for left in range(1, counted.far + 1):
-            may_end = counted.far - left >= counted.low
-            name = self.add(f"{far} {name} | {end}" if may_end else f"{far} {name}")
+        low = min(counted.low, counted.far)
+        if counted.end == counted.stop and counted.high is not None and low == counted.low:
+            near = following
+        else:
+            near = self.add_expression(counted.near)
+        end = self.add(f"{_word(counted.end)} {nothing}") if counted.end else nothing
+        name = self.counted(far, low, counted.far, end, last=near)
         return self.add(f"{_word(counted.begin)} {name}")
 
     def text(self, first: str) -> str:
@@ -114,8 +202,14 @@ class Rules:
             raise UnboundedGrammarError(
                 "no finite answer fits it: it refers to itself without a way out"
             )
+        reached = {int(first[1:])}
+        waiting = list(reached)
+        while waiting:
+            for needed in _alternatives(useful[waiting.pop()]).values():
+                waiting += needed - reached
+                reached |= needed
         lines = [f"root ::= {first}"]
-        lines += [f"r{number} ::= {body}" for number, body in useful.items()]
+        lines += [f"r{number} ::= {useful[number]}" for number in sorted(reached)]
         return "\n".join(lines) + "\n"
 
     def _useful(self) -> dict[int, str]:
@@ -147,7 +241,32 @@ class Rules:
         return {number: " | ".join(useful[number]) for number in sorted(useful)}
 
 
-_TOKEN: Final = re.compile(r'\(=|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r(\d+)|[^\s]')
+def _flat(node: Node) -> tuple[Node, ...]:
+    """Return the items of a sequence, without sequences among them."""
+    if not isinstance(node, Sequence):
+        return (node,)
+    return tuple(each for item in node.items for each in _flat(item))
+
+
+def _in_string(ranges: Ranges) -> Iterator[str]:
+    """Write letters of a JSON string: as they are, and as escapes."""
+    plain = json_text.common(ranges, json_text.PLAIN)
+    if plain:
+        yield letters(plain)
+    short = json_text.short_escapes(ranges)
+    if short:
+        yield f"{literal(chr(92))} {letters(short)}"
+    if not plain and not short:
+        for low, high in json_text.common(ranges, json_text.CONTROLS):
+            for code in range(low, high + 1):
+                yield literal(f"\\u{code:04x}")
+
+
+_TOKEN: Final = re.compile(
+    r'TagDispatch\(.*\)$|\(=|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r(\d+)|[^\s]'
+)
+#: The rules of tags in the library's rule of any text; names are no part of its literals.
+_DISPATCHED: Final = re.compile(r'", r(\d+)\)')
 
 
 def _alternatives(body: str) -> dict[str, set[int]]:
@@ -163,6 +282,8 @@ def _alternatives(body: str) -> dict[str, set[int]]:
             words.append(token[0])
             if token[1] is not None:
                 needed.add(int(token[1]))
+            elif token[0].startswith("TagDispatch"):
+                needed.update(int(found[1]) for found in _DISPATCHED.finditer(token[0]))
     return found
 
 

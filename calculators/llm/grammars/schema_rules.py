@@ -1,145 +1,162 @@
 """Rules of JSON schemas: every text that they allow is valid by the schema.
 
 The rules may allow less than the schema: properties come in the schema's order, and unnamed
-properties only where ``additionalProperties`` is given. A keyword that rules cannot express is
-refused by name.
+properties only where the schema speaks of them. A keyword that rules cannot express is left out and
+named, or refused where the client wants the schema to be followed strictly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from calculators.llm.grammars import json_text, schema_scalars
-from calculators.llm.grammars.array_rules import MAX_ITEMS, array_rule
-from calculators.llm.grammars.automaton import TooComplex
-from calculators.llm.grammars.object_rules import (
-    MAX_MEMBERS,
-    check_named,
-    map_rule,
-    member_rule,
-    members_rule,
-    named_properties,
-    only_pattern,
-    other_properties,
-)
-from calculators.llm.grammars.regular_expression import Node
+from calculators.llm.grammars import json_text
+from calculators.llm.grammars.array_rules import array_rule
+from calculators.llm.grammars.automaton import Automaton, TooComplex
+from calculators.llm.grammars.object_rules import object_rule
 from calculators.llm.grammars.rules import GrammarTooLarge, Rules, UnboundedGrammarError, literal
-from calculators.llm.grammars.schema_combining import branches_of, merged, target_of
 from calculators.llm.grammars.schema_keywords import (
-    COMBINING,
+    NOT_ENUM,
     OF_TYPE,
+    TYPES,
+    Derived,
+    Located,
+    NoValueError,
     SchemaError,
-    assertions,
 )
-from calculators.llm.grammars.schema_scalars import counts, pattern_node
+from calculators.llm.grammars.schema_parts import Part, SchemaParts
+from calculators.llm.grammars.schema_references import References
+from calculators.llm.grammars.schema_scalars import (
+    matches,
+    number_rule,
+    string_language,
+    string_rule,
+)
+from calculators.llm.grammars.schema_values import ValueCheck
 
 Schema = Mapping[str, Any] | bool
 
 #: Depth of nested schemas, with references that are merged in place.
 MAX_DEPTH: Final = 64
+#: Places that are left out of one schema, to be named.
+_MAX_NOTICES: Final = 8
 
 
-def schema_grammar(schema: Schema) -> str:
+def schema_grammar(schema: Schema, *, is_strict: bool = False) -> str:
     """Return the rules (EBNF) of JSON texts that are valid by a schema.
 
     Raises:
-        SchemaError: no text is valid, or the schema cannot be honoured in full.
+        SchemaError: no text is valid, or the schema cannot be honoured in full and is strict.
     """
-    builder = SchemaRules(schema)
+    rules = Rules()
     try:
-        return builder.rules.text(builder.value(schema, ""))
+        return rules.text(SchemaRules(schema, rules, is_strict=is_strict).root())
     except UnboundedGrammarError as error:
         raise SchemaError("", str(error)) from None
-    except (GrammarTooLarge, RecursionError):
-        raise SchemaError("", "the schema is too large") from None
 
 
 class SchemaRules:
-    """Makes the rules of one schema and of all schemas that it refers to."""
+    """Makes the rules of one schema and of all schemas that it refers to.
 
-    def __init__(self, root: Schema) -> None:
-        self.rules = Rules()
+    Attributes:
+        notices: places of keywords that are not enforced, each with the reason.
+        values: checks of values by the document's schemas.
+    """
+
+    def __init__(self, root: Schema, rules: Rules, *, is_strict: bool) -> None:
+        self.rules = rules
+        self.notices: dict[str, str] = {}
         self._root = root
-        self._referred: dict[str, str] = {}
+        self._is_strict = is_strict
+        references = References(root)
+        self.values = ValueCheck(references, matches)
+        self._parts = SchemaParts(references, self.leave_out)
+        #: The rules of schemas that look at the same value, by their identities; None: no value.
+        self._known: dict[frozenset[int], str | NoValueError] = {}
+        self._kept: list[object] = []
+        self._negations: dict[int, Derived] = {}
         self._any: str | None = None
         self._depth = 0
 
-    def value(self, schema: object, place: str) -> str:
-        """Add the rule of a schema's values; return its name."""
-        if schema is True:
+    def root(self) -> str:
+        """Add the rules of the schema; return the name of the first.
+
+        Raises:
+            SchemaError: see `schema_grammar`.
+        """
+        try:
+            return self.value([(self._root, "")])
+        except (GrammarTooLarge, RecursionError):
+            raise SchemaError("", "the schema is too large") from None
+
+    def leave_out(self, place: str, why: str) -> None:
+        """Note a keyword that is not enforced.
+
+        Raises:
+            SchemaError: the schema is strict.
+        """
+        if self._is_strict:
+            raise SchemaError(place, why)
+        if len(self.notices) < _MAX_NOTICES:
+            self.notices.setdefault(place, why)
+
+    def value(self, schemas: Iterable[Located]) -> str:
+        """Add the rule of the values that are valid by all of some schemas; return its name.
+
+        Raises:
+            NoValueError: there are none.
+        """
+        every = [(schema, place) for schema, place in schemas if schema is not True]
+        if not every:
             return self.anything()
-        if schema is False:
-            raise SchemaError(place, "no value is valid by false")
-        if not isinstance(schema, dict):
-            raise SchemaError(place, "expected a schema (an object)")
+        for schema, place in every:
+            if schema is False:
+                raise NoValueError(place, "no value is valid by false")
+        key = frozenset(id(schema) for schema, _ in every)
+        known = self._known.get(key)
+        if isinstance(known, NoValueError):
+            raise known
+        if known is not None:
+            return known
+        self._kept += (schema for schema, _ in every)
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise SchemaError(place, f"the schema is nested deeper than {MAX_DEPTH}")
-        rule = self._value(assertions(schema, place), place)
-        self._depth -= 1
-        return rule
-
-    def expression(self, node: Node, place: str) -> str:
-        """Add the rule of an expression; return its name."""
+            raise SchemaError(every[0][1], f"the schema is nested deeper than {MAX_DEPTH}")
+        self._known[key] = name = self.rules.reserve()
         try:
-            return self.rules.add_expression(node)
-        except TooComplex as error:
-            raise SchemaError(place, str(error)) from None
+            body = self._alternatives(every)
+            self.rules.define(name, body)
+        except NoValueError as error:
+            self.rules.define(name, name)  # what refers to it has no text either
+            self._known[key] = error
+            raise
+        self._depth -= 1
+        if body[0] == "r" and " " not in body:
+            self._known[key] = name = body
+        return name
+
+    def _alternatives(self, schemas: Sequence[Located]) -> str:
+        branches: dict[str, None] = {}
+        depth = self._depth
+        error = NoValueError(schemas[0][1], "no value is valid by it")
+        for parts in self._parts.alternatives(schemas):
+            try:
+                branches.update(dict.fromkeys(self._by_type(parts)))
+            except NoValueError as found:
+                error = found
+                self._depth = depth
+        if not branches:
+            raise error
+        return " | ".join(branches)
 
     def anything(self) -> str:
         """Return the rule of any JSON value."""
         if self._any is None:
             self._any = name = self.rules.reserve()
             kinds = ("object", "array", "string", "number")
-            shapes = [self._of_type(kind, {}, "") for kind in kinds]
+            shapes = [self._of_type(kind, ()) for kind in kinds]
             self.rules.define(name, " | ".join([*shapes, '"true"', '"false"', '"null"']))
         return self._any
-
-    def _value(self, schema: dict[str, Any], place: str) -> str:
-        how = next((name for name in COMBINING if name in schema), None)
-        match how:
-            case None:
-                return self._by_type(schema, place)
-            case "$ref":
-                return self._reference(schema, place)
-            case "const" | "enum":
-                return self._one_of(how, schema, place)
-            case "allOf":
-                return self.value(merged(self._root, schema, place), place)
-            case _:
-                inner = branches_of(self._root, how, schema, place)
-                rules = [self.value(each, where) for each, where in inner]
-                return self.rules.add(" | ".join(dict.fromkeys(rules)))
-
-    def _reference(self, schema: dict[str, Any], place: str) -> str:
-        where = schema["$ref"]
-        if len(schema) > 1:
-            return self.value(merged(self._root, schema, place), place)
-        target = target_of(self._root, where, f"{place}.$ref")
-        known = self._referred.get(where)
-        if known is not None:
-            return known
-        self._referred[where] = name = self.rules.reserve()
-        depth, self._depth = self._depth, 0
-        self.rules.define(name, self.value(target, place))
-        self._depth = depth
-        return name
-
-    def _one_of(self, how: str, schema: dict[str, Any], place: str) -> str:
-        values = [schema["const"]] if how == "const" else schema["enum"]
-        if not isinstance(values, list) or not values:
-            raise SchemaError(f"{place}.enum", "expected an array with values")
-        others = schema.keys() - {how, "type"}
-        if others:
-            raise SchemaError(f"{place}.{min(others)}", f"the keyword is not supported with {how}")
-        kinds = types_of(schema, place)
-        if kinds is not None:
-            values = [each for each in values if schema_scalars.is_of(each, kinds)]
-            if not values:
-                raise SchemaError(f"{place}.{how}", "no value has the type")
-        branches = [self.literal(each, f"{place}.{how}") for each in values]
-        return self.rules.add(" | ".join(dict.fromkeys(branches)))
 
     def literal(self, value: object, place: str) -> str:
         """Write exactly this value, as a part of a rule."""
@@ -148,101 +165,157 @@ class SchemaRules:
         except (ValueError, UnicodeEncodeError):
             raise SchemaError(place, "the value cannot be written as JSON") from None
 
-    def _by_type(self, schema: dict[str, Any], place: str) -> str:
-        kinds = types_of(schema, place)
+    def listed_values(self, schemas: Sequence[Located]) -> list[str] | None:
+        """Return the texts of all values that are valid by some schemas; None: they are endless."""
+        found: dict[str, None] = {}
+        for parts in self._parts.alternatives(schemas):
+            kinds = _kinds(parts)
+            listed = _listed(parts)
+            if listed is not None:
+                found.update(dict.fromkeys(self._literals(parts, *listed)))
+            elif kinds is not None and kinds <= {"boolean", "null"}:
+                for kind in sorted(kinds):
+                    found.update(dict.fromkeys(_plain_values(kind, parts)))
+            else:
+                return None
+        return list(found) or None
+
+    def listed_names(self, schemas: Sequence[Located]) -> list[str] | None:
+        """Return the names that some schemas list; None: they do not."""
+        found: dict[str, None] = {}
+        for parts in self._parts.alternatives(schemas):
+            listed = _listed(parts)
+            if listed is None:
+                return None
+            found.update(
+                (value, None) for value in listed[0]
+                if isinstance(value, str) and self._is_valid(value, parts)
+            )  # fmt: skip
+        return list(found)
+
+    def name_language(self, schemas: Sequence[Located]) -> Automaton | None:
+        """Return the automaton of the names that are valid by some schemas; None: any.
+
+        Raises:
+            NoValueError: there are none.
+        """
+        made: list[Automaton | None] = []
+        for parts in self._parts.alternatives(schemas):
+            kinds = _kinds(parts)
+            if kinds is None or "string" in kinds:
+                made.append(string_language(parts, self.leave_out))
+        if not made:
+            raise NoValueError(schemas[0][1], "no name is valid by it")
+        if len(made) > 1:
+            # Any of the alternatives does; they are few, and the first is as good as another.
+            made = made[:1]
+        return made[0]
+
+    def negation_of(self, schema: object) -> Derived:
+        """Return the schema of values that are not valid by ``schema``, the same one each time."""
+        found = self._negations.get(id(schema))
+        if found is None:
+            found = self._negations[id(schema)] = Derived({"not": schema})
+            self._kept.append(schema)
+        return found
+
+    def _by_type(self, parts: Sequence[Part]) -> list[str]:
+        listed = _listed(parts)
+        if listed is not None:
+            return self._literals(parts, *listed)
+        kinds = _kinds(parts)
         if kinds is None:
-            kinds = tuple(
-                kind
-                for kind, names in OF_TYPE.items()
-                if kind != "integer" and not names.isdisjoint(schema)
-            )
-            if not kinds:
-                return self.anything()
-        rules = [self._of_type(kind, schema, place) for kind in kinds]
-        return rules[0] if len(rules) == 1 else self.rules.add(" | ".join(dict.fromkeys(rules)))
-
-    def _of_type(self, kind: str, schema: dict[str, Any], place: str) -> str:
-        match kind:
-            case "object":
-                return self._object(schema, place)
-            case "array":
-                return self._array(schema, place)
-            case "string":
-                return self.expression(schema_scalars.string_node(schema, place), place)
-            case "boolean":
-                return self.rules.add('"true" | "false"')
-            case "null":
-                return self.rules.add('"null"')
-            case _:
-                return self.expression(schema_scalars.number_node(kind, schema, place), place)
-
-    def _array(self, schema: dict[str, Any], place: str) -> str:
-        low, high = counts(schema, "Items", place, MAX_ITEMS)
-        first = schema.get("prefixItems", [])
-        if not isinstance(first, list):
-            raise SchemaError(f"{place}.prefixItems", "expected an array of schemas")
-        if high is not None:
-            first = first[:high]
-        items = [self.value(each, f"{place}.prefixItems[{i}]") for i, each in enumerate(first)]
-        name = "items" if "items" in schema else "unevaluatedItems"
-        others = schema.get(name, not first)
-        if isinstance(others, list):
-            raise SchemaError(f"{place}.{name}", "expected one schema; prefixItems takes several")
-        further = None if others is False else self.value(others, f"{place}.{name}")
-        if further is None and len(items) < low:
-            raise SchemaError(f"{place}.minItems", "no further items are allowed")
-        return array_rule(self.rules, items, further, low, high)
-
-    def _object(self, schema: dict[str, Any], place: str) -> str:
-        properties, required = named_properties(schema, place)
-        if not properties and "properties" not in schema:
-            return self._map(schema, place)
-        check_named(schema, place, properties, required)
-        others, where = other_properties(schema, place)
-        other = None
-        if others not in (None, False) and "patternProperties" not in schema:
-            key = self.expression(json_text.other_keys(properties), where)
-            other = member_rule(self.rules, key, self.value(others, where))
-        last_to_first = []
-        for name, (inner, where) in reversed(properties.items()):
-            key, value = self.literal(name, where), self.value(inner, where)
-            last_to_first.append((member_rule(self.rules, key, value), name in required))
-        return members_rule(self.rules, last_to_first, other)
-
-    def _map(self, schema: dict[str, Any], place: str) -> str:
-        """The rule of objects whose properties have no names."""
-        low, high = counts(schema, "Properties", place, MAX_MEMBERS)
-        member = self._map_member(schema, place)
-        if member is None and low:
-            raise SchemaError(f"{place}.minProperties", "no properties are allowed")
-        return map_rule(self.rules, member, low, high)
-
-    def _map_member(self, schema: dict[str, Any], place: str) -> str | None:
-        """The rule of one property; None: none is allowed."""
-        only = only_pattern(schema, place)
-        if only is not None:
-            pattern, (inner, where) = only
-            key = self.expression(json_text.string_of(pattern_node(pattern, where)), where)
-            return member_rule(self.rules, key, self.value(inner, where))
-        others, where = other_properties(schema, place)
-        if others is False:
-            return None
-        names = schema.get("propertyNames")
-        if names is None:
-            key = self.expression(json_text.STRING, place)
-        elif isinstance(names, dict):
-            key = self.value({"type": "string", **names}, f"{place}.propertyNames")
+            speaking = [
+                kind for kind in TYPES
+                if any(not OF_TYPE[kind].isdisjoint(part.schema) for part in parts)
+            ]  # fmt: skip
+            if not speaking:
+                return [self.anything()]
+            ordered = speaking
         else:
-            raise SchemaError(f"{place}.propertyNames", "expected a schema (an object)")
-        return member_rule(self.rules, key, self.value(True if others is None else others, where))
+            ordered = [kind for kind in (*TYPES, "integer") if kind in kinds]
+        found: list[str] = []
+        error = NoValueError(parts[0].place, "no type is allowed")
+        for kind in ordered:
+            try:
+                found.append(self._of_type(kind, parts))
+            except NoValueError as each:
+                error = each
+        if not found:
+            raise error
+        return found
+
+    def _literals(self, parts: Sequence[Part], values: Sequence[object], place: str) -> list[str]:
+        """Write the values that all parts allow."""
+        found = [self.literal(value, place) for value in values if self._is_valid(value, parts)]
+        if not found:
+            raise NoValueError(place, "none of the values is valid by what is beside it")
+        return list(dict.fromkeys(found))
+
+    def _is_valid(self, value: object, parts: Sequence[Part]) -> bool:
+        return all(self.values.is_valid(value, part.schema) for part in parts)
+
+    def _of_type(self, kind: str, parts: Sequence[Part]) -> str:
+        try:
+            match kind:
+                case "object":
+                    return object_rule(self, parts)
+                case "array":
+                    return array_rule(self, parts)
+                case "string":
+                    return string_rule(self.rules, parts, self.leave_out)
+                case "boolean" | "null":
+                    texts = _plain_values(kind, parts)
+                    if not texts:
+                        raise NoValueError(parts[0].place, "no value is left")
+                    return self.rules.add(" | ".join(texts))
+                case _:
+                    return number_rule(self.rules, kind, parts, self.leave_out)
+        except TooComplex as error:
+            raise SchemaError(parts[0].place if parts else "", str(error)) from None
 
 
-def types_of(schema: Mapping[str, Any], place: str) -> tuple[str, ...] | None:
-    """Return the types that a schema names; None: it names none."""
-    if "type" not in schema:
-        return None
-    value = schema["type"]
-    kinds = tuple(value) if isinstance(value, list) else (value,)
-    if not kinds or any(not isinstance(kind, str) or kind not in OF_TYPE for kind in kinds):
-        raise SchemaError(f"{place}.type", f"expected one of {', '.join(OF_TYPE)}")
-    return kinds
+def _plain_values(kind: str, parts: Sequence[Part]) -> list[str]:
+    """Return the texts of booleans or of null that no part excludes."""
+    values: tuple[object, ...] = (True, False) if kind == "boolean" else (None,)
+    refused = [
+        each for part in parts if isinstance(part.schema, Derived)
+        for each in part.schema.get(NOT_ENUM, ())
+    ]  # fmt: skip
+    return [
+        literal(json_text.value_text(value)) for value in values
+        if not any(value is each for each in refused)
+    ]  # fmt: skip
+
+
+def _listed(parts: Sequence[Part]) -> tuple[list[object], str] | None:
+    """Return the values that a part lists, and its place; None: none does."""
+    for schema, place, _ in parts:
+        if "const" in schema:
+            return [schema["const"]], f"{place}.const"
+        if "enum" in schema:
+            values = schema["enum"]
+            if not isinstance(values, list) or not values:
+                raise SchemaError(f"{place}.enum", "expected an array with values")
+            return values, f"{place}.enum"
+    return None
+
+
+def _kinds(parts: Sequence[Part]) -> frozenset[str] | None:
+    """Return the types that all parts allow; None: no part names any."""
+    allowed: frozenset[str] | None = None
+    for schema, place, _ in parts:
+        if "type" not in schema:
+            continue
+        value = schema["type"]
+        kinds = value if isinstance(value, list) else [value]
+        if not kinds or any(not isinstance(kind, str) or kind not in OF_TYPE for kind in kinds):
+            raise SchemaError(f"{place}.type", f"expected one of {', '.join(OF_TYPE)}")
+        own = frozenset(kinds)
+        if "number" in own:
+            own |= {"integer"}
+        allowed = own if allowed is None else allowed & own
+        if not allowed:
+            raise NoValueError(f"{place}.type", "it excludes the types beside it")
+    # A number may be an integer.
+    return allowed - {"integer"} if allowed is not None and "number" in allowed else allowed

@@ -1,41 +1,67 @@
-"""Expressions of strings and numbers, and keywords that count."""
+"""Rules of strings and numbers, from all schemas that look at them; and keywords that count."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from functools import lru_cache
+from math import lcm
+from typing import Any, Final
 
 from calculators.llm.grammars import json_text, number_range
-from calculators.llm.grammars.number_range import Bound
-from calculators.llm.grammars.regular_expression import (
-    MAX_COUNT,
-    Node,
-    RegexError,
-    parse_regex,
+from calculators.llm.grammars.automaton import (
+    ANYTHING,
+    Automaton,
+    NoTextError,
+    TooComplex,
+    complement,
+    explored,
+    intersection,
+    make_automaton,
+    smallest,
 )
-from calculators.llm.grammars.schema_keywords import SchemaError
-from calculators.llm.grammars.string_formats import MISSING, PATTERNS
+from calculators.llm.grammars.bounded_repeat import counted_letters
+from calculators.llm.grammars.number_range import Bound, NumberRange
+from calculators.llm.grammars.regular_expression import (
+    LAST,
+    CharClass,
+    Choice,
+    Node,
+    Ranges,
+    RegexError,
+    Repeat,
+    UnsupportedRegex,
+    parse_regex,
+    parse_search,
+    text_node,
+)
+from calculators.llm.grammars.regular_expression import Sequence as Items
+from calculators.llm.grammars.rules import Rules, literal
+from calculators.llm.grammars.schema_keywords import (
+    NOT_ENUM,
+    NOT_INTEGER,
+    NOT_MULTIPLE,
+    NOT_PATTERN,
+    Derived,
+    NoValueError,
+    SchemaError,
+)
+from calculators.llm.grammars.schema_parts import Part
+from calculators.llm.grammars.string_formats import (
+    LABEL,
+    LONG_URI,
+    MISSING,
+    MORE_LABELS,
+    NARROWER,
+    PATTERNS,
+)
 
+#: ``minLength``, and the lengths above which ``maxLength`` is none: no answer is so long.
+MAX_LENGTH: Final = 2**24
+#: States of an automaton that also counts letters: each costs a look at the vocabulary.
+_MAX_COUNTING: Final = 160
 
-def is_of(value: object, kinds: tuple[str, ...]) -> bool:
-    """Return True if a JSON value has one of these types."""
-    match value:
-        case bool():
-            own = {"boolean"}
-        case None:
-            own = {"null"}
-        case int():
-            own = {"integer", "number"}
-        case float():
-            own = {"integer", "number"} if value.is_integer() else {"number"}
-        case str():
-            own = {"string"}
-        case list():
-            own = {"array"}
-        case _:
-            own = {"object"}
-    return not own.isdisjoint(kinds)
+LeaveOut = Callable[[str, str], None]
 
 
 def count(schema: Mapping[str, Any], name: str, place: str) -> int | None:
@@ -50,79 +76,462 @@ def count(schema: Mapping[str, Any], name: str, place: str) -> int | None:
     return value
 
 
-def counts(schema: Mapping[str, Any], what: str, place: str, limit: int) -> tuple[int, int | None]:
-    """Return ``minX`` and ``maxX``, 0 and None where they are absent.
+def counts(parts: Sequence[Part], what: str) -> tuple[int, int | None, str]:
+    """Return the strictest ``minX`` and ``maxX`` of some parts, and the place of the last.
+
+    0 and None where they are absent.
 
     Raises:
-        SchemaError: they exclude everything, or exceed the limit.
+        NoValueError: they exclude everything.
     """
-    low = count(schema, f"min{what}", place) or 0
-    high = count(schema, f"max{what}", place)
-    for name, value in (("min", low), ("max", high)):
-        if value is not None and value > limit:
-            raise SchemaError(f"{place}.{name}{what}", f"{value} is above the maximum {limit}")
+    low, high, where = 0, None, ""
+    for part in parts:
+        least = count(part.schema, f"min{what}", part.place)
+        most = count(part.schema, f"max{what}", part.place)
+        if least is not None and least > low:
+            low, where = least, f"{part.place}.min{what}"
+        if most is not None and (high is None or most < high):
+            high, where = most, f"{part.place}.max{what}"
     if high is not None and low > high:
-        raise SchemaError(f"{place}.min{what}", f"{low} is above max{what} {high}")
-    return low, high
+        raise NoValueError(where, f"min{what} {low} is above max{what} {high}")
+    return low, high, where
 
 
-def pattern_node(pattern: object, place: str) -> Node:
-    """Parse a ``pattern``."""
-    if not isinstance(pattern, str):
-        raise SchemaError(place, "expected a regular expression")
+@lru_cache(maxsize=256)
+def search_automaton(pattern: str) -> Automaton:
+    """Return the automaton of the texts in which a part matches a pattern.
+
+    Raises:
+        RegexError, TooComplex: it cannot be followed.
+    """
     try:
-        return parse_regex(pattern)
-    except RegexError as error:
-        raise SchemaError(place, f"regular expression: {error}") from None
+        return smallest(make_automaton(parse_search(pattern)))
+    except NoTextError:
+        raise RegexError("no text matches it") from None
 
 
-def string_node(schema: Mapping[str, Any], place: str) -> Node:
-    """Return the JSON strings that a schema allows."""
-    name = schema.get("format")
-    if name is not None and not isinstance(name, str):
-        raise SchemaError(f"{place}.format", "expected the name of a format")
-    if name in MISSING:
-        raise SchemaError(f"{place}.format", f'the format "{name}" is not supported')
-    known = PATTERNS.get(name) if name is not None else None
-    has_counts = "minLength" in schema or "maxLength" in schema
-    if known is not None or "pattern" in schema:
-        for other in ("minLength", "maxLength", "pattern"):
-            if other in schema and (known is not None or other != "pattern"):
-                beside = "format" if known is not None else "pattern"
-                raise SchemaError(
-                    f"{place}.{other}", f"the keyword is not supported together with {beside}"
-                )
-        if known is not None:
-            return json_text.string_of(parse_regex(known))
-        return json_text.string_of(pattern_node(schema["pattern"], f"{place}.pattern"))
-    if has_counts:
-        low, high = counts(schema, "Length", place, MAX_COUNT)
-        return json_text.counted_string(low, high)
-    return json_text.STRING
-
-
-def number_node(kind: str, schema: Mapping[str, Any], place: str) -> Node:
-    """Return the numbers that a schema allows. ``kind``: "integer" or "number"."""
-    low = _bound(schema, "minimum", "exclusiveMinimum", place, is_low=True)
-    high = _bound(schema, "maximum", "exclusiveMaximum", place, is_low=False)
-    if low is None and high is None:
-        return number_range.INTEGER if kind == "integer" else number_range.NUMBER
+def matches(pattern: str, text: str) -> bool:
+    """Return True if a part of a text matches a pattern, or the pattern cannot be followed."""
     try:
-        make = number_range.integers if kind == "integer" else number_range.numbers
-        return make(low, high)
-    except number_range.NoSuchNumber as error:
-        raise SchemaError(place, str(error)) from None
+        return search_automaton(pattern).accepts(text)
+    except (RegexError, TooComplex):
+        return True
 
 
-def _bound(
-    schema: Mapping[str, Any], name: str, exclusive: str, place: str, *, is_low: bool
-) -> Bound | None:
-    """Return the stricter one of an inclusive and an exclusive bound."""
-    found = [
-        Bound(_decimal(schema[each], f"{place}.{each}"), is_open)
-        for each, is_open in ((name, False), (exclusive, True))
-        if each in schema
-    ]
+class _Strings:
+    """What some parts say about a string."""
+
+    def __init__(self, parts: Sequence[Part], leave_out: LeaveOut) -> None:
+        self.low, self.high, self.length_place = counts(parts, "Length")
+        if self.high is not None and self.high > MAX_LENGTH:
+            self.high = None
+        if self.low > MAX_LENGTH:
+            raise SchemaError(self.length_place, f"{self.low} is above the maximum {MAX_LENGTH}")
+        self.nodes: list[tuple[Node, str]] = []
+        self.refused: list[tuple[Automaton, str]] = []
+        self.length_place = self.length_place or (parts[0].place if parts else "")
+        self.formats: list[str] = []
+        for part in parts:
+            self._read(part, leave_out)
+        self._join()
+
+    def _join(self) -> None:
+        """Make one of all expressions that only say which letters there are, and how many."""
+        simple: list[Repeat] = []
+        where = ""
+        others: list[tuple[Node, str]] = []
+        for node, place in self.nodes:
+            if isinstance(node, Repeat) and isinstance(node.item, CharClass):
+                simple.append(node)
+                where = place
+            else:
+                others.append((node, place))
+        if not simple:
+            return
+        letters: Ranges = ((0, LAST),)
+        for each in simple:
+            assert isinstance(each.item, CharClass)
+            letters = json_text.common(letters, each.item.ranges)
+            self.low = max(self.low, each.low)
+            if each.high is not None and (self.high is None or each.high < self.high):
+                self.high = each.high
+        if letters != ((0, LAST),):
+            others.append((Repeat(CharClass(letters), 0, None), where))
+        elif not others and not self.low and self.high is None:
+            return
+        self.nodes = others
+
+    def _read(self, part: Part, leave_out: LeaveOut) -> None:
+        schema, place = part.schema, part.place
+        pattern = schema.get("pattern")
+        if pattern is not None:
+            where = f"{place}.pattern"
+            if not isinstance(pattern, str):
+                raise SchemaError(where, "expected a regular expression")
+            try:
+                self.nodes.append((parse_search(pattern), where))
+            except UnsupportedRegex as error:
+                leave_out(where, f"regular expression: {error}")
+            except RegexError as error:
+                raise SchemaError(where, f"not a regular expression: {error}") from None
+        name = schema.get("format")
+        if name is not None and not isinstance(name, str):
+            raise SchemaError(f"{place}.format", "expected the name of a format")
+        name = None if name is None else NARROWER.get(name, name)
+        if name in MISSING:
+            leave_out(f"{place}.format", f'the format "{name}" is not supported')
+        elif name in PATTERNS and name not in self.formats:
+            self.formats.append(name)
+            self.nodes.append((parse_regex(PATTERNS[name]), f"{place}.format"))
+        if isinstance(schema, Derived):
+            for each in schema.get(NOT_PATTERN, ()):
+                self._refuse(each, place, leave_out)
+            texts = [each for each in schema.get(NOT_ENUM, ()) if isinstance(each, str)]
+            if any(each <= chr(LAST) * len(each) for each in texts):
+                self.refused.append((_texts(texts), place))
+
+    def _refuse(self, pattern: object, place: str, leave_out: LeaveOut) -> None:
+        try:
+            if isinstance(pattern, str):
+                self.refused.append((search_automaton(pattern), place))
+        except (RegexError, TooComplex) as error:
+            leave_out(place, f"regular expression: {error}")
+
+    def counted(self, node: Node) -> Node | None:
+        """Return an expression with the bounds of its length; None where it cannot have them."""
+        found = _with_length(node, self.low, self.high)
+        if found is None and self.formats == ["uri"]:
+            return _uri_of_length(self.low, self.high)
+        return found
+
+    def language(self, leave_out: LeaveOut) -> Automaton:
+        """Return the automaton of the strings' letters.
+
+        Raises:
+            NoTextError: there are none.
+        """
+        found: list[Automaton] = []
+        for node, place in self.nodes:
+            try:
+                found.append(make_automaton(node))
+            except TooComplex as error:
+                leave_out(place, str(error))
+        made = ANYTHING
+        for each in found:
+            made = each if made is ANYTHING else self._both(made, each, leave_out)
+        for each, place in self.refused:
+            try:
+                made = self._both(made, complement(each), leave_out)
+            except TooComplex as error:
+                leave_out(place, str(error))
+        if self.low or self.high is not None:
+            made = self._counted(made, leave_out)
+        return smallest(made)
+
+    def _both(self, one: Automaton, other: Automaton, leave_out: LeaveOut) -> Automaton:
+        try:
+            return smallest(intersection(one, other))
+        except TooComplex as error:
+            leave_out(self.nodes[-1][1] if self.nodes else "", str(error))
+            return one
+
+    def _counted(self, made: Automaton, leave_out: LeaveOut) -> Automaton:
+        low, high = self.low, self.high
+        if high is not None:
+            try:
+                made = _of_length(made, 0, high)
+            except TooComplex:
+                leave_out(self.length_place, "it cannot be counted beside what else is asked for")
+        if low:
+            try:
+                made = _of_length(made, low, None)
+            except TooComplex:
+                leave_out(self.length_place, "it cannot be counted beside what else is asked for")
+        return made
+
+
+def _of_length(automaton: Automaton, low: int, high: int | None) -> Automaton:
+    """Return the texts of ``low`` to ``high`` letters.
+
+    Raises:
+        TooComplex: it would have more than `_MAX_COUNTING` states.
+        NoTextError: there are none.
+    """
+    if high is not None and _longest(automaton) is not None:
+        longest = _longest(automaton)
+        assert longest is not None
+        if longest <= high and not low:
+            return automaton
+    most = low if high is None else high + 1
+    if min(most, 4096) * len(automaton.moves) > 16 * _MAX_COUNTING:
+        raise TooComplex("it has to count too much")
+
+    def moves(state: tuple[int, int]) -> Any:
+        place, read = state
+        if high is not None and read >= high:
+            return
+        for ranges, goal in automaton.moves[place]:
+            yield ranges, (goal, min(read + 1, most))
+
+    made = explored((0, 0), moves, lambda each: each[0] in automaton.final and each[1] >= low)
+    if len(made.moves) > _MAX_COUNTING:
+        raise TooComplex("it has to count too much")
+    return made
+
+
+def _longest(automaton: Automaton) -> int | None:
+    """Return the length of the longest text; None: there is none."""
+    left: dict[int, int] = {}
+    open_states: set[int] = set()
+
+    def longest(state: int) -> int | None:
+        if state in left:
+            return left[state]
+        if state in open_states or len(open_states) > 400:
+            return None
+        open_states.add(state)
+        most = 0
+        for _, goal in automaton.moves[state]:
+            inner = longest(goal)
+            if inner is None:
+                return None
+            most = max(most, inner + 1)
+        open_states.remove(state)
+        left[state] = most
+        return most
+
+    return longest(0)
+
+
+def _texts(texts: Sequence[str]) -> Automaton:
+    """Return the automaton of some texts.
+
+    Raises:
+        NoTextError: no answer can have any of them.
+    """
+    written = (text for text in texts if all(ord(letter) <= LAST for letter in text))
+    return make_automaton(Choice(tuple(map(text_node, written))))
+
+
+def string_language(parts: Sequence[Part], leave_out: LeaveOut) -> Automaton | None:
+    """Return the automaton of a string's letters; None: any.
+
+    Raises:
+        NoValueError: there are none.
+    """
+    strings = _Strings(parts, leave_out)
+    if not (strings.nodes or strings.refused or strings.low or strings.high is not None):
+        return None
+    try:
+        return strings.language(leave_out)
+    except NoTextError:
+        raise NoValueError(parts[0].place if parts else "", "no string is valid") from None
+
+
+def string_rule(rules: Rules, parts: Sequence[Part], leave_out: LeaveOut) -> str:
+    """Add the rule of the strings that some parts allow; return its name.
+
+    Raises:
+        NoValueError: there are none.
+    """
+    strings = _Strings(parts, leave_out)
+    has_counts = strings.low > 0 or strings.high is not None
+    if not strings.nodes and not strings.refused:
+        if not has_counts:
+            return rules.add_expression(json_text.STRING)
+        return rules.add_expression(json_text.counted_string(strings.low, strings.high))
+    if len(strings.nodes) == 1 and not strings.refused:
+        if strings.formats == ["hostname"] and not has_counts:
+            return _hostname_rule(rules)
+        node: Node | None = strings.nodes[0][0]
+        if node is not None and has_counts:
+            node = strings.counted(node)
+        if node is not None and _is_plain(node):
+            text = json_text.string_of(node)
+            if has_counts or counted_letters(text) is not None:
+                try:
+                    return rules.add_pieces(text)
+                except NoTextError:
+                    pass
+                except TooComplex as error:
+                    leave_out(strings.nodes[0][1], str(error))
+                    return rules.add_expression(json_text.STRING)
+    try:
+        return rules.add_string(strings.language(leave_out))
+    except NoTextError:
+        raise NoValueError(parts[0].place if parts else "", "no string is valid") from None
+
+
+def _hostname_rule(rules: Rules) -> str:
+    """Add the rule of host names, whose labels share their rules; return its name."""
+    label, quote = rules.add_expression(parse_regex(LABEL)), literal('"')
+    step, end = rules.add(f"{literal('.')} {label}"), rules.add(quote)
+    return rules.add(f"{quote} {label} {rules.counted(step, 0, MORE_LABELS, end)}")
+
+
+def _is_plain(node: Node) -> bool:
+    """Return True if an expression has only letters, sequences, choices and repetitions."""
+    match node:
+        case CharClass():
+            return True
+        case Items(items) | Choice(items):
+            return all(map(_is_plain, items))
+        case Repeat(item):
+            return _is_plain(item)
+        case _:
+            return False
+
+
+def _width(node: Node) -> int | None:
+    """Return the number of letters of all texts of an expression; None: they differ."""
+    match node:
+        case CharClass():
+            return 1
+        case Items(items):
+            widths = [_width(item) for item in items]
+            return None if None in widths else sum(width or 0 for width in widths)
+        case Choice(items):
+            choices = {_width(item) for item in items}
+            return choices.pop() if len(choices) == 1 else None
+        case Repeat(item, low, high) if low == high:
+            width = _width(item)
+            return None if width is None else width * low
+        case _:
+            return None
+
+
+def _with_length(node: Node, low: int, high: int | None) -> Node | None:
+    """Bound the one repetition of letters in an expression; None where that is not its form."""
+    items = node.items if isinstance(node, Items) else (node,)
+    places = [at for at, item in enumerate(items) if _width(item) is None]
+    if not places:
+        width = _width(node)
+        assert width is not None
+        return node if low <= width and (high is None or width <= high) else Choice(())
+    repeated = items[places[0]]
+    if len(places) > 1 or not isinstance(repeated, Repeat) or _width(repeated.item) != 1:
+        return None
+    others = sum(_width(item) or 0 for item in items if item is not repeated)
+    least = max(repeated.low, low - others)
+    most = repeated.high
+    if high is not None:
+        most = high - others if most is None else min(most, high - others)
+    if most is not None and most < least:
+        return Choice(())
+    counted = Repeat(repeated.item, least, most)
+    return Items(tuple(counted if at == places[0] else item for at, item in enumerate(items)))
+
+
+def _uri_of_length(low: int, high: int | None) -> Node | None:
+    """Return the addresses of a length; None where the bounds leave no room for usual ones."""
+    head, head_high, tail = LONG_URI
+    if low > 8 or (high is not None and high < head_high + 3):
+        return None
+    node = parse_regex(head)
+    assert isinstance(node, Items)
+    letters = parse_regex(tail)
+    most = None if high is None else (high - head_high) // 3
+    return Items((*node.items, Repeat(letters, 0, most)))
+
+
+def number_rule(rules: Rules, kind: str, parts: Sequence[Part], leave_out: LeaveOut) -> str:
+    """Add the rule of the numbers that some parts allow; return its name.
+
+    Args:
+        kind: "integer" or "number".
+
+    Raises:
+        NoValueError: there are none.
+    """
+    low = _bound(parts, "minimum", "exclusiveMinimum", is_low=True)
+    high = _bound(parts, "maximum", "exclusiveMaximum", is_low=False)
+    step = _step(parts)
+    off_steps = tuple(
+        _decimal(part.schema[NOT_MULTIPLE], part.place)
+        for part in parts
+        if isinstance(part.schema, Derived) and NOT_MULTIPLE in part.schema
+    )
+    is_fraction = any(
+        isinstance(part.schema, Derived) and NOT_INTEGER in part.schema for part in parts
+    )
+    excluded = sorted({
+        _decimal(each, part.place)
+        for part in parts if isinstance(part.schema, Derived)
+        for each in part.schema.get(NOT_ENUM, ())
+        if isinstance(each, int | float) and not isinstance(each, bool)
+    })  # fmt: skip
+    is_whole = kind == "integer"
+    if is_whole and is_fraction:
+        raise NoValueError(parts[0].place, "no integer is a fraction")
+    if is_whole and step == 1:
+        step = None
+    if not (low or high or step or off_steps or is_fraction or excluded):
+        return rules.add_expression(number_range.INTEGER if is_whole else number_range.NUMBER)
+    found = NumberRange(low, high, is_whole, is_fraction, step, off_steps)
+    return _ranges_rule(rules, found, excluded, parts, leave_out)
+
+
+def _ranges_rule(
+    rules: Rules,
+    found: NumberRange,
+    excluded: Sequence[Decimal],
+    parts: Sequence[Part],
+    leave_out: LeaveOut,
+) -> str:
+    place = next((part.place for part in parts), "")
+    names: list[str] = []
+    reason = "no number is valid"
+    for each in found.without(excluded):
+        try:
+            names.append(rules.add_automaton(each.automaton()))
+        except number_range.NoSuchNumber as error:
+            reason = str(error)
+        except TooComplex as error:
+            leave_out(f"{place}.multipleOf", str(error))
+            looser = NumberRange(each.low, each.high, each.is_whole, each.is_fraction)
+            try:
+                names.append(rules.add_automaton(looser.automaton()))
+            except (TooComplex, number_range.NoSuchNumber) as further:
+                reason = str(further)
+    if not names:
+        raise NoValueError(place, reason)
+    return names[0] if len(names) == 1 else rules.add(" | ".join(dict.fromkeys(names)))
+
+
+def _step(parts: Sequence[Part]) -> Decimal | None:
+    """Return the number of which all ``multipleOf`` together allow the multiples."""
+    found: Decimal | None = None
+    for part in parts:
+        for name in ("multipleOf", "divisibleBy"):
+            if name not in part.schema:
+                continue
+            value = _decimal(part.schema[name], f"{part.place}.{name}")
+            if value <= 0:
+                raise SchemaError(f"{part.place}.{name}", "expected a number above 0")
+            if found is None:
+                found = value
+            else:
+                decimals = max(0, *(-int(each.normalize().as_tuple().exponent)
+                                    for each in (found, value)))  # fmt: skip
+                scaled = [int(each.scaleb(decimals)) for each in (found, value)]
+                found = Decimal(lcm(*scaled)).scaleb(-decimals)
+    return found
+
+
+def _bound(parts: Sequence[Part], name: str, exclusive: str, *, is_low: bool) -> Bound | None:
+    """Return the strictest one of all inclusive and exclusive bounds."""
+    found: list[Bound] = []
+    for schema, place, _ in parts:
+        value, beyond = schema.get(name), schema.get(exclusive)
+        if isinstance(beyond, bool):
+            # Draft 4 has booleans that make the bound beside them exclusive.
+            if value is not None:
+                found.append(Bound(_decimal(value, f"{place}.{name}"), beyond))
+            continue
+        if value is not None:
+            found.append(Bound(_decimal(value, f"{place}.{name}")))
+        if beyond is not None:
+            found.append(Bound(_decimal(beyond, f"{place}.{exclusive}"), True))
     if not found:
         return None
     pick = max if is_low else min
@@ -132,9 +541,9 @@ def _bound(
 def _decimal(value: object, place: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SchemaError(place, "expected a number")
-    if isinstance(value, int) and value.bit_length() > 128:
+    if isinstance(value, int) and value.bit_length() > 1200:
         raise SchemaError(place, "the number has too many digits")
     number = Decimal(repr(value))
-    if not number.is_finite() or len(f"{number:f}") > number_range.MAX_DIGITS:
-        raise SchemaError(place, "the number has too many digits")
+    if not number.is_finite():
+        raise SchemaError(place, "expected a finite number")
     return number

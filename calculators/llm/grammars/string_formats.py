@@ -11,9 +11,13 @@ from typing import Final
 _DATE: Final = r"\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])" + (
     r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
 )
-_TIME: Final = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+_TIME: Final = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:0\d|1[0-3]):[0-5]\d)"
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _LABEL: Final = r"[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*"
+#: A label of a host name, of up to 31 letters, and how many more may follow: RFC 1123 allows labels
+#: of 63 letters and names of 253.
+LABEL: Final = r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,15}"
+MORE_LABELS: Final = 6
 _PATH: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
 
 PATTERNS: Final = {
@@ -28,7 +32,7 @@ PATTERNS: Final = {
     "email": (
         r"[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*\.[A-Za-z]{2,18}"
     ),
-    "hostname": r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*",
+    "hostname": rf"{LABEL}(?:\.{LABEL}){{0,{MORE_LABELS}}}",
     "ipv4": rf"{_OCTET}(?:\.{_OCTET}){{3}}",
     "ipv6": (
         r"(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}|::(?:[0-9A-Fa-f]{1,4}:){0,5}[0-9A-Fa-f]{1,4}|::"
@@ -43,11 +47,27 @@ PATTERNS: Final = {
         rf"[A-Za-z][A-Za-z0-9+.-]*:(?://(?:{_LABEL})(?:\.{_LABEL})*(?::\d{{1,5}})?(?:/{_PATH})?"
         rf"|[A-Za-z0-9._~-]{_PATH})(?:\?{_PATH})?(?:#{_PATH})?"
     ),
-    "uri-reference": rf"(?:/|[A-Za-z0-9._~-]+/?){_PATH}(?:\?{_PATH})?(?:#{_PATH})?",
+    # Without an authority, and without a colon in a first segment, which would be a scheme.
+    "uri-reference": (
+        rf"(?:/(?:[A-Za-z0-9._~-]{_PATH})?|[A-Za-z0-9._~-]+(?:/{_PATH})?)"
+        rf"(?:\?{_PATH})?(?:#{_PATH})?"
+    ),
     "json-pointer": r"(?:/(?:[^/~]|~[01])*)*",
     "relative-json-pointer": r"(?:0|[1-9]\d{0,8})(?:#|(?:/(?:[^/~]|~[01])*)*)",
 }
-#: The standard's formats that are not supported; any other name is a note for people.
-MISSING: Final = frozenset(
-    {"idn-email", "idn-hostname", "iri", "iri-reference", "uri-template", "regex"}
+#: Addresses whose length is bounded: a beginning, its most letters, and what may follow any number
+#: of times, of up to three letters.
+LONG_URI: Final = (
+    r"[a-z][a-z0-9+-]{1,9}://[A-Za-z0-9]",
+    14,
+    r"(?:[A-Za-z0-9._~!$&'()*+,;=/?-]|%[0-9A-Fa-f][0-9A-Fa-f])",
 )
+#: Formats of which only texts of another one are written, which are valid by both.
+NARROWER: Final = {
+    "idn-email": "email",
+    "idn-hostname": "hostname",
+    "iri": "uri",
+    "iri-reference": "uri-reference",
+}
+#: The standard's formats that are not supported; any other name is a note for people.
+MISSING: Final = frozenset({"uri-template", "regex"})

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from calculators.llm.grammars.regular_expression import (
+    Both,
+    Boundary,
     CharClass,
     Choice,
     Node,
+    Not,
     Repeat,
     Sequence,
 )
@@ -74,6 +77,15 @@ def _start(node: Node, known: dict[int, Start]) -> Start:
                 is_spaced=any(each.is_spaced for each in starts),
                 may_be_empty=any(each.may_be_empty for each in starts),
             )
+        case Boundary():
+            found = EMPTY_START
+        case Both(one, other):
+            first, second = _start(one, known), _start(other, known)
+            found = Start(
+                first.is_spaced and second.is_spaced, first.may_be_empty and second.may_be_empty
+            )
+        case Not():
+            found = Start(is_spaced=True, may_be_empty=True)
         case Repeat(item, low, high):
             found = EMPTY_START if high == 0 else _start(item, known)
             found = Start(found.is_spaced, found.may_be_empty or low == 0)

@@ -66,8 +66,9 @@ def _form(part: Format) -> AnswerForm:
 
 
 def _tools(tools: Tools) -> list[Tool]:
+    strict = tools.strict
     return [
-        Tool(name, schema or {"type": "object", "properties": {}}, path)
+        Tool(name, schema or {"type": "object", "properties": {}}, path, name in strict)
         for (name, schema), path in zip(tools.schemas.items(), tools.schema_paths, strict=True)
     ]
 

@@ -83,7 +83,7 @@ _FLAT_SCHEMA: Final = ("type", *_NESTED_SCHEMA)
 #: The members of a format by its type; other types are structural tags.
 _RESPONSE_FORMATS: Final[Mapping[str | None, tuple[str, ...]]] = {
     "text": ("type",),
-    "json_object": ("type",),
+    "json_object": ("type", "schema"),
     "json_schema": ("type", "json_schema"),
 }
 
@@ -103,7 +103,7 @@ def _response_format(value: object, path: str, *, is_flat: bool = False) -> Stru
         case "text":
             return None
         case "json_object":
-            return StructuredOutput(formats.json_schema({"type": "object"}, path), path)
+            return _json_object(value, path)
         case "json_schema":
             return _openai_schema(value, path, is_flat=is_flat)
         case "regex":
@@ -122,6 +122,13 @@ def _response_format(value: object, path: str, *, is_flat: bool = False) -> Stru
             )
 
 
+def _json_object(value: Mapping[str, Any], path: str) -> StructuredOutput:
+    """Read ``{"type": "json_object"}``, with a schema as llama.cpp's clients and others send it."""
+    if value.get("schema") is None:
+        return StructuredOutput(formats.json_schema({"type": "object"}, path), path)
+    return _schema(value["schema"], f"{path}.schema")
+
+
 def _openai_schema(value: Mapping[str, Any], path: str, *, is_flat: bool) -> StructuredOutput:
     """Read ``{"json_schema": {"name", "schema", "strict"}}``; the schema may replace the object."""
     if is_flat:
@@ -132,23 +139,24 @@ def _openai_schema(value: Mapping[str, Any], path: str, *, is_flat: bool) -> Str
             raise fields.missing(f"{path}.json_schema", 'an object with the "schema"')
         inner, path = given, f"{path}.json_schema"
     fields.string(inner, "name", f"{path}.name")
-    fields.boolean(inner, "strict", f"{path}.strict")
+    is_strict = fields.boolean(inner, "strict", f"{path}.strict") is True
     if "schema" in inner:
         check_object(inner, path, _FLAT_SCHEMA if is_flat else _NESTED_SCHEMA)
-        return _schema(inner["schema"], f"{path}.schema")
+        return _schema(inner["schema"], f"{path}.schema", is_strict=is_strict)
     if is_flat or not any(name in inner for name in _SCHEMA_WORDS):
         raise fields.missing(f"{path}.schema", "a JSON schema (an object)")
-    return _schema({k: v for k, v in inner.items() if k not in ("name", "strict")}, path)
+    schema = {k: v for k, v in inner.items() if k not in ("name", "strict")}
+    return _schema(schema, path, is_strict=is_strict)
 
 
 _SCHEMA_WORDS: Final = ("type", "properties", "anyOf", "oneOf", "allOf", "$ref", "enum", "const")
 
 
-def _schema(value: object, path: str) -> StructuredOutput:
+def _schema(value: object, path: str, *, is_strict: bool = False) -> StructuredOutput:
     if not isinstance(value, dict):
         raise fields.wrong_type(path, "a JSON schema (an object)", value)
     check_size(value, MAX_SIZE, path)
-    return StructuredOutput(formats.json_schema(value, path), path)
+    return StructuredOutput(formats.json_schema(value, path, is_strict=is_strict), path)
 
 
 def _check_length(size: int, most: int, path: str) -> None:

@@ -29,7 +29,7 @@ class Compiler:
 
 
 def put(guided: GuidedRequests, number: int, text: str) -> None:
-    grammar = Grammar("ebnf", text)
+    grammar = Grammar(text)
     guided.put(Add(number, b"", GenerationSettings(grammar=grammar)), grammar)
 
 

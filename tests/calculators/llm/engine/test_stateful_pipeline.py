@@ -223,7 +223,7 @@ def test_a_broken_model_ends_the_pipeline(pipe: Pipe) -> None:
 
 
 def test_a_grammar_is_compiled_before_its_request(pipe: Pipe) -> None:
-    good, bad = Grammar("ebnf", "good"), Grammar("ebnf", "bad")
+    good, bad = Grammar("good"), Grammar("bad")
     pipe.add(1, grammar=bad)
     pipe.add(2, grammar=good)
     pipe.model.permits.release(2)

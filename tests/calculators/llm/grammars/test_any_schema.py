@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from calculators.language.tools import Tools
 from calculators.llm.grammar_process.client import GrammarChecker
-from calculators.llm.grammars.schema_keywords import HONOURED
+from calculators.llm.grammars.schema_keywords import KEYWORDS
 from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.requests.chat_request import CHAT_MEMBERS
 from calculators.llm.requests.generation_request import read_body
@@ -48,10 +48,7 @@ _SCALARS = st.one_of(
     st.none(), st.booleans(), _NUMBERS, st.text(max_size=6), _PATTERNS, _POINTERS,
     st.sampled_from(["object", "array", "string", "integer", "number", "null", "date", "uuid"]),
 )  # fmt: skip
-_KEYWORDS = sorted(
-    HONOURED
-    | {"not", "if", "multipleOf", "uniqueItems", "$defs", "definitions", "title", "default"}
-)
+_KEYWORDS = sorted(KEYWORDS | {"title", "default", "$id", "$anchor"})
 _VALUES = st.recursive(
     _SCALARS,
     lambda inner: st.one_of(

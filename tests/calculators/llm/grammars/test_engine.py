@@ -85,7 +85,7 @@ def test_a_grammar_that_the_library_refuses_fails_its_request_only(
 ) -> None:
     broken = Part(
         answers.tokens("Hi"),
-        GenerationSettings(max_new_tokens=3, grammar=Grammar("ebnf", "root ::= nothing")),
+        GenerationSettings(max_new_tokens=3, grammar=Grammar("root ::= nothing")),
     )
 
     async def run() -> None:
@@ -148,7 +148,7 @@ def test_a_request_that_is_cancelled_while_it_waits_is_forgotten(answers: Answer
 
 def test_a_failure_is_reported_once(answers: Answers) -> None:
     core = EngineCore(answers.pipeline)
-    broken = Grammar("ebnf", "root ::= nowhere")
+    broken = Grammar("root ::= nowhere")
     core.handle(Add(70_020, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=broken)))
     failed: list[Failed] = []
     while core.has_work:
@@ -160,8 +160,10 @@ def test_a_failure_is_reported_once(answers: Answers) -> None:
 def test_grammars_are_forgotten_when_they_are_too_many(
     in_process_engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def open_small_cache(model_path: str, tokenizer: Any, config: Any) -> GrammarCache:
-        size = vocabulary_size(model_path, tokenizer)
+    def open_small_cache(
+        model_path: str, tokenizer: Any, config: Any, token_count: int
+    ) -> GrammarCache:
+        size = vocabulary_size(model_path, token_count)
         assert size is not None
         return GrammarCache(tokenizer, size, max_count=2)
 

@@ -1,0 +1,265 @@
+"""The parts of schemas that look at the same value, alternative by alternative.
+
+``$ref`` and ``allOf`` add parts; ``anyOf``, ``oneOf``, ``if``, ``not`` and dependencies make
+alternatives. A part knows in which schemas it is, because ``unevaluated*`` looks at these only and
+not at its cousins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias, Union
+
+from calculators.llm.grammars.schema_keywords import Derived, Located, SchemaError
+from calculators.llm.grammars.schema_negation import Negations
+from calculators.llm.grammars.schema_references import References
+
+#: Parts of one value, and alternatives of one value.
+_MAX_PARTS: Final = 256
+MAX_ALTERNATIVES: Final = 1000
+
+
+class Part(NamedTuple):
+    """A schema that looks at a value.
+
+    Attributes:
+        scopes: the identities of the schemas that it is in, its own among them.
+    """
+
+    schema: Mapping[str, Any]
+    place: str
+    scopes: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A schema that has to be looked at, inside of others."""
+
+    schema: object
+    place: str
+    scopes: frozenset[int]
+
+
+#: What must hold: a schema, or one of several lists of such.
+_Demand: TypeAlias = Union[_Look, "_OneOf"]
+
+
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    options: tuple[tuple[_Demand, ...], ...]
+
+
+class SchemaParts:
+    """Makes the parts of a document's schemas."""
+
+    def __init__(self, references: References, leave_out: Callable[[str, str], None]) -> None:
+        """``leave_out``: is told the place of a keyword that is not enforced, and why."""
+        self._references = references
+        self._negations = Negations(references)
+        self._leave_out = leave_out
+        self._derived: dict[tuple[int, str, str], Derived] = {}
+
+    def alternatives(self, schemas: Iterable[Located]) -> Iterator[tuple[Part, ...]]:
+        """Yield the parts of each alternative of values that are valid by all schemas.
+
+        Raises:
+            SchemaError: a schema refers to itself, or has too many parts or alternatives.
+        """
+        looks = [_Look(schema, place, frozenset()) for schema, place in schemas]
+        for count, parts in enumerate(self._expanded([*looks], {}, ())):
+            if count == MAX_ALTERNATIVES:
+                why = f"of its combinations only {MAX_ALTERNATIVES} are written"
+                self._leave_out(looks[0].place, why)
+                return
+            yield parts
+
+    def _expanded(
+        self, demands: list[_Demand], parts: dict[int, Part], choices: tuple[_OneOf, ...]
+    ) -> Iterator[tuple[Part, ...]]:
+        parts = dict(parts)
+        waiting = demands[::-1]
+        while waiting:
+            demand = waiting.pop()
+            if isinstance(demand, _OneOf):
+                choices = (*choices, demand)
+                continue
+            schema, place = demand.schema, demand.place
+            if schema is True:
+                continue
+            if schema is False:
+                return
+            if not isinstance(schema, dict):
+                raise SchemaError(place, "expected a schema (an object)")
+            number = id(schema)
+            if number in demand.scopes:
+                raise SchemaError(
+                    place, "no finite answer fits it: it refers to itself without a way out"
+                )
+            scopes = demand.scopes | {number}
+            known = parts.get(number)
+            if known is not None:
+                parts[number] = known._replace(scopes=known.scopes | scopes)
+                continue
+            parts[number] = Part(schema, place, scopes)
+            if len(parts) > _MAX_PARTS:
+                raise SchemaError(place, f"more than {_MAX_PARTS} schemas are combined")
+            waiting += [*self._inner(schema, place, scopes)][::-1]
+        if not choices:
+            yield tuple(parts.values())
+            return
+        for option in choices[0].options:
+            yield from self._expanded(list(option), parts, choices[1:])
+
+    def _inner(
+        self, schema: Mapping[str, Any], place: str, scopes: frozenset[int]
+    ) -> Iterator[_Demand]:
+        for name in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if name in schema:
+                where, reference = f"{place}.{name}", schema[name]
+                anchor = str(reference).rpartition("#")[2]
+                if name != "$ref" and self._references.is_ambiguous(anchor):
+                    self._leave_out(where, "a reference to one of several places is not followed")
+                    continue
+                target = self._references.target(schema, reference, where)
+                yield _Look(target, where, scopes)
+        for each, where in _listed(schema, "allOf", place):
+            yield _Look(each, where, scopes)
+        for name in ("anyOf", "oneOf"):
+            if name in schema:
+                yield self._choice(name, schema, place, scopes)
+        if "not" in schema:
+            negated = self._negated(schema["not"], f"{place}.not", scopes)
+            if negated is None:
+                self._leave_out(f"{place}.not", "a form cannot exclude what it allows")
+            else:
+                yield negated
+        if "if" in schema and ("then" in schema or "else" in schema):
+            yield from self._condition(schema, place, scopes)
+        yield from self._dependencies(schema, place, scopes)
+
+    def _negated(self, schema: object, place: str, scopes: frozenset[int]) -> _OneOf | None:
+        negated = self._negations.of(schema, place)
+        if negated is None:
+            return None
+        # What a negation looks at is not evaluated by the schemas around it.
+        return _OneOf(tuple((_Look(each, where, frozenset()),) for each, where in negated))
+
+    def _choice(
+        self, name: str, schema: Mapping[str, Any], place: str, scopes: frozenset[int]
+    ) -> _OneOf:
+        branches = _listed(schema, name, place)
+        if not branches:
+            raise SchemaError(f"{place}.{name}", "expected an array with schemas")
+        options: list[tuple[_Demand, ...]] = []
+        facts = [self._facts(each, where) for each, where in branches] if name == "oneOf" else []
+        for i, (each, where) in enumerate(branches):
+            option: list[_Demand] = [_Look(each, where, scopes)]
+            for j, (other, there) in enumerate(branches) if facts else ():
+                if i == j or each is False or other is False or _are_apart(facts[i], facts[j]):
+                    continue
+                negated = self._negated(other, there, scopes)
+                if negated is not None:
+                    option.append(negated)
+                elif i < j:
+                    self._leave_out(
+                        f"{place}.oneOf",
+                        "two of the schemas may allow the same value; it is read as anyOf",
+                    )
+            options.append(tuple(option))
+        return _OneOf(tuple(options))
+
+    def _condition(
+        self, schema: Mapping[str, Any], place: str, scopes: frozenset[int]
+    ) -> Iterator[_Demand]:
+        condition = _Look(schema["if"], f"{place}.if", scopes)
+        negated = self._negated(schema["if"], f"{place}.if", scopes)
+        if negated is None:
+            self._leave_out(f"{place}.if", "a form cannot exclude what the condition allows")
+            return
+        then = (_Look(schema["then"], f"{place}.then", scopes),) if "then" in schema else ()
+        other = (_Look(schema["else"], f"{place}.else", scopes),) if "else" in schema else ()
+        yield _OneOf(((condition, *then), (negated, *other)))
+
+    def _dependencies(
+        self, schema: Mapping[str, Any], place: str, scopes: frozenset[int]
+    ) -> Iterator[_Demand]:
+        for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+            needed = schema.get(keyword)
+            if needed is None:
+                continue
+            if not isinstance(needed, dict):
+                raise SchemaError(f"{place}.{keyword}", "expected an object")
+            for name, inner in needed.items():
+                where = f"{place}.{keyword}.{name}"
+                names = inner if isinstance(inner, list) else []
+                having = self._made(schema, keyword, name, type="object", required=[name, *names])
+                without = self._made(
+                    schema, keyword, f"-{name}", type="object", properties={name: False}
+                )
+                with_it: list[_Demand] = [_Look(having, where, frozenset())]
+                if not isinstance(inner, list):
+                    with_it.append(_Look(inner, where, scopes))
+                yield _OneOf((tuple(with_it), (_Look(without, where, frozenset()),)))
+
+    def _made(self, schema: object, keyword: str, name: str, **keywords: Any) -> Derived:
+        """Return a schema of our own, the same one each time: schemas are known by identity."""
+        return self._derived.setdefault((id(schema), keyword, name), Derived(keywords))
+
+    def _facts(self, schema: object, place: str) -> _Facts:
+        """Return what distinguishes a schema's values: types, required constants, values."""
+        for _ in range(8):
+            if isinstance(schema, dict) and "$ref" in schema:
+                schema = self._references.target(schema, schema["$ref"], f"{place}.$ref")
+        if not isinstance(schema, dict):
+            return None, {}, None
+        kinds = schema.get("type")
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        types = frozenset(map(str, kinds)) if isinstance(kinds, list) else None
+        if types is not None and "number" in types:
+            types |= {"integer"}
+        required = schema.get("required")
+        properties = schema.get("properties")
+        constants: dict[str, frozenset[str]] = {}
+        if isinstance(required, list) and isinstance(properties, dict):
+            for name in required:
+                values = _values(properties.get(name)) if isinstance(name, str) else None
+                if values is not None:
+                    constants[name] = values
+        return types, constants, _values(schema)
+
+
+def _listed(schema: Mapping[str, Any], name: str, place: str) -> list[Located]:
+    every = schema.get(name, [])
+    if not isinstance(every, list):
+        raise SchemaError(f"{place}.{name}", "expected an array of schemas")
+    return [(each, f"{place}.{name}[{i}]") for i, each in enumerate(every)]
+
+
+_Facts = tuple[frozenset[str] | None, dict[str, frozenset[str]], frozenset[str] | None]
+
+
+def _values(schema: object) -> frozenset[str] | None:
+    if not isinstance(schema, dict):
+        return None
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if not isinstance(values, list):
+        return None
+    # 1 and 1.0 are one value.
+    return frozenset(
+        repr(float(each)) if type(each) in (int, float) and abs(each) < 2**53 else repr(each)
+        for each in values
+    )
+
+
+def _are_apart(one: _Facts, other: _Facts) -> bool:
+    """Return True if no value is valid by both schemas."""
+    if one[0] is not None and other[0] is not None and one[0].isdisjoint(other[0]):
+        return True
+    if one[2] is not None and other[2] is not None and one[2].isdisjoint(other[2]):
+        return True
+    # Two objects with the same required property, whose values differ.
+    both_objects = one[0] == other[0] == frozenset({"object"})
+    return both_objects and any(
+        name in other[1] and values.isdisjoint(other[1][name]) for name, values in one[1].items()
+    )
