@@ -24,6 +24,18 @@ from calculators.llm.conversion.converted_gguf import WAIT_SECONDS as CONVERSION
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.grammar_process import client as grammars
+from calculators.llm.grammar_process.worker import SECONDS_PER_TOKEN
+from calculators.llm.grammars import (
+    array_rules,
+    automaton,
+    number_range,
+    object_rules,
+    regular_expression,
+    rules,
+    schema_check,
+    schema_parts,
+    schema_scalars,
+)
 from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.requests import structured_output
@@ -290,7 +302,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",
         f"{call_limits.MAX_MESSAGE >> 20} MiB; {call_limits.MAX_ERROR} characters; "
         f"{call_limits.MAX_AT_ONCE}, {call_limits.MAX_TOOLS}",
-        f"{grammars.SECONDS:g} s, {grammars.HANG_SECONDS:g} s, {grammars.MEMORY >> 30} GiB, "
+        f"{grammars.SECONDS:g} s, {SECONDS_PER_TOKEN * 1e6:g} us; {grammars.HANG_SECONDS:g} s, "
+        f"{grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
         f"{speech_request.MAX_CHARACTERS:,}, {speech_request.MAX_WHOLE_CHARACTERS:,}; "
         f"{speech.MOST_REQUESTS}; {placed_speech.CPU_SECONDS:g} s",
@@ -325,5 +338,15 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{batches.batch_file_size >> 30} GiB (`--batch_file_size`), {LONGEST_ID} characters; "
         f"{MOST_RUNS}; {WINDOW_SECONDS // 3600} h",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
+        f"{schema_check.MAX_DEPTH}; {schema_check.MAX_PROPERTIES}; {rules.MAX_SIZE:,} characters",
+        f"{schema_parts.MAX_ALTERNATIVES}, of more the first are written; {schema_parts.MAX_PARTS}",
+        f"{schema_check.MAX_PATTERN} characters; {regular_expression.MAX_DEPTH} deep; "
+        f"{regular_expression.MAX_COUNT:,}; {automaton.MAX_STATES:,}",
+        f"{schema_scalars.MAX_LENGTH:,}; {array_rules.MAX_ITEMS:,}; {object_rules.MAX_MEMBERS:,}",
+        "are none: no answer is so long",
+        f"{number_range.INTEGER_DIGITS}, {number_range.FRACTION_DIGITS}; {number_range.MAX_DIGITS}",
+        f"{number_range.MAX_REMAINDER}",
+        f"{array_rules.MAX_IN_ANY_ORDER}, {array_rules.MAX_DIFFERENT}",
+        f"{object_rules.MAX_COUNTING:,} rules",
     ]
     assert [limit for limit in told if limit not in ("limit", "---")] == expected

@@ -53,7 +53,7 @@ class FormTokenizer:
     letters: SpecialLetters
 
 
-class _Parts:
+class DetokenizerFiles:
     """The files of a model's detokenizer, with other texts for special tokens."""
 
     def __init__(self, directory: Path) -> None:
@@ -178,10 +178,10 @@ def _open(directory: Path, model: Path) -> FormTokenizer:
     return FormTokenizer(tokenizer, len(parts.tokens), SpecialLetters(named, end_letters))
 
 
-def _changed(directory: Path) -> tuple[_Parts, dict[int, str], str, Any] | None:
+def _changed(directory: Path) -> tuple[DetokenizerFiles, dict[int, str], str, Any] | None:
     """Return the detokenizer with letters for its special tokens; None where it has no list."""
     try:
-        parts = _Parts(directory)
+        parts = DetokenizerFiles(directory)
     except (KeyError, OSError, ElementTree.ParseError):
         return None
     ends = [each for each in sorted(_end_tokens(directory)) if each < len(parts.tokens)]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 MAX_ITEMS: Final = 100_000
 #: Different values whose items may come in any order when none may come twice. More come in the
 #: order of the schema.
-_MAX_IN_ANY_ORDER: Final = 7
-_MAX_DIFFERENT: Final = 256
+MAX_IN_ANY_ORDER: Final = 7
+MAX_DIFFERENT: Final = 256
 #: Rules that count such items.
 _MAX_COUNTING: Final = 4_000
 
@@ -164,7 +164,7 @@ def _different(
     if first:
         return None
     texts = builder.listed_values(further)
-    if texts is None or len(texts) > _MAX_DIFFERENT:
+    if texts is None or len(texts) > MAX_DIFFERENT:
         return None
     most = len(texts) if high is None else min(high, len(texts))
     if low > most:
@@ -177,7 +177,7 @@ def _different(
         return rules.add('"[" "]"')
     if (low > 1 or most < len(texts)) and len(texts) * most > _MAX_COUNTING:
         return None
-    if len(texts) <= _MAX_IN_ANY_ORDER:
+    if len(texts) <= MAX_IN_ANY_ORDER:
         rest = _any_order(rules, texts, end, space, low, most)
     else:
         rest = _in_order(rules, texts, end, space, low, most)

@@ -16,8 +16,8 @@ from calculators.llm.grammars.automaton import Automaton, NoTextError, TooComple
 from calculators.llm.grammars.regular_expression import Ranges, parse_regex
 
 #: Digits of a number: clients can hold no more, and some models would not stop.
-_INTEGER_DIGITS: Final = 19
-_FRACTION_DIGITS: Final = 15
+INTEGER_DIGITS: Final = 19
+FRACTION_DIGITS: Final = 15
 #: The most digits of a bound, before and behind its point: those of any double.
 MAX_DIGITS: Final = 350
 #: The largest remainder that states know, with the digits of bounds.
@@ -25,12 +25,12 @@ MAX_REMAINDER: Final = 1_000
 _MOST_COUNTED: Final = 40
 
 _BOUND_DECIMALS: Final = 20
-_BEYOND: Final = Decimal(10) ** _INTEGER_DIGITS
+_BEYOND: Final = Decimal(10) ** INTEGER_DIGITS
 _EXACT: Final = Context(prec=2 * MAX_DIGITS)
 
-INTEGER: Final = parse_regex(rf"0|-?[1-9]\d{{0,{_INTEGER_DIGITS - 1}}}")
+INTEGER: Final = parse_regex(rf"0|-?[1-9]\d{{0,{INTEGER_DIGITS - 1}}}")
 NUMBER: Final = parse_regex(
-    rf"-?(?:0|[1-9]\d{{0,{_INTEGER_DIGITS - 1}}})(?:\.\d{{1,{_FRACTION_DIGITS}}})?"
+    rf"-?(?:0|[1-9]\d{{0,{INTEGER_DIGITS - 1}}})(?:\.\d{{1,{FRACTION_DIGITS}}})?"
     r"(?:[eE][+-]?\d{1,2})?"
 )
 
@@ -182,8 +182,8 @@ class _Machine:
             raise TooComplex("the number has too many digits")
         self._longest = max(digits, default=0)
         #: A number may be one digit longer than its bounds, so that it need not be one of them.
-        self._digits = max(_INTEGER_DIGITS, *(length + 1 for length in digits), 0)
-        self._decimals = max(_FRACTION_DIGITS, *(length + 1 for length in decimals), 0)
+        self._digits = max(INTEGER_DIGITS, *(length + 1 for length in digits), 0)
+        self._decimals = max(FRACTION_DIGITS, *(length + 1 for length in decimals), 0)
         if numbers.is_whole:
             self._decimals = 0
         #: Digits that are counted. Where states have much to remember, any number may follow.

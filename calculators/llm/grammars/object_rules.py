@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: The largest ``minProperties`` where names are free. A larger ``maxProperties`` is none.
 MAX_MEMBERS: Final = 1000
 #: Rules that count the members of an object with named properties.
-_MAX_COUNTING: Final = 20_000
+MAX_COUNTING: Final = 20_000
 #: Patterns of names whose common names have schemas of their own.
 _MAX_COMMON: Final = 3
 _SPEAKING: Final = (
@@ -150,7 +150,7 @@ def object_rule(builder: SchemaRules, parts: Sequence[Part]) -> str:
     if not is_counted:
         return _members_rule(builder.rules, members[::-1], others)
     most = high if high is not None else low
-    if len(members) * (most + 1) > _MAX_COUNTING:
+    if len(members) * (most + 1) > MAX_COUNTING:
         builder.leave_out(where, "with so many properties it cannot be counted")
         return _members_rule(builder.rules, members[::-1], others)
     return _counted_rule(builder.rules, members, others, low, high)

@@ -16,7 +16,7 @@ from calculators.llm.grammars.schema_negation import Negations
 from calculators.llm.grammars.schema_references import References
 
 #: Parts of one value, and alternatives of one value.
-_MAX_PARTS: Final = 256
+MAX_PARTS: Final = 256
 MAX_ALTERNATIVES: Final = 1000
 
 
@@ -102,8 +102,8 @@ class SchemaParts:
                 parts[number] = known._replace(scopes=known.scopes | scopes)
                 continue
             parts[number] = Part(schema, place, scopes)
-            if len(parts) > _MAX_PARTS:
-                raise SchemaError(place, f"more than {_MAX_PARTS} schemas are combined")
+            if len(parts) > MAX_PARTS:
+                raise SchemaError(place, f"more than {MAX_PARTS} schemas are combined")
             waiting += [*self._inner(schema, place, scopes)][::-1]
         if not choices:
             yield tuple(parts.values())

@@ -12,7 +12,6 @@ from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Tokens
-from calculators.llm.engine.pipelines import open_pipeline
 from calculators.llm.grammars.form_grammar import grammar_of
 from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
@@ -27,9 +26,7 @@ class Answers:
 
     def __init__(self) -> None:
         settings = EngineSettings(model_path=str(DEMO), device="CPU", plugin_config={**ONE_THREAD})
-        pipeline = open_pipeline(settings, wake=lambda: None)
-        assert isinstance(pipeline, GenaiPipeline)
-        self.pipeline = pipeline
+        self.pipeline = GenaiPipeline(settings)
         self.tokenizer = demo_tokenizer()
         self._next_id = 0
 
