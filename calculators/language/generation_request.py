@@ -176,7 +176,7 @@ class GenerationRequest:
             return self.with_messages({"role": "system", "content": text}, *self.messages)
         content = first.get("content")
         if isinstance(content, list):
-            content = [{"type": "text", "text": text}, *content]
+            content = [{"type": "text", "text": f"{text}\n\n"}, *content]
         else:
             content = f"{text}\n\n{content}" if content else text
         return self.with_messages({**first, "content": content}, *self.messages[1:])

@@ -43,6 +43,9 @@ class OpenReasoning:
 
     def feed(self, text: str) -> str:
         """Return the text of reasoning that is certain to be none of a call."""
+        is_idle = self._reader is None and self._scanner.is_empty
+        if is_idle and self._heads.first.search(text) is None:
+            return text
         self._scanner.feed(text)
         return self._advance()
 

@@ -88,7 +88,7 @@ def test_messages_become_what_the_template_knows(model: Path) -> None:
         },
     ]
     assert rendered(model, {"messages": messages}) == (
-        '<user>a\nb\n<assistant>\n<tool_call>{"x": 1}</tool_call>\n<assistant>'
+        '<user>ab\n<assistant>\n<tool_call>{"x": 1}</tool_call>\n<assistant>'
     )
 
 
