@@ -24,6 +24,8 @@ from calculators.child_process.parent_connection import (
 )
 
 _LOGGER: Final = "graphrt.child"
+#: Bytes of a question and its answer, after which free memory is given back.
+_LARGE: Final = 4 * 1024 * 1024
 
 
 class ModelLoad(Protocol):
@@ -108,6 +110,11 @@ def _run(
                 connection.send(encode(Log(logging.ERROR, _LOGGER, describe_failure(error))))
                 answered = encode(failure(failure_reason(error)))
             connection.send(answered)
+            if len(frame) + len(answered) >= _LARGE:
+                # What was made of it was larger still.
+                del frame, answered
+                message = None
+                return_free_memory()
 
 
 def failure_reason(error: Exception) -> str:

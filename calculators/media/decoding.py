@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from calculators.media.limits import (
     MAX_PIXELS,
     MAX_RATIO,
     MAX_REQUEST_PIXELS,
+    MAX_SENT_PIXELS,
 )
 
 #: The only decoders that see clients' data.
@@ -44,10 +46,10 @@ def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
     for each in images:
         try:
             data = decoded(each.data) if each.is_base64 else each.data
-            image = decode_image(data)
+            image, size = _reduced_image(data)
         except ValueError as error:
             raise image_error(each.param, str(error)) from None
-        pixels += image.width * image.height
+        pixels += size
         if pixels > MAX_REQUEST_PIXELS:
             raise image_error(
                 each.param,
@@ -56,6 +58,17 @@ def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
             )
         made.append(image)
     return tuple(made)
+
+
+def _reduced_image(data: bytes) -> tuple[Image, int]:
+    """Decode an image, and reduce it to `MAX_SENT_PIXELS`; return the file's number of pixels."""
+    image = rgb_of(open_picture(data))
+    pixels = image.width * image.height
+    factor = math.ceil(math.sqrt(pixels / MAX_SENT_PIXELS))
+    if factor > 1:
+        # A side of a narrow picture is not reduced to nothing.
+        image = image.reduce((min(factor, image.width), min(factor, image.height)))
+    return Image(image.height, image.width, image.tobytes()), pixels
 
 
 def decode_image(data: bytes) -> Image:

@@ -11,6 +11,7 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
+from calculators.child_process.free_memory import return_free_memory
 from calculators.child_process.library_errors import library_reason
 from calculators.llm.engine.adapters import Adapters
 from calculators.llm.engine.core import Refused
@@ -74,6 +75,8 @@ class GenaiPipeline:
         )
         self._model_path = settings.model_path
         self._sees_images = settings.kind.sees_images
+        #: Images came since memory was last given back.
+        self._has_seen = False
         self._grammars: GrammarCache | None = None
         self._handles: dict[int, Any] = {}
         self._settings: dict[int, GenerationSettings] = {}
@@ -175,6 +178,7 @@ class GenaiPipeline:
 
     def _seeing_handle(self, request: Add, settings: GenerationSettings) -> Any:
         images = [image_tensor(image) for image in request.images]
+        self._has_seen = self._has_seen or bool(images)
 
         def add(settings: GenerationSettings) -> Any:
             config = self._config_of(settings)
@@ -262,6 +266,9 @@ class GenaiPipeline:
             gained += tokens
         for request_id in ended:
             self._forget(request_id)
+        if self._has_seen and not self._handles:
+            self._has_seen = False
+            return_free_memory()
         return gained
 
     def _read(self, request_id: int, handle: Any, end: FinishReason | None) -> list[Tokens]:

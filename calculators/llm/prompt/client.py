@@ -27,6 +27,7 @@ from calculators.llm.prompt.messages import (
     from_prompt_decoder,
 )
 from calculators.media.image import EncodedImage
+from calculators.media.picture_size import pixels_of
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress
 
@@ -47,6 +48,7 @@ LONG_WAITING: Final = 128
 IDLE_SECONDS: Final = 120.0
 #: Expected processor seconds per byte, by which cheap questions come first.
 _COST_OF_BYTE: Final = 2e-7
+_COST_OF_PIXEL: Final = 1e-8
 
 
 def prompt_load(
@@ -191,7 +193,8 @@ class PromptProcess:
             *(messages, tools, template_kwargs or {}, images or [], continues, will_be_cut),
             call_form,
         )
-        return self._ask(message, is_long=bool(images))
+        cost = pixels_of(images) * _COST_OF_PIXEL if images else 0.0
+        return self._ask(message, is_long=bool(images), cost=cost)
 
     async def encode(
         self, text: str, *, add_special_tokens: bool = True, will_be_cut: bool = False
@@ -210,7 +213,7 @@ class PromptProcess:
         text: Text = await self._ask(Decode(ids, skip_special_tokens))
         return text.text
 
-    async def _ask(self, message: Question, *, is_long: bool = False) -> Any:
+    async def _ask(self, message: Question, *, is_long: bool = False, cost: float = 0.0) -> Any:
         try:
             body = self._encode(message)
         except (UnicodeEncodeError, OverflowError, RecursionError):
@@ -222,7 +225,7 @@ class PromptProcess:
             lane = await self._long_lane()
         else:
             lane = self._short
-        answer = await lane.ask(body, len(body) * _COST_OF_BYTE)
+        answer = await lane.ask(body, cost + len(body) * _COST_OF_BYTE)
         if isinstance(answer, Refused):
             code = Code[answer.code]
             reason = TOO_LONG if code is Code.OUT_OF_RANGE else None
