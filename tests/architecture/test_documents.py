@@ -274,6 +274,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"characters, {request.max_tools}, {request.max_messages}, {request.max_prompts}, ...",
         f"{images.MAX_IMAGES}; {images.MAX_IMAGE_BYTES // 10**6} MB, "
         f"{images.MAX_PIXELS // 10**6} million; {images.MAX_REQUEST_PIXELS // 10**6} million; "
+        f"{images.MAX_SENT_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
         f"{template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
         f"{LONGEST_TEMPLATE >> 10} Ki characters, {template.compile_seconds:g} s",

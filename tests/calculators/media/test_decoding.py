@@ -108,6 +108,21 @@ def test_the_images_of_a_request_have_a_limit_together(monkeypatch: pytest.Monke
     assert caught.value.param == "messages[0].content[2]"
 
 
+def test_a_large_image_is_reduced_by_a_whole_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "MAX_SENT_PIXELS", 1000)
+    images = [EncodedImage("a", picture(width, height)) for width, height in ((40, 25), (41, 25))]
+    whole, reduced = decode_images(images)
+    assert (whole.width, whole.height) == (40, 25)
+    assert (reduced.width, reduced.height) == (21, 13)
+    assert (pixels_of(reduced) == RED).all()
+    (line,) = decode_images([EncodedImage("a", picture(1, 200))])
+    assert (line.width, line.height) == (1, 200)
+    # What it may cost is still counted by the file's own pixels.
+    monkeypatch.setattr(decoding, "MAX_REQUEST_PIXELS", 2000)
+    with pytest.raises(RequestError, match="have 2025 pixels"):
+        decode_images(images)
+
+
 def test_the_bytes_of_an_image_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "MAX_IMAGE_BYTES", 20)
     assert refused(picture()) == "the image is larger than 20 bytes"
