@@ -50,8 +50,13 @@ def tables() -> str:
 
 def _attention(family: Family) -> str:
     found = []
-    if family.builder == "latent":
-        found.append("latent")
+    kinds = {
+        "latent": "latent",
+        "convolution": "short convolutions in most layers",
+        "delta": "gated delta rule in 3 of 4 layers",
+    }
+    if family.builder in kinds:
+        found.append(kinds[family.builder])
     if family.positions == "learned":
         found.append("learned positions")
     elif family.positions == "slopes":

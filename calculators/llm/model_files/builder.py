@@ -57,6 +57,7 @@ def build_model(file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) 
     """
     from calculators.llm.model_files.gemma4 import Gemma4Builder
     from calculators.llm.model_files.latent_attention import LatentBuilder
+    from calculators.llm.model_files.linear_attention import DeltaBuilder
     from calculators.llm.model_files.short_convolution import ConvolutionBuilder
 
     builders = {
@@ -64,6 +65,7 @@ def build_model(file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) 
         "gemma4": Gemma4Builder,
         "latent": LatentBuilder,
         "convolution": ConvolutionBuilder,
+        "delta": DeltaBuilder,
     }
     return builders[decoder.family.builder](file, decoder, form, scratch).build()
 

@@ -49,7 +49,7 @@ class Layer(NamedTuple):
     """The numbers of a layer.
 
     Attributes:
-        kv_heads: 0: the layer is a convolution.
+        kv_heads: 0: the layer is no attention over keys.
         window: tokens that it sees, itself included; 0: all.
         rotary: None: it has none.
     """
@@ -164,8 +164,10 @@ class _Reader:
             raise self._wrong("nextn_predict_layers", "leaves no layer")
         heads = self._each("attention.head_count", blocks, None)
         kv_heads = self._each("attention.head_count_kv", blocks, heads)
+        if family.builder == "delta":
+            kv_heads = self._attention_only(kv_heads)
         for number, (queries, keys) in enumerate(zip(heads, kv_heads, strict=True)):
-            if keys == 0 and family.builder == "convolution":
+            if keys == 0 and family.builder in ("convolution", "delta"):
                 continue
             if queries < 1 or keys < 1 or queries % keys:
                 raise self._wrong(
@@ -276,6 +278,18 @@ class _Reader:
         return ResourceError(f'"{self._file.name}": the value "{self._prefix}{key}" {what}')
 
     # What several values mean together.
+
+    def _attention_only(self, kv_heads: list[int]) -> list[int]:
+        """Return the heads of keys, 0 in layers of linear attention: three of four by default."""
+        key = self._prefix + "attention.recurrent_layers"
+        if self._file.metadata.length(key) is not None:
+            linear = [bool(each) for each in _list(self._file, key)]
+            if len(linear) < len(kv_heads):
+                raise self._wrong("attention.recurrent_layers", f"is for {len(linear)} layers")
+        else:
+            period = self._integer("full_attention_interval") or 4
+            linear = [(number + 1) % period != 0 for number in range(len(kv_heads))]
+        return [0 if each else heads for each, heads in zip(linear, kv_heads, strict=False)]
 
     def _windows(self, layers: int) -> list[int]:
         family = self._family

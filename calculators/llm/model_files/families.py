@@ -78,7 +78,7 @@ class Family:
         expert_gating: ``softmax``, ``sigmoid``, or ``chosen``: softmax over the chosen experts.
         expert_sum: the weights of the chosen experts are made to sum to 1; None: by the file.
         builder: ``decoder``, or the name of a builder of its own: ``latent`` attention, ``gemma4``,
-            or ``convolution`` in layers without heads of keys.
+            or ``convolution`` or ``delta`` rule in layers without heads of keys.
         warning: said when such a model is loaded.
     """
 
@@ -262,6 +262,11 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "mellum": Family("Mellum 2", expert_sum=True, window_period=4),
     "lfm2": Family("LFM2", builder="convolution"),
     "lfm2moe": Family("LFM2 with experts", builder="convolution", expert_sum=True),
+    "qwen3next": Family("Qwen3-Next", norms=_OTHER_NAME, expert_sum=True, builder="delta"),
+    "qwen35": Family("Qwen 3.5 (text)", norms=_OTHER_NAME, builder="delta"),
+    "qwen35moe": Family(
+        "Qwen 3.5 with experts (text)", norms=_OTHER_NAME, expert_sum=True, builder="delta"
+    ),
     "gpt-oss": Family(
         "gpt-oss", norms=_OTHER_NAME, activation="clamped", window_period=2, expert_gating="chosen"
     ),
@@ -277,7 +282,7 @@ MISSING: Final[Mapping[str, str]] = {
         ("jamba", "falcon-h1", "nemotron_h", "nemotron_h_moe", "granitehybrid", "plamo2"),
         _STATE_SPACE,
     ),
-    **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe", "kimi-linear"), _DELTA),
+    "kimi-linear": _DELTA,
     **dict.fromkeys(("rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"), "RWKV's time mixing"),
     **dict.fromkeys(("deepseek32", "glm-dsa"), "sparse attention with an indexer"),
     **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), "diffusion instead of a next token"),

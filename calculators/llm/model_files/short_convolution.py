@@ -28,22 +28,25 @@ class ConvolutionBuilder(Builder):
         if layer.kv_heads:
             return super()._attention(x, number, layer)
         blk, weights, width = f"blk.{number}.shortconv.", self._weights, self._decoder.width
-        kernel = weights.floats(f"{blk}conv.weight")
-        length = kernel.shape[-1]
-        if kernel.shape != (width, length) or length < 2:
-            tensor = weights.tensor(f"{blk}conv.weight")
-            raise weights.wrong_shape(tensor, f"{width} rows of 2 numbers or more")
         parts = weights.product(x, f"{blk}in_proj", (3 * width, width))
         before, after, values = op.variadic_split(parts, whole(-1), whole([width] * 3)).outputs()
-        channels = op.transpose(op.multiply(before, values), whole([0, 2, 1]))
-        name = f"cache_params.past.conv.{number}cache_params.present.conv.{number}"
-        past, variable = self._state(name, [width, length], [width, length])
-        joined = op.concat([past, channels], -1)
-        last = op.slice(joined, whole([-length]), whole([_END]), whole([1]), whole([2]))
-        self._states.append(op.assign(last, variable))
-        filters = op.constant(kernel.reshape(width, 1, 1, length))
-        mixed = op.group_convolution(joined, filters, [1], [0], [0], [1])
-        mixed = op.slice(mixed, whole([1]), whole([_END]), whole([1]), whole([2]))
-        mixed = op.transpose(mixed, whole([0, 2, 1]))
+        mixed = self._convolved(op.multiply(before, values), f"{blk}conv.weight", width, number)
         y = op.multiply(after, mixed).output(0)
         return weights.product(y, f"{blk}out_proj", (width, width))
+
+    def _convolved(self, x: ov.Node, name: str, channels: int, number: int) -> ov.Node:
+        """Mix each channel of (batch, length, channels) with the tokens before."""
+        kernel = self._weights.floats(name)
+        length = kernel.shape[-1]
+        if kernel.shape != (channels, length) or length < 2:
+            tensor = self._weights.tensor(name)
+            raise self._weights.wrong_shape(tensor, f"{channels} rows of 2 numbers or more")
+        state = f"cache_params.past.conv.{number}cache_params.present.conv.{number}"
+        past, variable = self._state(state, [channels, length], [channels, length])
+        joined = op.concat([past, op.transpose(x, whole([0, 2, 1]))], -1)
+        last = op.slice(joined, whole([-length]), whole([_END]), whole([1]), whole([2]))
+        self._states.append(op.assign(last, variable))
+        filters = op.constant(kernel.reshape(channels, 1, 1, length))
+        mixed = op.group_convolution(joined, filters, [1], [0], [0], [1])
+        mixed = op.slice(mixed, whole([1]), whole([_END]), whole([1]), whole([2]))
+        return op.transpose(mixed, whole([0, 2, 1]))

@@ -11,6 +11,7 @@ import numpy as np
 import openvino as ov
 import openvino_genai as genai
 import pytest
+from openvino._offline_transformations import paged_attention_transformation
 
 from bench.gguf_file import Blocks, write_gguf
 from bench.paged_model import EXACT, PagedModel
@@ -97,6 +98,8 @@ def served_tokens(model: ov.Model, folder: Path, prompt: list[int], count: int) 
         "ministral3",
         "bloom",
         "lfm2",
+        "qwen35",
+        "qwen3next",
     ],
 )
 def test_a_served_model_answers_as_its_logits_say(name: str, tmp_path: Path) -> None:
@@ -139,6 +142,28 @@ def test_the_plug_in_finds_its_operations(
     assert found["FullyConnected"] >= operations.get("FullyConnected", 0)
     if "FullyConnected" in operations:
         assert found["FullyConnected"] == operations["FullyConnected"]
+
+
+@pytest.mark.parametrize(
+    ("name", "operations"),
+    [
+        ("lfm2", {"PagedCausalConv1D": 3, "PagedAttentionExtension": 1}),
+        (
+            "qwen35",
+            {"PagedCausalConv1D": 3, "PagedGatedDeltaNet": 3, "PagedAttentionExtension": 1},
+        ),
+    ],
+)
+def test_states_of_other_kinds_are_kept_in_tables(
+    name: str, operations: dict[str, int], tmp_path: Path
+) -> None:
+    path = write_tiny(tmp_path / "m.gguf", name)
+    file, scratch = GgufFile(path), Scratch()
+    model = build_model(file, read_decoder(file), Form.SCALED, scratch)
+    paged_attention_transformation(model)
+    kinds = [node.get_type_name() for node in model.get_ops()]
+    assert {kind: kinds.count(kind) for kind in operations} == operations
+    assert not {"ReadValue", "Assign", "Loop"} & set(kinds)
 
 
 def test_windows_are_those_of_the_file(tmp_path: Path) -> None:

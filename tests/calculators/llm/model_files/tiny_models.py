@@ -89,6 +89,7 @@ _GRANITE: Final = {
     "embedding_scale": 12.0,
     "attention.scale": 0.0625,
 }
+_SECTIONS: Final = {"rope.dimension_sections": [3, 3, 2, 0]}
 CASES: Final[Mapping[str, Case]] = {
     "llama": _case("llama"),
     "llama-3": _case("llama", "factors tied"),
@@ -304,6 +305,21 @@ CASES: Final[Mapping[str, Case]] = {
     "pangu-embedded": _case("pangu-embedded", "qkv_bias attention_bias"),
     "mellum": _case("mellum", "qk_norm", layers=4, experts=4, values=_WINDOW),
     "deci": _case("deci"),
+    "qwen35": _case("qwen35", "qk_norm", layers=4, values=_SECTIONS),
+    "qwen35moe": _case(
+        "qwen35moe",
+        "qk_norm shared shared_gate",
+        layers=4,
+        experts=4,
+        values={**_SECTIONS, "expert_shared_feed_forward_length": 96},
+    ),
+    "qwen3next": _case(
+        "qwen3next",
+        "qk_norm shared shared_gate",
+        layers=4,
+        experts=4,
+        values={"expert_shared_feed_forward_length": 96},
+    ),
     "lfm2": _case("lfm2", "qk_norm tied", layers=4),
     "lfm2moe": _case(
         "lfm2moe",
@@ -332,6 +348,7 @@ def write_tiny(path: Path, name: str, seed: int = 1, kind: str = "F32", **change
         "gemma4": maker.gemma4,
         "latent": maker.latent,
         "convolution": maker.convolution,
+        "delta": maker.delta,
     }
     tensors = makers.get(FAMILIES[case.architecture].builder, maker.decoder)()
     a = f"{case.architecture}."
@@ -456,6 +473,46 @@ class _Maker:
             else:
                 self._feed_forward(blk)
         self.values = {"attention.head_count_kv": kv_heads, "shortconv.l_cache": 3}
+        return self._tensors
+
+    def delta(self) -> Mapping[str, NDArray[Any] | Blocks]:
+        """Return the tensors of a model with linear attention in three of four layers."""
+        case = self._case
+        size, key_heads, heads = 16, 2, 4
+        inner, channels = heads * size, (2 * key_heads + heads) * size
+        self._ends()
+        for number in range(case.layers):
+            blk = f"blk.{number}."
+            self._norm(f"{blk}attn_norm", case.width)
+            self._norm(f"{blk}post_attention_norm", case.width)
+            if number % 4 == 3:
+                self._attention(blk)
+                self._matrix(f"{blk}attn_q", 2 * case.heads * case.size, case.width)
+            else:
+                self._matrix(f"{blk}attn_qkv", channels, case.width)
+                self._matrix(f"{blk}attn_gate", inner, case.width)
+                self._plain(f"{blk}ssm_conv1d.weight", channels, 4)
+                self._vector(f"{blk}ssm_dt.bias", heads)
+                self._vector(f"{blk}ssm_a", heads, -1.0, 0.3)
+                if case.architecture == "qwen3next":
+                    self._matrix(f"{blk}ssm_ba", 2 * heads, case.width)
+                else:
+                    self._matrix(f"{blk}ssm_beta", heads, case.width)
+                    self._matrix(f"{blk}ssm_alpha", heads, case.width)
+                self._vector(f"{blk}ssm_norm.weight", size, 1.0)
+                self._matrix(f"{blk}ssm_out", case.width, inner)
+            if case.experts:
+                self._experts(blk)
+            else:
+                self._feed_forward(blk)
+        self.values = {
+            "ssm.conv_kernel": 4,
+            "ssm.inner_size": inner,
+            "ssm.state_size": size,
+            "ssm.time_step_rank": heads,
+            "ssm.group_count": key_heads,
+            "full_attention_interval": 4,
+        }
         return self._tensors
 
     def _ends(self, norm: str = "output_norm") -> None:
