@@ -150,7 +150,7 @@ class GrammarChecker:
         if isinstance(outcome, Refused):
             raise fields.invalid(outcome.path or param, outcome.reason)
         for path, why in outcome.notices if current_record() is not None else ():
-            leave_out(fields.invalid(path or param, f"{why}; it is not enforced"))
+            leave_out(_not_enforced(path or param, why))
         return outcome.grammar
 
     async def close(self) -> None:
@@ -245,6 +245,10 @@ class GrammarChecker:
         self._known_size += _size(form, outcome)
         while len(self._known) > REMEMBERED or self._known_size > _REMEMBERED_SIZE:
             self._known_size -= _size(*self._known.popitem(last=False))
+
+
+def _not_enforced(path: str, why: str) -> RequestError:
+    return RequestError(f'"{path}" is not enforced: {why}', param=path, detail="not enforced")
 
 
 def _cost_of(answer: Postponed) -> float:

@@ -356,6 +356,8 @@ class _Guessing:
                     self._add(item, start, middle)
                     start = middle
                 self.silent[start].append(end)
+            case _:
+                raise TypeError("an assertion is left in the expression")
 
     def _add_automaton(self, node: Node, start: int, end: int) -> None:
         try:

@@ -1,8 +1,8 @@
 """Parser of regular expressions that an automaton can follow letter by letter.
 
 These are the expressions that ECMA 262 and Python share, without back references. Assertions about
-the text before and behind a place (``(?=...)``, ``(?<!...)``) are read where they are not in a
-group: there they are intersections of languages.
+the text before and behind a place (``(?=...)``, ``(?<!...)``) become intersections of languages,
+so they are read where nothing around them is repeated.
 """
 
 from __future__ import annotations
@@ -84,7 +84,16 @@ class Not:
     item: Node
 
 
-Node = CharClass | Sequence | Choice | Repeat | Boundary | Both | Not
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """An assertion about the text behind a place, or before it; none is left when all is read."""
+
+    item: Node
+    is_behind: bool
+    is_negative: bool
+
+
+Node = CharClass | Sequence | Choice | Repeat | Boundary | Both | Not | _Look
 
 EMPTY: Final = Sequence(())
 
@@ -175,15 +184,6 @@ _NOT_THERE: Final = {
 _LOOK: Final = re.compile(r"\(\?<?[=!]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """An assertion about the text behind a place, or before it."""
-
-    item: Node
-    is_behind: bool
-    is_negative: bool
-
-
 class _Reader:
     """Parser of one pattern. ``_at`` is the position of the next letter."""
 
@@ -212,40 +212,53 @@ class _Reader:
             raise self._error("an unopened parenthesis")
         return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
-    def _joined(self, items: list[Node | _Look]) -> Node:
-        """Return the sequence of items, some of which only look at what is beside them."""
-        before: list[Node] = []
+    def _joined(self, items: list[Node]) -> Node:
+        """Return the sequence of items, of which some look at what is before or behind them."""
         for number, item in enumerate(items):
-            if not isinstance(item, _Look):
-                before.append(item)
-                continue
-            looked = item.item
-            beside = (ANY_TEXT, looked) if item.is_behind else (looked, ANY_TEXT)
-            seen: Node = Sequence(beside)
-            if item.is_negative:
-                seen = Not(seen)
-            rest = self._joined(items[number + 1 :])
-            if item.is_behind:
-                return Sequence((Both(seen, _sequence(before)), rest))
-            if before and _has_boundary(looked, rest):
-                raise self._error(
-                    "a boundary behind an assertion is not supported", unsupported=True
-                )
-            return _sequence([*before, Both(seen, rest)])
-        return _sequence(before)
+            if isinstance(item, _Look) and item.is_behind:
+                looked: Node = Sequence((ANY_TEXT, item.item))
+                seen = Not(looked) if item.is_negative else looked
+                before = self._joined(items[:number])
+                return Sequence((Both(seen, before), self._joined(items[number + 1 :])))
+        return self._before(_sequence(items), EMPTY, is_start=True)
+
+    def _before(self, node: Node, rest: Node, *, is_start: bool) -> Node:
+        """Return an expression with what follows it, which its assertions look at.
+
+        ``is_start``: the expression is at the start of the text.
+        """
+        if not _looks(node):
+            return node if rest == EMPTY else Sequence((node, rest))
+        match node:
+            case _Look(item, _, is_negative):
+                if not is_start and _has_boundary(item, rest):
+                    raise self._error(
+                        "a boundary behind an assertion is not supported", unsupported=True
+                    )
+                looked = self._before(item, ANY_TEXT, is_start=is_start)
+                return Both(Not(looked) if is_negative else looked, rest)
+            case Sequence(items):
+                for number in range(len(items) - 1, -1, -1):
+                    is_first = is_start and all(isinstance(each, _Look) for each in items[:number])
+                    rest = self._before(items[number], rest, is_start=is_first)
+                return rest
+            case Choice(items):
+                return Choice(tuple(self._before(item, rest, is_start=is_start) for item in items))
+            case Repeat(item, 0, 1):
+                return Choice((self._before(item, rest, is_start=is_start), rest))
+            case _:
+                raise self._error("a repeated assertion is not supported", unsupported=True)
 
     def _choice(self) -> Node:
         branches: list[Node] = []
         while True:
-            branches.append(
-                _sequence([item for item in self._items() if not isinstance(item, _Look)])
-            )
+            branches.append(_sequence(self._items()))
             if not self._take("|"):
                 break
         return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
-    def _items(self) -> list[Node | _Look]:
-        items: list[Node | _Look] = []
+    def _items(self) -> list[Node]:
+        items: list[Node] = []
         while self._at < len(self._text) and not self._peek("|") and not self._peek(")"):
             start = self._at
             if self._take("^"):
@@ -272,8 +285,12 @@ class _Reader:
         found = _LOOK.match(self._text, self._at)
         if found is None:
             return None
-        if self._depth:
-            raise self._error("assertions in a group are not supported", start, unsupported=True)
+        if self._depth and "<" in found[0]:
+            raise self._error(
+                "assertions about the text before them are not supported in a group",
+                start,
+                unsupported=True,
+            )
         self._at = found.end()
         ended = self._ended
         self._depth += 1
@@ -472,6 +489,19 @@ def _sequence(items: list[Node]) -> Node:
     return items[0] if len(items) == 1 else Sequence(tuple(items))
 
 
+def _looks(node: Node) -> bool:
+    """Return True if there is an assertion in an expression."""
+    match node:
+        case _Look():
+            return True
+        case Sequence(items) | Choice(items):
+            return any(map(_looks, items))
+        case Repeat(item):
+            return _looks(item)
+        case _:
+            return False
+
+
 def _has_boundary(*nodes: Node) -> bool:
     """Return True if the nodes ask for what is before them."""
     waiting = list(nodes)
@@ -481,7 +511,7 @@ def _has_boundary(*nodes: Node) -> bool:
                 return True
             case Sequence(items) | Choice(items):
                 waiting += items
-            case Repeat(item) | Not(item):
+            case Repeat(item) | Not(item) | _Look(item):
                 waiting.append(item)
             case Both(one, other):
                 waiting += (one, other)

@@ -10,7 +10,6 @@ from calculators.llm.grammars.regular_expression import (
     CharClass,
     Choice,
     Node,
-    Not,
     Repeat,
     Sequence,
 )
@@ -84,10 +83,10 @@ def _start(node: Node, known: dict[int, Start]) -> Start:
             found = Start(
                 first.is_spaced and second.is_spaced, first.may_be_empty and second.may_be_empty
             )
-        case Not():
-            found = Start(is_spaced=True, may_be_empty=True)
         case Repeat(item, low, high):
             found = EMPTY_START if high == 0 else _start(item, known)
             found = Start(found.is_spaced, found.may_be_empty or low == 0)
+        case _:
+            found = Start(is_spaced=True, may_be_empty=True)
     known[id(node)] = found
     return found

@@ -27,7 +27,7 @@ _TAGGED: Final = frozenset({"json_schema", "regex", "grammar"})
 
 _FORMATS: Final[dict[str, Schema]] = {
     "AnyTextFormat": tagged("text", {}),
-    "JsonFormat": tagged("json_object", {}),
+    "JsonFormat": tagged("json_object", {"schema": ref("JsonSchema")}),
     "RegexFormat": tagged("regex", {"pattern": REGEX_FORM}),
     "GrammarFormat": tagged("grammar", {"grammar": GRAMMAR_FORM}),
     "StructuralTag": tagged("structural_tag", {"format": ref("StructuralFormat")}),
