@@ -17,6 +17,7 @@ from typing import Final
 from calculators.child_process.supervisor import LoadError, Supervisor
 from calculators.control_groups import usable_memory
 from calculators.llm.conversion.messages import Converted, Load, from_converter_decoder
+from calculators.llm.conversion.pretokenizers import pre_tokenizer_of
 from calculators.llm.model_files.decoder import Decoder, check_file
 from calculators.llm.model_files.families import pooling_of
 from calculators.llm.model_files.gguf import GgufFile
@@ -114,7 +115,7 @@ def read_source(path: Path, form: str = "") -> GgufSource:
     except OSError as error:
         raise ResourceError(f'"{path.name}" cannot be read: {error.strerror}') from None
     decoder = check_file(file)
-    read_vocabulary(file.metadata, file.name)
+    pre_tokenizer_of(read_vocabulary(file.metadata, file.name), file.name)
     chosen = Form(form) if form else _fitting_form(file, usable_memory())
     return GgufSource(file, decoder, chosen, converted_bytes(file, chosen), pooling_of(file))
 

@@ -26,12 +26,13 @@ from calculators.llm.model_files.families import pooling_of
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
 from calculators.llm.model_files.packed import Form
-from calculators.llm.model_files.weights import Scratch
+from calculators.llm.model_files.weights import DryScratch, Scratch
 
 _MODEL: Final = "openvino_model"
 #: The part of a conversion, by time, in which the constants are made, and the share of it after
 #: which progress is reported again.
 _BUILDING: Final = (0.1, 0.7)
+_CHECKED: Final = 0.02
 _NOTICED: Final = 0.05
 #: The class of transformers by whose name the embeddings task knows an encoder.
 _ENCODER_CLASS: Final = "BertModel"
@@ -64,18 +65,20 @@ def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) 
     file = GgufFile(gguf)
     decoder, pooling = check_file(file), pooling_of(file)
     vocabulary = read_vocabulary(file.metadata, file.name)
-    report(Loading("converting the tokenizer of the GGUF file", 0.0, _BUILDING[0]))
+    build = build_encoder if pooling else build_model
+    report(Loading("checking the GGUF file", 0.0, _CHECKED))
+    # A tensor that is missing or wrong is found before anything takes time.
+    build(file, decoder, form, DryScratch())
+    report(Loading("converting the tokenizer of the GGUF file", _CHECKED, _BUILDING[0]))
     write_tokenizer(vocabulary, directory, file.name)
     # On the disk of the result: the constants are as large.
     scratch = _ReportingScratch(directory, size, report)
-    build = build_encoder if pooling else build_model
     model = build(file, decoder, form, scratch)
     report(Loading("writing the converted model", _BUILDING[1], 1.0))
     # The default would round scales to float16.
     ov.save_model(model, directory / f"{_MODEL}.xml", compress_to_fp16=False)
     del model
     gc.collect()
-    scratch.close()
     _check_whole(directory / _MODEL)
     config = _config(file, vocabulary)
     if pooling:

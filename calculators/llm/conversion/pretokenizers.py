@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from calculators.llm.model_files.gguf_vocabulary import Vocabulary
+from graph_runtime import ResourceError
+
 
 class PreTokenizer(NamedTuple):
     """The way in which texts are cut before merging.
@@ -260,3 +263,26 @@ _PATTERNS: Final[Mapping[tuple[str, ...], PreTokenizer]] = {
 PRETOKENIZERS: Final[Mapping[str, PreTokenizer]] = {
     name: made for names, made in _PATTERNS.items() for name in names
 }
+
+
+def pre_tokenizer_of(vocabulary: Vocabulary, file: str) -> PreTokenizer:
+    """Return the way in which texts are cut for a vocabulary.
+
+    Args:
+        file: the name of the vocabulary's file, for errors.
+
+    Raises:
+        ResourceError: it is not known how.
+    """
+    if vocabulary.kind == "gemma4":
+        return PRETOKENIZERS["gemma4"]
+    if vocabulary.kind != "gpt2":
+        return PreTokenizer(())
+    name = vocabulary.pre_tokenizer or "default"
+    if name not in PRETOKENIZERS:
+        raise ResourceError(
+            f'"{file}" needs the pre-tokenizer "{name}" (the value "tokenizer.ggml.pre"), which '
+            "is not known: its texts would be cut otherwise, and the answers be wrong. Known are "
+            + ", ".join(PRETOKENIZERS)
+        )
+    return PRETOKENIZERS[name]

@@ -29,9 +29,8 @@ import openvino_tokenizers
 from openvino import opset15 as opset
 from openvino_tokenizers import _get_factory
 
-from calculators.llm.conversion.pretokenizers import PRETOKENIZERS, PreTokenizer
+from calculators.llm.conversion.pretokenizers import PreTokenizer, pre_tokenizer_of
 from calculators.llm.model_files.gguf_vocabulary import TokenType, Vocabulary
-from graph_runtime import ResourceError
 
 _Outputs: TypeAlias = list[Any]
 
@@ -61,7 +60,7 @@ def make_models(vocabulary: Vocabulary, file: str) -> tuple[ov.Model, ov.Model]:
     Raises:
         ResourceError: it is not known how the vocabulary cuts words.
     """
-    graph = _Graph(vocabulary, _pre_tokenizer(vocabulary, file))
+    graph = _Graph(vocabulary, pre_tokenizer_of(vocabulary, file))
     return graph.tokenizer(), graph.detokenizer()
 
 
@@ -101,21 +100,6 @@ def write_tokenizer(vocabulary: Vocabulary, directory: Path, file: str) -> None:
             path = directory / "additional_chat_templates" / f"{name}.jinja"
             path.parent.mkdir(exist_ok=True)
         path.write_text(template, encoding="utf-8")
-
-
-def _pre_tokenizer(vocabulary: Vocabulary, file: str) -> PreTokenizer:
-    if vocabulary.kind == "gemma4":
-        return PRETOKENIZERS["gemma4"]
-    if vocabulary.kind != "gpt2":
-        return PreTokenizer(())
-    name = vocabulary.pre_tokenizer or "default"
-    if name not in PRETOKENIZERS:
-        raise ResourceError(
-            f'"{file}" needs the pre-tokenizer "{name}" (the value "tokenizer.ggml.pre"), which '
-            "is not known: its texts would be cut otherwise, and the answers be wrong. Known are "
-            + ", ".join(PRETOKENIZERS)
-        )
-    return PRETOKENIZERS[name]
 
 
 class _Graph:

@@ -83,7 +83,13 @@ class Scratch:
     """Memory for a model's constants: large arrays lie in a file without a name.
 
     A model refers to its arrays, so a scratch must be kept as long as the model.
+
+    Attributes:
+        is_dry: the arrays stay as they are, and take no memory: a model is built only to find out
+            whether its file has all that it needs.
     """
+
+    is_dry = False
 
     def __init__(self, directory: Path | None = None) -> None:
         self._file = None
@@ -106,13 +112,6 @@ class Scratch:
         self._kept.append(found)
         return found
 
-    def close(self) -> None:
-        """Give the disk back, once no model refers to the arrays any more."""
-        self._kept.clear()
-        self._chunk = None
-        if self._file is not None:
-            self._file.close()
-
     def keep(self, value: object) -> None:
         """Keep something that a constant refers to."""
         self._kept.append(value)
@@ -129,6 +128,12 @@ class Scratch:
             start = 0
         self._used = start + size
         return self._chunk[start : start + size]
+
+
+class DryScratch(Scratch):
+    """A scratch whose arrays are never set."""
+
+    is_dry = True
 
 
 class _Target(NamedTuple):
@@ -365,11 +370,14 @@ class Weights:
             return _dequantized(stored, lead)
         found = self._scratch.empty((count * len(tensors) * rows, columns), np.float32)
         for tensor, place in zip(tensors, order, strict=True):
-            for start, stop in _slices(tensor.row_count, columns):
+            for start, stop in self._slices(tensor.row_count, columns):
                 found[place[start:stop]] = _float_rows(tensor, start, stop)
         return self._shared(found.reshape(count, len(tensors) * rows, columns))
 
     # Constants.
+
+    def _slices(self, rows: int, columns: int) -> Iterator[tuple[int, int]]:
+        return iter(()) if self._scratch.is_dry else _slices(rows, columns)
 
     def constant(self, value: Any) -> ov.Node:
         """Return a constant in float32."""
@@ -396,7 +404,7 @@ class Weights:
         found = self._scratch.empty((sum(counts), columns), dtype)
         at = 0
         for tensor, order, count in zip(tensors, orders, counts, strict=True):
-            for start, stop in _slices(count, columns):
+            for start, stop in self._slices(count, columns):
                 rows = _raw_rows(tensor, order, start, stop)
                 found[at + start : at + stop] = (
                     rows.view(np.uint16) if kind == "BF16" else floats_of(kind, rows)
@@ -440,7 +448,7 @@ class Weights:
             correction = self._scratch.empty((rows, groups), np.float32)
         at = 0
         for number, (tensor, order, count) in enumerate(zip(tensors, orders, counts, strict=True)):
-            for start, stop in _slices(count, columns):
+            for start, stop in self._slices(count, columns):
                 packed = unpack(tensor.type.name, _raw_rows(tensor, order, start, stop))
                 where: Any = slice(at + start, at + stop)
                 if places is not None:
