@@ -15,14 +15,23 @@ are tuples, or lists that are never changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Final, Self, TypeAlias
 
 from msgspec import Struct
 
-from calculators.language.events import Event, Refused
+from calculators.language.events import (
+    Arguments,
+    CallDone,
+    Content,
+    Event,
+    Reasoning,
+    Refused,
+    ToolCall,
+)
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import GenerationRequest, Source
+from calculators.language.mistakes import AuthorMistake, named
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.requests.http_payload import RequestError
@@ -188,6 +197,9 @@ class ToolRan(Struct, frozen=True):
 Delta: TypeAlias = Submitted | Begun | Gained | Finished | Ended | Failed | ToolCalled | ToolRan
 
 
+_TEXTS: Final = (Content, Reasoning, Arguments)
+
+
 class Deltas(tuple[Delta, ...]):
     """One packet on a stream with the tag ``DELTAS``: the items of one turn, in order."""
 
@@ -197,8 +209,88 @@ class Deltas(tuple[Delta, ...]):
     #: calculator joins branches.
     must_be_read: ClassVar[bool] = True
     joined_by: ClassVar[str] = "FirstAnswerCalculator"
+
+    def __new__(cls, items: Iterable[Delta] = ()) -> Self:
+        """Raises `AuthorMistake` for what is no item, or an item with a wrong value."""
+        made = super().__new__(cls, items)
+        for item in made:
+            # The quick way of almost every packet: texts of one choice.
+            if type(item) is Gained and type(item.choice) is int and type(item.events) is tuple:
+                for event in item.events:
+                    if not isinstance(event, _TEXTS) or type(event.text) is not str:
+                        break
+                else:
+                    if item.choice >= 0:
+                        continue
+            if problem := delta_problem(item):
+                raise AuthorMistake(problem)
+        return made
+
     #: For `graph_runtime.testing`: pushed without a timestamp, packets keep their order.
     only_order_counts: ClassVar[bool] = True
+
+
+def delta_problem(item: object) -> str:
+    """Return what is wrong with an item of `Deltas`; "" if nothing is."""
+    match item:
+        case Gained(choice, events):
+            if not _is_choice(choice):
+                return f"Gained has {named(choice)} as its choice, which is a number from 0 on"
+            if not isinstance(events, tuple | list):
+                return f"Gained has {named(events)}, no events: {_GAINED}"
+            for event in events:
+                if problem := event_problem(event):
+                    return problem
+            return ""
+        case Finished(choice, reason):
+            if not _is_choice(choice):
+                return f"Finished has {named(choice)} as its choice, which is a number from 0 on"
+            if not isinstance(reason, FinishReason):
+                return f"Finished has {named(reason)} as its reason: Finished(0, FinishReason.STOP)"
+        case Begun(choices, usage, request):
+            if not _is_choice(choices) or not choices:
+                return f"Begun has {choices!r} choices, which is a number from 1 on"
+            both: tuple[object, object] = request, usage
+            if not (isinstance(both[0], GenerationRequest) and isinstance(both[1], Usage)):
+                return "Begun lacks usage and request: Begun(request.choices, Usage(0, 0), request)"
+        case Ended(usage):
+            if not isinstance(usage, Usage):
+                return f"Ended has {named(usage)}, no usage: Ended(Usage(0, 0))"
+        case Failed(error):
+            if not isinstance(error, RequestError):
+                return f'Failed has {named(error)}, no RequestError: Failed(RequestError("why"))'
+        case Submitted() | ToolCalled() | ToolRan():
+            return ""
+        case str() | Content() | Reasoning() | ToolCall() | Arguments() | Refused() | CallDone():
+            return f"{named(item)} stands among the items of Deltas: {_GAINED}"
+        case _:
+            return f"it yields {named(item)}, no item of Deltas, which are Begun, Gained and more"
+    return ""
+
+
+def event_problem(event: object) -> str:
+    """Return what is wrong with an event of `Gained`; "" if nothing is."""
+    match event:
+        case Content(text) | Reasoning(text) | Arguments(text) | Refused(text):
+            if not isinstance(text, str):
+                return f"{type(event).__name__} has {named(text)}, no text"
+            return ""
+        case ToolCall(name, call_id):
+            if not all(isinstance(each, str) for each in (name, call_id)):
+                return "ToolCall has a name and an id that are texts"
+            return ""
+        case CallDone():
+            return ""
+        case _:
+            pass
+    return f"{named(event)} stands among the events of Gained: {_GAINED}"
+
+
+def _is_choice(value: object) -> bool:
+    return isinstance(value, int) and value is not True and value is not False and value >= 0
+
+
+_GAINED: Final = 'Gained(0, (Content("a piece of the answer"),))'
 
 
 def refusal_deltas(request: GenerationRequest, text: str, category: str | None = None) -> Deltas:

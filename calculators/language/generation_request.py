@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from enum import StrEnum
+from types import NoneType
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from msgspec import Struct
 
+from calculators.language.mistakes import (
+    AuthorMistake,
+    check_message,
+    json_problem,
+    message_problem,
+    named,
+)
 from calculators.language.refusal import Refusal
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.template_arguments import NO_ARGUMENTS, TemplateArguments
@@ -59,8 +67,9 @@ class GenerationRequest:
     """A request packet: what is to be generated, and how the answer is written.
 
     Nothing in it is changed in place, also not the messages: other nodes read the same object. The
-    methods ``with_...`` return a changed copy, and `dataclasses.replace` does for every field. Put
-    no request into error texts and traces: it has prompts.
+    methods ``with_...`` return a changed copy, and `dataclasses.replace` does for every field; both
+    raise `AuthorMistake` for a value that the field cannot have. Put no request into error texts
+    and traces: it has prompts.
 
     Attributes:
         api: the API that the answer is written for.
@@ -136,6 +145,29 @@ class GenerationRequest:
     client: ClientConnection = field(default_factory=NoClient, repr=False, compare=False)
     record: RequestRecord | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        for name, kind in _SEQUENCES.items():
+            value = getattr(self, name)
+            if isinstance(value, list):
+                value = tuple(value)
+                object.__setattr__(self, name, value)
+            if not isinstance(value, tuple):
+                raise _mistake(name, value)
+            for each in value:
+                if not isinstance(each, kind):
+                    raise _mistake(name, each)
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if type(value) is not kind and not isinstance(value, kind):
+                raise _mistake(name, value)
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise _mistake(name, value)
+        for message in self.messages:
+            if problem := message_problem(message):
+                raise AuthorMistake(f"a message {problem}: {_MEANT['messages']}")
+
     @property
     def choices(self) -> int:
         """The number of answers: ``n`` for each prompt."""
@@ -154,7 +186,15 @@ class GenerationRequest:
         return ""
 
     def with_messages(self, *messages: Message) -> Self:
-        """Return the request with these messages in place of its own."""
+        """Return the request with these messages in place of its own.
+
+        Raises:
+            AuthorMistake: one is no message, as when all are given in one list.
+        """
+        own = {id(message) for message in self.messages}
+        for place, message in enumerate(messages, 1):
+            if id(message) not in own:
+                check_message(message, f"the argument {place} of with_messages")
         return replace(self, messages=messages)
 
     def with_system(self, text: str) -> Self:
@@ -162,7 +202,16 @@ class GenerationRequest:
 
         The text is put before that of a first system message, because many templates know only
         one. It comes before each prompt of a completion, too; prompts of token ids stay.
+
+        Raises:
+            AuthorMistake: it is no text.
         """
+        given: object = text
+        what = json_problem(given) if isinstance(given, str) else f"is {named(given)}, no text"
+        if what:
+            raise AuthorMistake(
+                f'the argument of with_system {what}: request.with_system("Be polite.")'
+            )
         if self.api is Api.COMPLETIONS:
             return replace(
                 self,
@@ -185,7 +234,15 @@ class GenerationRequest:
         """Return the request with members of a body in ``sampling``; None removes a member.
 
         ``max_tokens`` and ``stop`` replace the members of other names that APIs have for them.
+
+        Raises:
+            AuthorMistake: a value is none of JSON's.
         """
+        for name, value in members.items():
+            if problem := json_problem(value):
+                raise AuthorMistake(
+                    f"with_sampling: {name} {problem}: request.with_sampling(max_tokens=100)"
+                )
         replaced = {other for name in members for other in _SAME.get(name, ())}
         kept = {name: value for name, value in self.sampling.items() if name not in replaced}
         merged = {**kept, **members}
@@ -200,6 +257,72 @@ class GenerationRequest:
     def refused(self, refusal: Refusal) -> Self:
         """Return the request with a refusal, which a language model answers with."""
         return replace(self, refusal=refusal)
+
+
+def _unchangeable(request: GenerationRequest, name: str, value: object) -> None:
+    known = _MEANT.get(name)
+    meant = known or (
+        f"replace(request, {name}=...)"
+        if name in GenerationRequest.__dataclass_fields__
+        else f"request.with_sampling({name}=...)"
+    )
+    raise FrozenInstanceError(
+        f"request.{name} = ... is not possible: other nodes read the same request. Return a "
+        f"changed one: {meant}"
+    )
+
+
+# The class is frozen: it has a method of this name that says less.
+GenerationRequest.__setattr__ = _unchangeable  # type: ignore[method-assign, assignment]
+
+#: The kinds of fields, of which None may be one; and of the items of those that are tuples.
+_KINDS: Final[Mapping[str, Any]] = {
+    "api": Api,
+    "model": str,
+    "tools": Tools,
+    "parallel_tool_calls": bool,
+    "max_tool_calls": (int, NoneType),
+    "form": (StructuredOutput, NoneType),
+    "template": TemplateArguments,
+    "sampling": Mapping,
+    "stream": bool,
+    "include_usage": bool,
+    "has_running_usage": bool,
+    "returns_token_ids": bool,
+    "wants_logprobs": bool,
+    "shows_thinking": bool,
+    "echo": Mapping,
+    "id": str,
+    "answer_model": str,
+    "refusal": (Refusal, NoneType),
+    "deadline": (float, int, NoneType),
+    "record": (RequestRecord, NoneType),
+}
+_SEQUENCES: Final[Mapping[str, Any]] = {
+    "messages": dict,
+    "prompts": (str, tuple, list),
+    "images": ImageReference,
+    "tool_servers": ToolServer,
+    "sources": Source,
+}
+_COUNTS: Final = ("n", "created", "turn")
+#: The calls that are meant where a field has a wrong value.
+_MEANT: Final[Mapping[str, str]] = {
+    "messages": 'request.with_messages({"role": "user", "content": "Hello"}, *request.messages)',
+    "prompts": 'replace(request, prompts=("Once upon a time",))',
+    "images": 'replace(request, images=(ImageReference("https://...", "messages[0]"),))',
+    "tools": 'replace(request, tools=Tools(items=[...], choice="auto")), or NO_TOOLS',
+    "sampling": "request.with_sampling(max_tokens=100)",
+    "answer_model": 'request.answered_by("name")',
+    "refusal": 'request.refused(Refusal("why"))',
+    "sources": 'replace(request, sources=(Source(1, "guide.md"),))',
+    "api": "replace(request, api=Api.CHAT)",
+}
+
+
+def _mistake(name: str, value: object) -> AuthorMistake:
+    meant = _MEANT.get(name, f"see the field {name} of GenerationRequest")
+    return AuthorMistake(f"{name} of a request has {named(value)}: {meant}")
 
 
 def text_of_content(content: object) -> str:

@@ -29,6 +29,8 @@ from calculators.language.delta import (
     Finished,
     Gained,
     Submitted,
+    delta_problem,
+    event_problem,
     refusal_deltas,
 )
 from calculators.language.events import (
@@ -41,6 +43,7 @@ from calculators.language.events import (
 )
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import GenerationRequest, text_of_content
+from calculators.language.mistakes import AuthorMistake, named
 from calculators.language.refusal import Refusal
 from calculators.language.usage import Usage, usage_sum
 from calculators.requests.http_payload import RequestError
@@ -189,6 +192,8 @@ class _Answer:
             if not self._is_stopped:
                 async with contextlib.aclosing(closable(function(self._request))) as pieces:
                     async for piece in pieces:
+                        if problem := _piece_problem(piece):
+                            await pieces.athrow(AuthorMistake(problem))
                         await said.put(piece)
         except asyncio.CancelledError as error:
             if not self._is_stopped:
@@ -234,11 +239,6 @@ class _Answer:
         return items
 
     def _gain(self, event: Any, items: list[Delta]) -> None:
-        if not isinstance(event, get_args(Event)):
-            self._is_done = True
-            log.error('node "%s" yielded %s, no text', self._node, type(event).__name__)
-            items.append(self._failed())
-            return
         items += self._begin()
         for choice in sorted(self._open or ()):
             gained = Gained(choice, (event,))
@@ -307,6 +307,17 @@ class _Answer:
     def _failed(self) -> Failed:
         error = RequestError(f'node "{self._node}" failed', code=Code.INTERNAL)
         return Failed(error, self._request)
+
+
+def _piece_problem(piece: object) -> str:
+    """Return what is wrong with what a function has yielded; "" if nothing is."""
+    if isinstance(piece, str | Deltas):
+        return ""
+    if isinstance(piece, _DELTAS):
+        return delta_problem(piece)
+    if isinstance(piece, get_args(Event)):
+        return event_problem(piece)
+    return f'it yields {named(piece)}, no text: `yield "a piece of the answer"`, or an event'
 
 
 class _Answers:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Generic, Protocol, TypeVar, cast
 
+from calculators.language.mistakes import AuthorMistake
 from graph_runtime.interrupts import contained
 
 T = TypeVar("T")
@@ -24,9 +25,18 @@ class GeneratorRun(Generic[T, U]):
         is_done: the generator has returned or raised.
     """
 
-    def __init__(self, function: Callable[[AsyncIterator[T]], AsyncIterator[U]]) -> None:
-        """Prepare the generator; the first `feed` starts it. Needs a running event loop."""
+    def __init__(
+        self,
+        function: Callable[[AsyncIterator[T]], AsyncIterator[U]],
+        problem: Callable[[U], str],
+    ) -> None:
+        """Prepare the generator; the first `feed` starts it. Needs a running event loop.
+
+        ``problem``: returns what is wrong with an output, "" if nothing is; it is raised in the
+        generator, at the line of its ``yield``.
+        """
         self._function = function
+        self._problem = problem
         self._inputs: deque[T] = deque()
         self._has_ended = False
         self._outputs: list[U] = []
@@ -75,6 +85,8 @@ class GeneratorRun(Generic[T, U]):
         try:
             async with contextlib.aclosing(closable(self._function(self._items()))) as outputs:
                 async for output in outputs:
+                    if problem := self._problem(output):
+                        await outputs.athrow(AuthorMistake(problem))
                     self._outputs.append(output)
         except BaseException as error:
             if self._is_closing and isinstance(error, asyncio.CancelledError):
@@ -105,6 +117,8 @@ class Closable(Protocol[U]):
     def __aiter__(self) -> AsyncIterator[U]: ...
 
     async def aclose(self) -> None: ...
+
+    async def athrow(self, error: BaseException, /) -> U: ...
 
 
 def closable(iterator: AsyncIterator[U]) -> Closable[U]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Concatenate, Final, ParamSpec, get_args
+from typing import Concatenate, ParamSpec
 
 from calculators.language.authoring.functions import (
     check_generator,
@@ -23,9 +23,11 @@ from calculators.language.delta import (
     Finished,
     Gained,
     Submitted,
+    delta_problem,
 )
 from calculators.language.events import Refused
 from calculators.language.finish_reason import FinishReason
+from calculators.language.mistakes import place_of
 from calculators.language.order import OrderError
 from calculators.language.refusal import Refusal
 from calculators.requests.http_payload import RequestError
@@ -34,7 +36,6 @@ from graph_runtime import Calculator, CalculatorContext, Code, In, Out
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-_DELTAS: Final = get_args(Delta)
 
 
 def on_deltas(
@@ -96,7 +97,7 @@ class DeltaGenerators(Calculator):
                     await self._end_run()
                     self._begun, self._open = item, None
                     self._has_ended = self._is_left = False
-                    self._run = GeneratorRun(self._function)
+                    self._run = GeneratorRun(self._function, delta_problem)
                     group.append(item)
                 case Failed() if self._begun is None:
                     out.append(item)  # nothing has begun, so nobody has seen it
@@ -122,7 +123,9 @@ class DeltaGenerators(Calculator):
             wrong = self._take(await run.feed(group, ends=ends), out)
             error = run.take_error()
             if wrong is None and error is None and ends and not self._has_ended:
-                wrong = OrderError("it returned without the end of the answer")
+                wrong = OrderError(
+                    f"{place_of(self.function)}: it returned without the end of the answer"
+                )
             if wrong is not None:
                 await run.close()
                 error = wrong
@@ -150,13 +153,14 @@ class DeltaGenerators(Calculator):
         for item in items:
             if self._has_ended:
                 return None
+            kind = type(item).__name__
             match item:
                 case Begun(choices):
                     self._open = set(range(choices))
-                case _ if not isinstance(item, _DELTAS):
-                    return TypeError(f"it yielded {type(item).__name__}, no item of Deltas")
                 case Gained() | Finished() | Ended() if self._open is None:
-                    return OrderError(f"it yielded {type(item).__name__} before Begun")
+                    return self._wrong(f"yielded {kind} before Begun")
+                case Gained(choice) | Finished(choice) if choice not in (self._open or ()):
+                    return self._wrong(f"yielded {kind} of choice {choice}, which is not open")
                 case Finished(choice):
                     if self._open is not None:
                         self._open.discard(choice)
@@ -166,6 +170,9 @@ class DeltaGenerators(Calculator):
                     pass
             out.append(item)
         return None
+
+    def _wrong(self, what: str) -> OrderError:
+        return OrderError(f"{place_of(self.function)} {what}")
 
     def _leave(
         self, out: list[Delta], reason: FinishReason, refusal: Refusal | None = None

@@ -14,8 +14,9 @@ from calculators.language.authoring.functions import (
     options_of,
 )
 from calculators.language.generation_request import GenerationRequest
+from calculators.language.mistakes import AuthorMistake, named, place_of
 from calculators.language.refusal import Refusal
-from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, Out
+from graph_runtime import Calculator, CalculatorContext, In, Out
 
 P = ParamSpec("P")
 
@@ -54,7 +55,6 @@ class RequestFunction(Calculator):
     function: Callable[..., Awaitable[Any]]
 
     def open(self, cc: CalculatorContext) -> None:
-        self._node = cc.node_name
         self._function = partial(self.function, **option_values(self))
 
     async def process(self, cc: CalculatorContext) -> None:
@@ -65,9 +65,9 @@ class RequestFunction(Calculator):
             except Refusal as refusal:
                 made = request.refused(refusal)
             if not isinstance(made, GenerationRequest):
-                raise GraphError(
-                    f'node "{self._node}" returned {type(made).__name__}, no GenerationRequest',
-                    code=Code.INTERNAL,
+                raise AuthorMistake(
+                    f"{place_of(self.function)} returned {named(made)}, no request: it ends with "
+                    f'`return request`, or with a changed one: `return request.with_system("...")`'
                 )
             request = made
         cc.emit(self.changed, request)

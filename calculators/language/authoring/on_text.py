@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from functools import partial
-from itertools import takewhile
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeAlias, overload
 
 from calculators.language.authoring.functions import (
@@ -18,6 +17,7 @@ from calculators.language.authoring.functions import (
 from calculators.language.authoring.generator_run import GeneratorRun
 from calculators.language.authoring.text_walk import Channel, Fed, Feed, TextWalk
 from calculators.language.delta import Deltas
+from calculators.language.mistakes import AuthorMistake, named, place_of
 from graph_runtime import Calculator, CalculatorContext, In, Out
 from graph_runtime.interrupts import contained, raise_interrupt
 
@@ -163,8 +163,8 @@ class TextFilters(Calculator):
                 found = self._filters[key] = self._make()
             if feed.ends:
                 del self._filters[key]
-                return Fed(_text(found.finish()))
-            return Fed(_text(found.feed(feed.text)))
+                return Fed(_text(found.finish(), found.finish))
+            return Fed(_text(found.feed(feed.text), found.feed))
         except BaseException as error:
             raise_interrupt(error)
             return Fed("", error=contained(error))
@@ -220,7 +220,7 @@ class TextGenerators(Calculator):
         key = feed.choice, feed.channel
         run = self._runs.get(key)
         if run is None:
-            run = self._runs[key] = GeneratorRun(self._function)
+            run = self._runs[key] = GeneratorRun(self._function, _text_problem)
         pieces = await run.feed((feed.text,) if feed.text else (), ends=feed.ends)
         if feed.ends:
             del self._runs[key]
@@ -228,19 +228,18 @@ class TextGenerators(Calculator):
             if not run.is_done:
                 await run.close()
         error = run.take_error()
-        try:
-            text = "".join(pieces)
-        except TypeError:
-            texts = list(takewhile(lambda piece: isinstance(piece, str), pieces))
-            return Fed("".join(texts), error=_no_text(pieces[len(texts)], "yielded"))
-        return Fed(text, run.is_done and not feed.ends, error)
+        return Fed("".join(pieces), run.is_done and not feed.ends, error)
 
 
-def _text(value: object) -> str:
+def _text(value: object, function: Callable[..., object]) -> str:
     if not isinstance(value, str):
-        raise _no_text(value, "returned")
+        raise AuthorMistake(
+            f'{place_of(function)} returned {named(value)}, no text: `return text`, or `return ""`'
+        )
     return value
 
 
-def _no_text(value: object, how: str) -> TypeError:
-    return TypeError(f"it {how} {type(value).__name__}, no text")
+def _text_problem(value: object) -> str:
+    if isinstance(value, str):
+        return ""
+    return f"it yields {named(value)}, no text: `yield text`, or nothing"

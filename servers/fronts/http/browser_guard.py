@@ -129,7 +129,9 @@ class BrowserGuard:
             raise HttpError(400, "the Host header is not a host")
         if self._is_local and not self._is_local_name(match[1]):
             raise HttpError(
-                403, "the Host header names no local host; allow the name in the server's settings"
+                403,
+                "the Host header names no local host; ask at 127.0.0.1, or allow the name in the "
+                "server's settings",
             )
 
     def _is_local_name(self, name: str) -> bool:
@@ -137,10 +139,13 @@ class BrowserGuard:
         if name in self._names or name.endswith(_LOCAL_SUFFIXES):
             return True
         try:
-            ipaddress.ip_address(name.strip("[]"))
+            address = ipaddress.ip_address(name.strip("[]"))
         except ValueError:
             return False
-        return True  # an address cannot be rebound: only names are resolved
+        # An address cannot be rebound: only names are resolved. 0.0.0.0 is no machine's own: it may
+        # reach this one, and browsers guard 127.0.0.1 from pages of the internet, but not it.
+        mapped = getattr(address, "ipv4_mapped", None)
+        return not (address.is_unspecified or (mapped is not None and mapped.is_unspecified))
 
     def _check_origin(self, origin: str, host: str) -> None:
         if self._takes_all or origin in self._origins:

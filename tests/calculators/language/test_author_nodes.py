@@ -430,5 +430,5 @@ def test_a_function_that_returns_no_request_is_named() -> None:
 
     runner = CalculatorRunner(forgetful)
     runner.push("REQUEST", request_for())
-    with pytest.raises(RunError, match="returned NoneType, no GenerationRequest"):
+    with pytest.raises(RunError, match=r"\.py:\d+\) returned None, no request"):
         runner.run()

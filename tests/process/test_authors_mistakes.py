@@ -1,0 +1,162 @@
+"""A wrong value that an author puts into a packet is the node's error, with the call that was
+meant in the log, and never the client's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.process.http_client import CHAT, HELLO
+from tests.process.server_process import ServerProcess
+from tests.process.test_authors_that_exit import LANGUAGE, PASSING
+
+REQUESTS: Final = """\
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from calculators.language import *
+
+
+@answers
+async def says(request: GenerationRequest) -> AsyncIterator[str]:
+    yield "good"
+"""
+#: The body of a node on requests, and what the log says of it.
+ON_REQUESTS: Final = {
+    "a_list": ("return request.with_messages([*request.messages])", r"with_messages\({"),
+    "no_role": ('return request.with_messages({"content": "x"})', '"role", which is a text'),
+    "no_content": (
+        'return request.with_messages({"role": "user", "content": 5})',
+        'an int as its "content"',
+    ),
+    "half_a_pair": (
+        'return request.with_messages({"role": "user", "content": "\\ud800"})',
+        "not Unicode",
+    ),
+    "an_object": (
+        'return request.with_messages({"role": "user", "content": "x", "at": object()})',
+        "an object in it, which JSON has no form for",
+    ),
+    "no_text": ("return request.with_system(None)", r'is None, no text: request.with_system\("Be'),
+    "sampling": ("return request.with_sampling(stop={1})", r"stop has a set in it.*max_tokens=100"),
+    "texts": ('return replace(request, messages=("x",))', "messages of a request has a str"),
+    "images": ('return replace(request, images=["x"])', "images of a request has a str: .*Image"),
+    "tools": ('return replace(request, tools="none")', "tools of a request has a str: .*NO_TOOLS"),
+    "refused": ('return request.refused("no")', r"request.refused\(Refusal\("),
+    "answered": ("return request.answered_by(None)", r"request.answered_by\("),
+    "count": ("return replace(request, n='2')", "n of a request has a str"),
+    "nothing": ("pass", r"nothing \(.*authors.py:\d+\) returned None, no request: .*`return req"),
+    "set_limit": (
+        "request.max_tokens = 5",
+        r"Return a changed one: request.with_sampling\(max_tokens=...\)",
+    ),
+    "set_field": ("request.messages = ()", r"request.messages = \.\.\. is not possible"),
+}
+#: The body of a node that answers.
+ANSWERS: Final = {
+    "yields_none": ('yield "begun "; yield None', "yields None, no text: `yield"),
+    "yields_number": ("yield 5", "yields an int, no text"),
+    "event_number": ("yield Content(5)", "Content has an int, no text"),
+    "wrong_reason": ('yield Finished(0, "stop")', r"a str as its reason: Finished\(0, FinishReas"),
+    "wrong_item": ("yield Deltas(('x',))", r"a str stands among the items of Deltas: Gained\(0"),
+    "wrong_event": ('yield Gained(0, ("x",))', "a str stands among the events of Gained"),
+    "bare_event": ('yield Gained(0, Content("x"))', "a Content, no events"),
+}
+#: The body of a node on texts.
+TEXTS: Final = {
+    "text_none": ("async for piece in text: yield None", "yields None, no text: `yield text`"),
+    "text_bytes": ("async for piece in text: yield piece.encode()", "yields a bytes, no text"),
+}
+#: The body of a node on all items.
+ITEMS: Final = {
+    "item_text": ("async for item in deltas: yield 'x'", "a str stands among the items of Deltas"),
+    "item_none": ("async for item in deltas: yield None", "it yields None, no item of Deltas"),
+    "item_choice": (
+        "async for item in deltas:\n"
+        "        yield Gained(7, (Content('x'),)) if isinstance(item, Gained) else item",
+        "Gained of choice 7, which is not open",
+    ),
+}
+FILTER: Final = """
+
+@on_text
+class filter_number:
+    def feed(self, text: str) -> str:
+        return 5
+
+    def finish(self) -> str:
+        return ""
+"""
+#: Decorator, signature and bodies of nodes by the place where they stand in the graph.
+KINDS: Final = (
+    ("REQUESTS", "on_request", "request: GenerationRequest) -> GenerationRequest", ON_REQUESTS),
+    ("ANSWERS", "answers", "request: GenerationRequest) -> AsyncIterator[str]", ANSWERS),
+    ("TEXTS", "on_text", "text: AsyncIterator[str]) -> AsyncIterator[str]", TEXTS),
+    ("TEXTS", "on_deltas", "deltas: AsyncIterator[Delta]) -> AsyncIterator[Delta]", ITEMS),
+)
+LINES: Final = {
+    **{name: text for _, _, _, nodes in KINDS for name, (_, text) in nodes.items()},
+    "filter_number": r"feed \(.*authors.py:\d+\) returned an int, no text",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("site")
+    text = REQUESTS + PASSING + FILTER
+    entries: list[dict[str, Any]] = []
+    places = {"filter_number": "TEXTS"}
+    for place, decorator, signature, nodes in KINDS:
+        for name, (body, _) in nodes.items():
+            text += f"\n\n@{decorator}\nasync def {name}({signature}:\n    {body}\n"
+            places[name] = place
+    for name, place in places.items():
+        stand = {"REQUESTS": "passing", "ANSWERS": "says", "TEXTS": "as_it_is", place: name}
+        graph = LANGUAGE
+        for each, calculator in stand.items():
+            graph = graph.replace(each, calculator)
+        own = {"REQUESTS": "ASKED", "ANSWERS": "SAID", "TEXTS": "CHANGED"}[place]
+        (folder / name).mkdir()
+        (folder / name / "graph.pbtxt").write_text(graph.replace(f'"{own}"', '"theirs"'))
+        entries.append({"name": name})
+    (folder / "authors.py").write_text(text)
+    listed = {"mediapipe_config_list": entries, "python_path": "authors.py"}
+    (folder / "config.json").write_text(json.dumps(listed))
+    with ServerProcess(folder / "config.json") as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_wrong_value_is_the_nodes_error(server: ServerProcess, name: str) -> None:
+    since = len(server.log)
+    reply = server.client.post(CHAT, model=name, messages=HELLO)
+    assert reply.status == 500, reply.body
+    assert 'node "theirs"' in reply.error["message"]
+    assert b"authors.py" not in reply.body
+    server.wait_for_log(f"model='{name}'", since=since)
+    log = "".join(server.log[since:])
+    assert re.search(LINES[name], log, re.S), log
+    assert re.search(r'authors\.py(", line |:)\d+', log), log
+
+
+def test_the_names_of_the_table_are_all_tried() -> None:
+    assert len(LINES) == 1 + len(ON_REQUESTS) + len(ANSWERS) + len(TEXTS) + len(ITEMS)
+
+
+def test_a_class_fails_where_it_makes_the_packet(tmp_path: Path) -> None:
+    from calculators.language import Content, Deltas, Gained, request_for
+    from calculators.language.mistakes import AuthorMistake
+
+    with pytest.raises(AuthorMistake, match="a Content stands among the items"):
+        Deltas((Content("x"),))  # type: ignore[arg-type]
+    with pytest.raises(AuthorMistake, match="None as its choice"):
+        Deltas((Gained(None, ()),))  # type: ignore[arg-type]
+    request = request_for("Hello")
+    assert request.with_messages(*request.messages) == request
+    with pytest.raises(AuthorMistake, match="the argument 2 of with_messages"):
+        request.with_messages(*request.messages, None)  # type: ignore[arg-type]
