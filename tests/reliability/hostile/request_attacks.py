@@ -229,6 +229,27 @@ REQUEST_ATTACKS: Final = (
         EITHER,
     ),
     Attack(
+        "16 completions with best_of 16, which fill an engine",
+        posts(
+            lambda: [
+                post(
+                    COMPLETIONS,
+                    {
+                        "model": "demo",
+                        "prompt": "Hello",
+                        "best_of": 16,
+                        "max_tokens": 200,
+                        "temperature": 1,
+                        "ignore_eos": True,
+                    },
+                )
+            ]
+            * 16,
+            at_once=16,
+        ),
+        EITHER,
+    ),
+    Attack(
         "best_of 20 without max_tokens",
         posts(
             lambda: [
