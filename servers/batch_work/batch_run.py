@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from servers.batch_work.answer_writer import AnswerWriter, Progress, when_there_is_room
-from servers.batch_work.work_in_hand import MOST_ENDS, WorkInHand
+from servers.batch_work.work_in_hand import WorkInHand
 from servers.batches.clock import unix_seconds
 from servers.batches.errors import ContentError, StoreError
 from servers.batches.objects import Answer, Batch, BatchError, Phase, Piece, Status, new_id
@@ -305,7 +305,7 @@ def _ended_worker(piece: Piece) -> BatchError:
         Phase.ANSWER: f"answered line {piece.line}",
         Phase.RESULTS: "wrote the results",
     }
-    text = f"the process that answers batches ended {MOST_ENDS} times while it {work[piece.phase]}"
+    text = f"the process that answers batches ended each time when it {work[piece.phase]}"
     return BatchError(code="worker_ended", message=text, line=piece.line or None)
 
 

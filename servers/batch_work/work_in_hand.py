@@ -8,6 +8,10 @@ ends that can only be its own: it was in hand alone. The next worker runs each s
 after the other, while everything else pauses; a piece that ends is no suspect any more. A piece
 that has ended the worker twice ends its batch (`BatchRun`).
 
+An end of the worker together with its server may be the work of somebody who killed the server, and
+counts half. Pieces with the fewest ends run first, so that whoever kills at random hits another one
+each time.
+
 The file needs neither `fsync` nor room on the disk: it survives the process, and after the machine
 started anew nobody is to blame. A worker that is told to end leaves it empty.
 """
@@ -30,8 +34,11 @@ from servers.batches.store import BatchStore
 
 _log: Final = logging.getLogger(__name__)
 
-#: Ends of the worker after which a piece is not tried again.
-MOST_ENDS: Final = 2
+#: What an end of the worker counts, alone and together with its server, and the sum at which a
+#: piece is not tried again.
+_OWN_END: Final = 2
+_END_WITH_SERVER: Final = 1
+MOST_ENDS: Final = 2 * _OWN_END
 
 _SLOT: Final = 64
 _ENTRY: Final = re.compile(r"(\d{1,18}) (check|answer|results) (\d{1,18}) ([01])")
@@ -49,7 +56,8 @@ class WorkInHand:
         self._suspects: dict[Piece, int] = {}
         self._inside = 0
         self._is_alone = False
-        self._wish_alone = 0
+        #: The ends of each suspect that waits until it is alone.
+        self._wishes: list[int] = []
         self._waiting: list[asyncio.Future[None]] = []
 
     def open(self) -> None:
@@ -64,14 +72,18 @@ class WorkInHand:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
             if not stat.S_ISREG(os.fstat(self._file).st_mode):
                 raise OSError(f"{path} is no file")
-            found = _pieces_of(os.pread(self._file, 1 << 20, 0))
+            server, found = _pieces_of(os.pread(self._file, 1 << 20, 0))
         except OSError as error:
             _log.error("the end of this process will not be traced to a batch: %s", error)
             self.close()
-            found = []
+            server, found = "", []
         if found:
+            weight = _OWN_END if server == _server_id() else _END_WITH_SERVER
             self._store.note_ends(
-                [(piece, was_alone or len(found) == 1) for piece, was_alone in found]
+                [
+                    (piece, weight if was_alone or len(found) == 1 else 0)
+                    for piece, was_alone in found
+                ]
             )
             _log.warning(
                 "the last worker of batches ended in the middle of %d pieces of work; each runs "
@@ -79,7 +91,7 @@ class WorkInHand:
             )  # fmt: skip
         self._suspects = self._store.suspects()
         self.end_in_order()
-        self._write(_boot_id(), 0)
+        self._write(f"{_boot_id()} {_server_id()}", 0)
 
     def close(self) -> None:
         if self._file is not None:
@@ -107,7 +119,7 @@ class WorkInHand:
         # Work on whole files takes long; answers of others need not wait for it.
         is_counted = is_suspect or phase is Phase.ANSWER
         if is_counted:
-            await self._enter(is_alone=is_suspect)
+            await self._enter(self._suspects.get(piece))
         slot = self._free.pop() if self._free else self._slots
         self._slots = max(self._slots, slot + 1)
         self._write(f"{batch} {phase} {line} {int(is_suspect)}", 1 + slot)
@@ -123,19 +135,26 @@ class WorkInHand:
             with suppress(StoreError):  # it will only run alone once more
                 await asyncio.to_thread(self._store.clear_suspect, piece)
 
-    async def _enter(self, *, is_alone: bool) -> None:
-        self._wish_alone += is_alone
+    async def _enter(self, ends: int | None) -> None:
+        """Wait for the turn of a piece. ``ends``: of a suspect, which has to be alone."""
+        if ends is not None:
+            self._wishes.append(ends)
         try:
-            while self._inside if is_alone else self._is_alone or self._wish_alone:
+            while not self._may_enter(ends):
                 left = asyncio.get_running_loop().create_future()
                 self._waiting.append(left)
                 await left
         finally:
-            self._wish_alone -= is_alone
-            if is_alone:
+            if ends is not None:
+                self._wishes.remove(ends)
                 self._wake()
         self._inside += 1
-        self._is_alone = is_alone
+        self._is_alone = ends is not None
+
+    def _may_enter(self, ends: int | None) -> bool:
+        if ends is None:
+            return not self._is_alone and not self._wishes
+        return not self._inside and ends == min(self._wishes)
 
     def _leave(self) -> None:
         self._inside -= 1
@@ -154,13 +173,14 @@ class WorkInHand:
                 os.pwrite(self._file, text.encode().ljust(_SLOT - 1) + b"\n", slot * _SLOT)
 
 
-def _pieces_of(content: bytes) -> list[tuple[Piece, bool]]:
-    """Return the pieces that were in hand, and whether each was alone."""
-    boot, *slots = content.decode("ascii", "replace").split("\n")
-    if boot.strip() != _boot_id():
-        return []
+def _pieces_of(content: bytes) -> tuple[str, list[tuple[Piece, bool]]]:
+    """Return the server, the pieces that were in hand, and whether each was alone."""
+    head, *slots = content.decode("ascii", "replace").split("\n")
+    boot, _, server = head.strip().partition(" ")
+    if boot != _boot_id():
+        return "", []
     entries = (_ENTRY.fullmatch(slot.strip(" \0")) for slot in slots)
-    return [
+    return server, [
         (Piece(int(found[1]), Phase(found[2]), int(found[3])), found[4] == "1")
         for found in entries
         if found is not None
@@ -173,3 +193,13 @@ def _boot_id() -> str:
         return _BOOT.read_text().strip()
     except OSError:
         return "unknown"
+
+
+def _server_id() -> str:
+    """Return a text that names the process that started this one, also among later processes."""
+    pid = os.getppid()
+    try:
+        begun = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        begun = "?"
+    return f"{pid} {begun}"

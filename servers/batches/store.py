@@ -482,19 +482,19 @@ class BatchStore:
 
     # Ends of the worker ---------------------------------------------------------------------------
 
-    def note_ends(self, pieces: Iterable[tuple[Piece, bool]]) -> None:
-        """Note the pieces that a worker had in hand when it ended, and whether each was alone."""
+    def note_ends(self, pieces: Iterable[tuple[Piece, int]]) -> None:
+        """Note the pieces that a worker had in hand when it ended, and what each end counts."""
         with self._transaction() as connection:
-            for piece, was_alone in pieces:
+            for piece, weight in pieces:
                 connection.execute(
                     "insert into suspects (batch, phase, line, ends) values (?, ?, ?, ?)"
                     " on conflict do update set ends = ends + excluded.ends",
-                    (*piece, int(was_alone)),
+                    (*piece, weight),
                 )
 
     def suspects(self) -> dict[Piece, int]:
         """Return the pieces of unfinished batches that were in hand at the end of a worker, each
-        with the number of ends at which it was alone."""
+        with what its ends count."""
         with self._reading() as connection:
             rows = connection.execute(
                 "select batch, phase, line, ends from suspects where batch in"

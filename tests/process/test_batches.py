@@ -428,7 +428,7 @@ def test_a_batch_that_ends_the_worker_is_set_aside(folder: Path) -> None:
         assert batch.status == "failed"
         (error,) = batch.errors.data
         assert (error.code, error.line) == ("worker_ended", 2)
-        assert "ended 2 times while it answered line 2" in error.message
+        assert "ended each time when it answered line 2" in error.message
         assert finished(other, sound.id).request_counts.completed == 5
         assert finished(client, batch_of(client, [line(9)]).id).status == "completed"
         assert f"signal {end.value}" in "".join(server.log)

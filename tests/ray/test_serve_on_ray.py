@@ -432,6 +432,18 @@ def test_fronts_of_one_config_share_its_replicas(
     assert replicas_of("double", serving.pid) == before
 
 
+def answers_kept(output: Path) -> int:
+    """Return the number of answers in the state of a run of `graphrt batch`."""
+    state = output.with_name(f"{output.name}.state") / "store.sqlite"
+    if not state.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as store:
+        try:
+            return int(store.execute("select count(*) from answers").fetchone()[0])
+        except sqlite3.OperationalError:  # it is being made
+            return 0
+
+
 def test_a_batch_runs_on_the_replicas_and_goes_on_after_a_kill(
     serving: Serving, site: Site, its_cluster: None
 ) -> None:
@@ -444,22 +456,13 @@ def test_a_batch_runs_on_the_replicas_and_goes_on_after_a_kill(
     ]
     (folder / "lines.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nno JSON\n")
     words = ("batch", "lines.jsonl", "config.json", "--calculators", "calcs.py", "--on", "ray")
-    state = folder / "lines.output.jsonl.state" / "store.sqlite"
-
-    def answered() -> int:
-        if not state.exists():
-            return 0
-        with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as store:
-            try:
-                return int(store.execute("select count(*) from answers").fetchone()[0])
-            except sqlite3.OperationalError:  # it is being made
-                return 0
+    output_file = folder / "lines.output.jsonl"
 
     first = subprocess.Popen(
         [*COMMAND, *words], cwd=folder, env=environment(), stderr=subprocess.DEVNULL
     )
     try:
-        wait_until(lambda: answered() == 301)
+        wait_until(lambda: answers_kept(output_file) == 301)
     finally:
         first.kill()
         first.wait()
@@ -467,10 +470,35 @@ def test_a_batch_runs_on_the_replicas_and_goes_on_after_a_kill(
     done = graphrt(*words, cwd=folder)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "301 had an answer before" in done.stdout
-    output = list(map(json.loads, (folder / "lines.output.jsonl").read_text().splitlines()))
+    output = list(map(json.loads, output_file.read_text().splitlines()))
     assert [each["custom_id"] for each in output] == [str(place) for place in range(304)]
     used = {each["response"]["body"]["pid"] for each in output[:300]}
     assert used <= set(replicas_of("probe", serving.pid))
     assert len(used) > 1
     assert len((folder / "lines.error.jsonl").read_text().splitlines()) == 1
     assert ask(serving, "probe")[0] == 200
+
+
+def test_a_batch_loses_nothing_when_a_replica_is_killed(
+    serving: Serving, site: Site, its_cluster: None
+) -> None:
+    folder, go = site.folder, site.folder / "go-on-without"
+    ask_where = {"model": "probe", "do": "where"}
+    bodies = [ask_where] * 50 + [{"model": "probe", "do": "wait", "go": str(go)}] * 8
+    lines = [
+        {"custom_id": str(place), "method": "POST", "url": CHAT, "body": body}
+        for place, body in enumerate(bodies + [ask_where] * 50)
+    ]
+    (folder / "more.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    words = ("batch", "more.jsonl", "config.json", "--calculators", "calcs.py", "--on", "ray")
+    output_file = folder / "more.output.jsonl"
+    with subprocess.Popen(
+        [*COMMAND, *words, "--batch_width", "8"],
+        cwd=folder, env=environment(), stderr=subprocess.DEVNULL,
+    ) as running:  # fmt: skip
+        wait_until(lambda: answers_kept(output_file) == 50)
+        os.kill(replicas_of("probe", serving.pid)[0], signal.SIGKILL)
+        go.touch()
+        assert running.wait() == 0
+    answers = list(map(json.loads, output_file.read_text().splitlines()))
+    assert [each["custom_id"] for each in answers] == [str(place) for place in range(108)]
