@@ -274,7 +274,7 @@ class Weights:
         layout = UNPACKED.get(tensor.type.name)
         group = 0 if layout is None else layout.group
         kind = tensor.type.name if layout is None else ""
-        return group, kind, f"{part.name}.bias" in self, f"{part.name}.scale" in self
+        return group, kind, f"{part.name}.bias" in self, self._is_scale(f"{part.name}.scale")
 
     def _bias(self, part: Rows) -> Floats:
         bias = self.floats(f"{part.name}.bias", part.rows).reshape(-1)
@@ -300,13 +300,18 @@ class Weights:
                 sums = self._group_sums(x, groups, columns // groups)
                 y = op.add(y, op.matmul(sums, stored.correction, False, True)).output(0)
         scales = [f"{tensor.name.removesuffix('.weight')}.scale" for tensor in tensors]
-        if scales[0] in self:  # NVFP4 has one more, of the whole matrix
+        if self._is_scale(scales[0]):
             factors = [
                 np.full(tensor.shape[0] if order is None else len(order), self.floats(name))
                 for name, tensor, order in zip(scales, tensors, orders, strict=True)
             ]
             y = op.multiply(y, self.constant(np.concatenate(factors))).output(0)
         return y
+
+    def _is_scale(self, name: str) -> bool:
+        """True if a tensor is the scale of a whole matrix, as NVFP4 has it."""
+        tensor = self._file.tensors.get(name)
+        return tensor is not None and tensor.weights == 1
 
     def _group_sums(self, x: ov.Output, groups: int, columns: int) -> ov.Output:
         """Return the sums of ``x`` in each group; products of the same ``x`` share them."""

@@ -171,6 +171,7 @@ CASES: Final[Mapping[str, Case]] = {
         },
     ),
     "gemma4": _case("gemma4", "tied", layers=6, kv_heads=1),
+    "gemma4-moe": _case("gemma4", "tied", layers=6, kv_heads=1, experts=4),
     "phi2": _case(
         "phi2",
         "norm_bias bias fused_qkv no_gate output_bias",
@@ -651,6 +652,14 @@ class _Maker:
                     self._matrix(f"{blk}attn_v", case.kv_heads * size, case.width)
             self._matrix(f"{blk}attn_output", case.width, case.heads * size)
             self._feed_forward(blk)
+            if case.experts:
+                for name in ("post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"):
+                    self._norm(blk + name, case.width)
+                self._plain(f"{blk}ffn_gate_inp.weight", case.experts, case.width)
+                self._vector(f"{blk}ffn_gate_inp.scale", case.width, 1.0)
+                shape = (case.experts, 2 * case.inner, case.width)
+                self._matrix(f"{blk}ffn_gate_up_exps", *shape)
+                self._matrix(f"{blk}ffn_down_exps", case.experts, case.width, case.inner)
             self._matrix(f"{blk}inp_gate", part, case.width)
             self._matrix(f"{blk}proj", case.width, part)
             self._norm(f"{blk}post_norm", case.width)
