@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 from collections import OrderedDict, deque
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from calculators.child_process.library_errors import library_reason
 from calculators.cpu_features import usable_processors
+from calculators.file_threads import DaemonThreads
 from calculators.openvino.infer_requests import InferRequests
 from calculators.vision.inference.custom_operations import CONVERSIONS
 from calculators.vision.inference.denormals import denormals_are_zeros
@@ -30,12 +32,19 @@ KEPT_MODELS: Final = 32
 _CONCURRENT: Final = 4
 #: Threads that compute one model at the same time.
 _LANES: Final = min(4, usable_processors())
+#: Forms of one model for other shapes that it keeps; clients may choose the shapes.
+_KEPT_SHAPES: Final = 8
 #: Stands for an output that is left out.
 _NOTHING: Final[Array] = np.empty(0, np.float32)
 
+#: Held while a model is read and compiled, for seconds: never taken on an event loop.
 _lock = threading.RLock()
-#: By content, threads and outputs left out. guarded by: _lock
+#: Held for a look.
+_guard = threading.Lock()
+#: By content, threads and outputs left out. guarded by: _guard
 _compiled: OrderedDict[tuple[bytes, int, frozenset[int]], CompiledModel] = OrderedDict()
+#: Compiles for event loops. One model at a time: compiling takes all processors.
+_compiler: Final = DaemonThreads(1)
 #: Options of the custom operations of the model that is being read. guarded by: _lock
 _options: dict[str, deque[bytes]] = {}
 
@@ -148,12 +157,17 @@ class CompiledModel:
 
     async def infer_async(self, inputs: Sequence[Array]) -> list[Array]:
         """Run the model while the event loop goes on; otherwise like `infer`."""
+        return self._all(await self.requests.infer(inputs))
+
+    @property
+    def requests(self) -> InferRequests:
+        """The infer requests for coroutines, which are made at the first look."""
         if self._requests is None:
             with self._lock:
                 if self._requests is None:
                     dtypes = [port.get_element_type().to_dtype() for port in self._compiled.outputs]
                     self._requests = InferRequests(self._compiled, dtypes, _CONCURRENT)
-        return self._all(await self._requests.infer(inputs))
+        return self._requests
 
     def _all(self, computed: list[Array]) -> list[Array]:
         """The outputs in the file's order, with empty arrays for those that are left out."""
@@ -171,8 +185,8 @@ class CompiledModel:
             GraphError: the model cannot take such inputs (INVALID_ARGUMENT).
         """
         wanted = tuple(shapes)
-        if list(wanted) == self.input_shapes:
-            return self
+        if (known := self.known_for(wanted)) is not None:
+            return known
         with _lock:
             found = self._reshaped.get(wanted)
             if found is None:
@@ -191,8 +205,16 @@ class CompiledModel:
                         f"{_listed(wanted)} came, and it cannot be resized to that",
                         code=Code.INVALID_ARGUMENT,
                     ) from error
-                self._reshaped[wanted] = found
+                self._reshaped = {**self._reshaped, wanted: found}
+                while len(self._reshaped) > _KEPT_SHAPES:
+                    del self._reshaped[next(iter(self._reshaped))]
         return found
+
+    def known_for(self, shapes: Sequence[tuple[int, ...]]) -> CompiledModel | None:
+        """Return the model for inputs of these shapes; None if it has to be compiled."""
+        if list(shapes) == self.input_shapes:
+            return self
+        return self._reshaped.get(tuple(shapes))
 
     def warm(self) -> None:
         """Run once on zeros, so that the first frame takes no longer than others."""
@@ -207,7 +229,7 @@ class CompiledModel:
 def compiled_model(
     model: TfLiteModel, threads: int, left_out: frozenset[int] = frozenset()
 ) -> CompiledModel:
-    """Return the compiled model. Takes long the first time: call it in ``open``.
+    """Return the compiled model. Takes seconds the first time; see `beside_the_loop`.
 
     Args:
         left_out: places of outputs that nobody wants; see `CompiledModel`.
@@ -215,11 +237,9 @@ def compiled_model(
     Raises:
         GraphError: OpenVINO cannot load the model (FAILED_PRECONDITION).
     """
-    key = (model.digest, threads, left_out)
     with _lock:
-        found = _compiled.get(key)
+        found = known_model(model, threads, left_out)
         if found is not None:
-            _compiled.move_to_end(key)
             return found
         try:
             found = CompiledModel(_read(model.content), threads, left_out)
@@ -229,10 +249,34 @@ def compiled_model(
                 f"OpenVINO cannot load the TFLite model: {library_reason(error)}",
                 code=Code.FAILED_PRECONDITION,
             ) from error
-        _compiled[key] = found
-        while len(_compiled) > KEPT_MODELS:
-            _compiled.popitem(last=False)
+        with _guard:
+            _compiled[model.digest, threads, left_out] = found
+            while len(_compiled) > KEPT_MODELS:
+                _compiled.popitem(last=False)
         return found
+
+
+def known_model(
+    model: TfLiteModel, threads: int, left_out: frozenset[int] = frozenset()
+) -> CompiledModel | None:
+    """Return the model if it is compiled."""
+    key = (model.digest, threads, left_out)
+    with _guard:
+        found = _compiled.get(key)
+        if found is not None:
+            _compiled.move_to_end(key)
+        return found
+
+
+async def beside_the_loop(compiles: Callable[[], CompiledModel]) -> CompiledModel:
+    """Return what ``compiles`` does, in the thread that compiles models for event loops."""
+
+    def ready() -> CompiledModel:
+        found = compiles()
+        _ = found.requests
+        return found
+
+    return await asyncio.wrap_future(_compiler.submit(ready))
 
 
 def _read(content: bytes) -> Any:

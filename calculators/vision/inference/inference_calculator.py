@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +15,15 @@ import numpy.typing as npt
 from calculators.child_process.library_errors import library_reason
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.image.packet_types import TENSORS
-from calculators.vision.inference.compiled_model import CompiledModel, TfLiteModel, compiled_model
+from calculators.vision.inference.compiled_model import (
+    CompiledModel,
+    TfLiteModel,
+    beside_the_loop,
+    compiled_model,
+    known_model,
+)
 from calculators.vision.inference.model_calculators import OpResolver
-from calculators.vision.inference.model_files import read_graph_file, tflite_model
+from calculators.vision.inference.model_files import must_wait, read_graph_file, tflite_model
 from calculators.vision.inference.tensor_order import TensorOrder
 from graph_runtime import (
     Calculator,
@@ -102,40 +109,64 @@ class InferenceCalculatorCpu(Calculator):
         contract.use_service(GRAPH_DIRECTORY)
         contract.timestamp_offset = 0
 
-    def open(self, cc: CalculatorContext) -> None:
+    def open(self, cc: CalculatorContext) -> Awaitable[None] | None:
         options = self.options
-        if cc.input_side_packets.has_tag("MODEL"):
-            model: TfLiteModel = cc.input_side_packets["MODEL"].value
-        else:
-            model = tflite_model(read_graph_file(cc, options.model_path))
         if options.delegate.WhichOneof("delegate") in ("gpu", "nnapi"):
             _LOG.warning("inference runs on the CPU; the delegate in the options is not there")
-        self._model = compiled_model(model, _threads(options), _left_out(cc))
+        threads, left_out = _threads(options), _left_out(cc)
+
+        def compiled() -> CompiledModel:
+            return compiled_model(self._given_model(cc), threads, left_out)
+
+        if asyncio._get_running_loop() is None:
+            self._use(compiled())
+            return None
+        is_new = not cc.input_side_packets.has_tag("MODEL") and must_wait(cc, options.model_path)
+        known = None if is_new else known_model(self._given_model(cc), threads, left_out)
+        if known is None:
+            return self._open_beside(compiled)
+        self._use(known)
+        return None
+
+    def _given_model(self, cc: CalculatorContext) -> TfLiteModel:
+        if cc.input_side_packets.has_tag("MODEL"):
+            model: TfLiteModel = cc.input_side_packets["MODEL"].value
+            return model
+        return tflite_model(read_graph_file(cc, self.options.model_path))
+
+    async def _open_beside(self, compiled: Callable[[], CompiledModel]) -> None:
+        self._use(await beside_the_loop(compiled))
+
+    def _use(self, model: CompiledModel) -> None:
+        options = self.options
+        self._model = model
         self._order = TensorOrder.of(options, self._model)
         self._fed_back: dict[int, Array] = {
             place: np.zeros(self._model.input_shapes[place], self._model.input_dtypes[place])
             for place in self._order.feedback.values()
         }
-        self._has_list = cc.inputs.has_tag("TENSORS")
 
     def process(self, cc: CalculatorContext) -> Awaitable[None] | None:
         tensors = self._tensors(cc)
         if not tensors:
             return None
         inputs = self._order.model_inputs(tensors, self._fed_back)
-        model = self._checked_model(inputs)
+        shapes = self._checked_shapes(inputs)
         # In a graph of an event loop others run meanwhile; elsewhere the thread computes itself.
         if asyncio._get_running_loop() is not None:
-            return self._infer(cc, model, inputs)
+            return self._infer(cc, shapes, inputs)
         try:
-            self._send(cc, model.infer(inputs))
+            self._send(cc, self._model.for_shapes(shapes).infer(inputs))
         except RuntimeError as error:
             raise _failure(error) from error
         return None
 
     async def _infer(
-        self, cc: CalculatorContext, model: CompiledModel, inputs: list[Array]
+        self, cc: CalculatorContext, shapes: Sequence[tuple[int, ...]], inputs: list[Array]
     ) -> None:
+        model = self._model.known_for(shapes)
+        if model is None:
+            model = await beside_the_loop(partial(self._model.for_shapes, shapes))
         try:
             outputs = await model.infer_async(inputs)
         except RuntimeError as error:
@@ -154,7 +185,7 @@ class InferenceCalculatorCpu(Calculator):
 
     def _tensors(self, cc: CalculatorContext) -> list[Array]:
         """The arrays of this timestamp; empty if an input has none."""
-        if self._has_list:
+        if cc.inputs.has_tag("TENSORS"):
             shard = cc.inputs["TENSORS"]
             return [] if shard.is_empty() else shard.value
         shards = cc.inputs.all_of("TENSOR")
@@ -162,8 +193,8 @@ class InferenceCalculatorCpu(Calculator):
             return []
         return [shard.value for shard in shards]
 
-    def _checked_model(self, inputs: list[Array]) -> CompiledModel:
-        """The model for tensors of these shapes."""
+    def _checked_shapes(self, inputs: list[Array]) -> list[tuple[int, ...]]:
+        """Check the types of tensors and make them contiguous; return their shapes."""
         model = self._model
         for place, array in enumerate(inputs):
             if array.dtype != model.input_dtypes[place]:
@@ -174,8 +205,7 @@ class InferenceCalculatorCpu(Calculator):
                 )
             if not array.flags.c_contiguous:
                 inputs[place] = np.ascontiguousarray(array)
-        shapes = [array.shape for array in inputs]
-        return model if shapes == model.input_shapes else model.for_shapes(shapes)
+        return [array.shape for array in inputs]
 
 
 class InferenceCalculator(InferenceCalculatorCpu):

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Any
 
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.vision.inference.compiled_model import TfLiteModel
-from calculators.vision.inference.model_files import MAX_BYTES, read_graph_file, tflite_model
+from calculators.vision.inference.model_files import (
+    MAX_BYTES,
+    read_graph_file,
+    tflite_model,
+    with_files,
+)
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
 _RESOURCES = "mediapipe.ResourceProviderCalculatorOptions"
@@ -61,10 +68,13 @@ class ResourceProviderCalculator(Calculator):
             outputs["RESOURCE", index].set_one_of(bytes, str)
         contract.use_service(GRAPH_DIRECTORY)
 
-    def open(self, cc: CalculatorContext) -> None:
+    def open(self, cc: CalculatorContext) -> Awaitable[None] | None:
         paths = list(self.options.resource_id)
         if not paths:
             paths = [side.value for side in cc.input_side_packets.all_of("RESOURCE_ID")]
+        return with_files(cc, paths, partial(self._set, cc, paths))
+
+    def _set(self, cc: CalculatorContext, paths: Sequence[str]) -> None:
         outputs = cc.output_side_packets.all_of("RESOURCE")
         for path, output in zip(paths, outputs, strict=True):
             content: Any = read_graph_file(cc, path)
@@ -103,11 +113,14 @@ class LocalFileContentsCalculator(Calculator):
             outputs["CONTENTS", index].set(bytes)
         contract.use_service(GRAPH_DIRECTORY)
 
-    def open(self, cc: CalculatorContext) -> None:
-        paths = cc.input_side_packets.all_of("FILE_PATH")
+    def open(self, cc: CalculatorContext) -> Awaitable[None] | None:
+        paths = [side.value for side in cc.input_side_packets.all_of("FILE_PATH")]
+        return with_files(cc, paths, partial(self._set, cc, paths))
+
+    def _set(self, cc: CalculatorContext, paths: Sequence[str]) -> None:
         outputs = cc.output_side_packets.all_of("CONTENTS")
         for path, output in zip(paths, outputs, strict=True):
-            output.set(read_graph_file(cc, path.value))
+            output.set(read_graph_file(cc, path))
 
 
 class TfLiteModelCalculator(Calculator):
