@@ -65,6 +65,7 @@ IMPORTS: Final = {
     "calculators.text_models.batch_runner": Tier.TEST,
     "calculators.text_models.messages": Tier.TEST,
     "calculators.text_models.text_model": Tier.TEST,
+    "calculators.vision.inference.compiled_model": Tier.TEST,
     "grpc": Tier.TEST,
     "openvino": Tier.TEST,
     "openvino_genai": Tier.TEST,

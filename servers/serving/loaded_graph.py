@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.file_threads import in_file_thread
+from calculators.first_use import import_for
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.inference import InferRequest, InferResponse
 from calculators.inference.place import quoted
@@ -126,6 +127,8 @@ async def load_graph(
         f'the files of the graph "{entry.name}"', _validated, entry, registry
     )
     check_servable(plan)
+    modules = {node.calculator_class.__module__ for node in plan.nodes}
+    await asyncio.to_thread(import_for, modules)
     settings = settings or GraphSettings()
     resource_settings = ResourceSettings(
         entry.directory,
