@@ -83,7 +83,9 @@ class BatchRun:
         """
         try:
             await self._process()
-        except Exception as raised:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as raised:
             try:
                 await self._end([self._reason(raised)])
             except StoreError:
@@ -91,7 +93,7 @@ class BatchRun:
             except Exception as error:
                 await self._end([self._reason(error)], has_results=False)
 
-    def _reason(self, raised: Exception) -> BatchError:
+    def _reason(self, raised: BaseException) -> BatchError:
         """Return the reason why the batch fails after an error.
 
         Raises:
@@ -140,7 +142,7 @@ class BatchRun:
                 task.cancel()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
         for error in ended:
-            if isinstance(error, Exception):
+            if error is not None and not isinstance(error, asyncio.CancelledError):
                 raise error
         await self._end()
 
@@ -256,7 +258,9 @@ class BatchRun:
             return Answer(batch=number, line=line.number, is_error=True, text=text)
         try:
             return await self._place.ask(number, line.number, request)
-        except Exception:
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             _log.exception("line %d of %s cannot be answered", line.number, self._batch.id)
             failed = ("internal_error", "The request could not be executed.")
             text = answer_line(new_id(""), request.custom_id, error=failed)
@@ -288,12 +292,21 @@ class BatchRun:
                 batch.id, batch.status, batch.total, batch.completed, batch.failed,
                 batch.usage.input_tokens, batch.usage.output_tokens,
             )  # fmt: skip
-        await when_there_is_room(self._store.drop_answers)
+        try:
+            await when_there_is_room(self._store.drop_answers)
+        except StoreError as error:  # later; the batch has ended
+            _log.warning("answers of finished batches stay in the database: %s", error)
 
 
-def _first_of(error: Exception) -> Exception:
+def _is_cancelled() -> bool:
+    """Return whether somebody cancels the current task; otherwise its code raised the error."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _first_of(error: BaseException) -> BaseException:
     """Return the first of the errors that a group of tasks raised."""
-    while isinstance(error, ExceptionGroup):
+    while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -88,7 +89,8 @@ async def _work(server: ServerSettings, settings: BatchSettings, end: _EndWithSe
     store = await asyncio.to_thread(BatchStore, settings.directory)
     try:
         # The results of a batch may be known, and its answers not yet removed.
-        await when_there_is_room(store.drop_answers)
+        with suppress(StoreError):
+            await when_there_is_room(store.drop_answers)
         async with inner_client(server, settings.width) as client:
             worker = BatchWorker(store, settings, client.ask)
             end.before = worker.end_in_order

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -134,18 +135,25 @@ def test_an_endpoint_that_is_no_path_fails_its_batch(store: BatchStore, end: str
     assert_completed(store, other)
 
 
-ERRORS = [RecursionError(), ValueError(), MemoryError(), KeyError(1), OSError(5), AssertionError()]
+class OddError(BaseException):
+    """No `Exception`, as some libraries have them."""
+
+
+READING_ERRORS = [
+    RecursionError(), ValueError(), MemoryError(), KeyError(1), OSError(5), AssertionError()
+]  # fmt: skip
+ERRORS = [*READING_ERRORS, OddError(), SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError()]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_no_error_of_a_line_reaches_others(
-    store: BatchStore, error: Exception, monkeypatch: pytest.MonkeyPatch
+    store: BatchStore, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = request_lines._request_of
 
     def read_or_fail(found: InputLine, endpoint: str) -> BatchRequest:
         if found.number == 2:
-            raise error
+            raise error if isinstance(error, Exception) else ValueError
         return read(found, endpoint)
 
     async def answer_or_fail(batch: int, number: int, request: BatchRequest) -> Answer:
@@ -252,6 +260,34 @@ def test_a_batch_whose_row_is_damaged_fails(store: BatchStore, column: str, valu
     assert column in found.errors[0].message
     assert [each.status for each in store.batches("", after="", limit=9)[0]] == [Status.FAILED]
     assert_completed(store, other)
+
+
+def test_a_damaged_page_is_an_error_of_the_batches_on_it(store: BatchStore, tmp_path: Path) -> None:
+    owners = [f"key {number}" for number in range(40)]
+    added = {
+        owner: add_batch(store, b"{}", owner=owner, metadata={"a": "x" * 500}) for owner in owners
+    }
+    victim = added["key 20"]
+    store.close()
+    path = tmp_path / "store" / "store.sqlite"
+    content = path.read_bytes()
+    page = content.index(victim.id.encode()) // 4096
+    while content[page * 4096] != 13:  # the leaves of tables; indexes have the id, too
+        page = content.index(victim.id.encode(), (page + 1) * 4096) // 4096
+    path.write_bytes(content[: page * 4096] + b"\xff" * 4096 + content[(page + 1) * 4096 :])
+    with closing(BatchStore(tmp_path / "store")) as opened:
+        unfinished = {each.id for each in opened.unfinished()}
+        listed = set()
+        for owner in owners:
+            listed |= {each.id for each in opened.batches(owner, after="", limit=9)[0]}
+        assert unfinished == listed
+        assert 20 < len(listed) < 40
+        assert victim.id not in listed
+        with pytest.raises(StoreError):
+            opened.batch(victim.id, "key 20")
+        for owner, batch in added.items():
+            if batch.id in listed:
+                assert opened.batch(batch.id, owner) == batch
 
 
 def test_a_status_that_does_not_exist_is_shown_as_failed(store: BatchStore) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from servers.batches.clock import unix_seconds
 from servers.batches.desk import BatchDesk
+from servers.batches.objects import Status
 from servers.batches.priority import give_lowest_priority
 from servers.batches.settings import BatchSettings
 from tests.patience import PATIENCE
@@ -48,6 +50,34 @@ def test_the_worker_has_the_lowest_priority_unless_it_is_normal(
             await desk.close()
 
     assert asyncio.run(run()) == (LOWEST if is_idle else priorities(os.getpid()))
+
+
+def test_batches_end_while_no_worker_can_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_LOOK_SECONDS", "_EXPIRY_SECONDS", "_FIRST_DELAY"):
+        monkeypatch.setattr(f"servers.batches.desk.{name}", 0.01)
+
+    async def run() -> None:
+        desk = BatchDesk(BatchSettings(tmp_path, worker_command=("false",), is_idle=False))
+        await desk.open()
+        expired = add_batch(desk.store, b"{}", expires_at=unix_seconds() - 1)
+        cancelled = add_batch(desk.store, b"{}", owner="other")
+        waiting = add_batch(desk.store, b"{}")
+        desk.store.cancel(cancelled.id, "other", unix_seconds())
+        desk.begin()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while len(desk.store.unfinished()) > 1:  # noqa: ASYNC110 - the desk has no event
+                    await asyncio.sleep(0.01)
+        finally:
+            store = desk.store
+            found = [store.batch(expired.id, ""), store.batch(cancelled.id, "other")]
+            assert [each.status for each in found] == [Status.EXPIRED, Status.CANCELLED]
+            assert store.batch(waiting.id, "").status is Status.VALIDATING
+            await desk.close()
+
+    asyncio.run(run())
 
 
 def test_threads_that_exist_get_the_lowest_priority_too() -> None:
