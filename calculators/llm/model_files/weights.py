@@ -211,7 +211,14 @@ class Weights:
         rows = floats_of(tensor.type.name, tensor.rows())
         if rows is None:
             rows = unpack(tensor.type.name, tensor.rows()).floats()
+        self._check_finite(tensor, rows)
         return np.array(rows, np.float32).reshape(tensor.shape)
+
+    def _check_finite(self, tensor: Tensor, numbers: NDArray[Any]) -> None:
+        if not np.isfinite(numbers).all():
+            raise ResourceError(
+                f'"{self._file.name}": the tensor "{tensor.name}" has numbers that are not finite'
+            )
 
     def wrong_shape(self, tensor: Tensor, wanted: str) -> ResourceError:
         """Return the error for a tensor of another shape."""
@@ -411,9 +418,10 @@ class Weights:
         for tensor, order, count in zip(tensors, orders, counts, strict=True):
             for start, stop in self._slices(count, columns):
                 rows = _raw_rows(tensor, order, start, stop)
-                found[at + start : at + stop] = (
-                    rows.view(np.uint16) if kind == "BF16" else floats_of(kind, rows)
-                )
+                numbers = floats_of(kind, rows)
+                assert numbers is not None
+                self._check_finite(tensor, numbers)
+                found[at + start : at + stop] = rows.view("<u2") if kind == "BF16" else numbers
             at += count
         if kind == "BF16":
             tensor_of = ov.Tensor(found, ov.Shape(list(found.shape)), ov.Type.bf16)
@@ -455,6 +463,9 @@ class Weights:
         for number, (tensor, order, count) in enumerate(zip(tensors, orders, counts, strict=True)):
             for start, stop in self._slices(count, columns):
                 packed = unpack(tensor.type.name, _raw_rows(tensor, order, start, stop))
+                self._check_finite(tensor, packed.scale)
+                if packed.minus is not None:
+                    self._check_finite(tensor, packed.minus)
                 where: Any = slice(at + start, at + stop)
                 if places is not None:
                     where = places[number][start:stop]

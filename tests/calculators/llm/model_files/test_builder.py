@@ -263,6 +263,18 @@ def test_a_file_that_does_not_fit_together_is_refused(
     assert reason in str(info.value)
 
 
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_1", "F16"])
+def test_numbers_that_are_not_finite_are_refused(kind: str, tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", "llama", 1, kind, layers=1)
+    tensor = GgufFile(path).tensors["blk.0.ffn_up.weight"]
+    with path.open("r+b") as file:
+        file.seek(tensor.offset + tensor.size // 2 // tensor.type.size * tensor.type.size)
+        file.write(np.array([np.nan], "<f2").tobytes())
+    file_, scratch = GgufFile(path), Scratch()
+    with pytest.raises(ResourceError, match=r'"blk.0.ffn_up.weight" has numbers that are not fin'):
+        build_model(file_, read_decoder(file_), Form.SCALED, scratch)
+
+
 def test_a_type_that_cannot_be_computed_is_named(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", "llama", layers=1)
     file = GgufFile(path)
