@@ -453,29 +453,43 @@ ROWS: Final = (
 # The server -------------------------------------------------------------------------------------
 
 
+#: Models of the examples that have no graph, and their tasks.
+_CONFIGURED: Final = {
+    "counter": "speech2text",
+    "docs_embedder": "embeddings",
+    "docs_ranker": "rerank",
+    "guard": "text_classification",
+}
+
+
+def _graphrt(*words: str) -> None:
+    command = [sys.executable, "-m", "servers.cli", *words]
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
+
+
 def make_config(folder: Path) -> Path:
     """Write a config with a model of each task; return its path."""
-    tone_model.make_model(folder / "tones")
+    tone_model.make_model(folder / "tones", text=tone_model.graph())
     tone_model.make_voice(folder / "tones" / "voices" / "alloy.bin", 0.5)
     image_models.make_model(folder / "tiny", text=image_models.graph())
-    shutil.copytree(_MODELS / "counter", folder / "counter")
+    for name, task in _CONFIGURED.items():
+        shutil.copytree(_MODELS / name, folder / name)
+        words = ["--task", task, "--model_path", str(folder / name)]
+        _graphrt("configure", *words)
     shutil.copytree(_GRAPHS / "retrieval", folder / "retrieval")
-    index = ["README.md", "docs/access.md", "--model", str(_MODELS / "docs_embedder")]
     graph = folder / "retrieval" / "graph.pbtxt"
     text = graph.read_text("utf-8")
     for name in ("demo", "docs_embedder"):
         text = text.replace(f"../../models/{name}", str(_MODELS / name))
     graph.write_text(text, "utf-8")
-    subprocess.run(
-        [sys.executable, "-m", "servers.cli", "index", *index,
-         "--out", str(folder / "retrieval" / "docs.db")],
-        check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    index = str(folder / "retrieval" / "docs.db")
+    model = str(_MODELS / "docs_embedder")
+    _graphrt("index", "README.md", "docs/access.md", "--model", model, "--out", index)
     entries: list[dict[str, Any]] = [
         *({"name": name, "base_path": str(_MODELS / name)}
-          for name in ("demo", "shapes_vlm", "docs_embedder", "docs_ranker", "guard")),
+          for name in ("demo", "shapes_vlm")),
         *({"name": name, "base_path": str(folder / name)}
-          for name in ("tones", "tiny", "counter", "retrieval")),
+          for name in ("tones", "tiny", "retrieval", *_CONFIGURED)),
         {"name": "flowers", "base_path": str(_GRAPHS / "flowers"),
          "subconfig": str(_GRAPHS / "flowers" / "subconfig.json")},
         {"name": "python_chat", "base_path": str(_GRAPHS / "python_chat")},
@@ -701,6 +715,7 @@ def main() -> int:
         words = ("--api_key_file", str(keys), "--port", "auto", "--batch_dir", str(folder / "b"))
         with ServerProcess(make_config(folder), *words) as server:
             grpc_port = int(server.wait_for_log(r"serves grpc://\S+:(\d+)")[1])
+            _wait_until_ready(server)
             watcher = Watcher(server)
             for row in rows:
                 measured.append(measure(row, server, grpc_port, watcher))
@@ -708,6 +723,12 @@ def main() -> int:
             watcher.close()
     publish(_report(measured, given.slack), given.write)
     return 1 if any(each.problems(given.slack) for each in measured) else 0
+
+
+def _wait_until_ready(server: ServerProcess) -> None:
+    until = time.monotonic() + 10 * _BACK_SECONDS
+    while not server.is_ready() and time.monotonic() < until:
+        time.sleep(0.5)
 
 
 def _report(measured: Sequence[Measured], slack: float) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageOps
 
+from calculators.media import picture_size
 from calculators.media.data_uri import decoded
 from calculators.media.image import EncodedImage, Image
 from calculators.media.image_error import image_error
@@ -43,10 +44,12 @@ def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
     """
     made: list[Image] = []
     pixels = 0
+    is_much = picture_size.pixels_of(images) > MAX_SENT_PIXELS
+    share = MAX_SENT_PIXELS // len(images) if is_much else MAX_SENT_PIXELS
     for each in images:
         try:
             data = decoded(each.data) if each.is_base64 else each.data
-            image, size = _reduced_image(data)
+            image, size = _reduced_image(data, share)
         except ValueError as error:
             raise image_error(each.param, str(error)) from None
         pixels += size
@@ -60,11 +63,11 @@ def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
     return tuple(made)
 
 
-def _reduced_image(data: bytes) -> tuple[Image, int]:
-    """Decode an image, and reduce it to `MAX_SENT_PIXELS`; return the file's number of pixels."""
+def _reduced_image(data: bytes, most: int) -> tuple[Image, int]:
+    """Decode an image, and reduce it to ``most`` pixels; return the file's number of pixels too."""
     image = rgb_of(open_picture(data))
     pixels = image.width * image.height
-    factor = math.ceil(math.sqrt(pixels / MAX_SENT_PIXELS))
+    factor = math.ceil(math.sqrt(pixels / most))
     if factor > 1:
         # A side of a narrow picture is not reduced to nothing.
         image = image.reduce((min(factor, image.width), min(factor, image.height)))

@@ -14,8 +14,8 @@ MAX_REQUEST_BYTES: Final = 64_000_000
 MAX_PIXELS: Final = 25_000_000
 #: Pixels of all images of a request, counted once for each answer, as the engine gets them.
 MAX_REQUEST_PIXELS: Final = 50_000_000
-#: Pixels above which an image is reduced by a whole factor before a model gets it: models make less
-#: of it themselves, and its bytes pass three processes.
+#: Pixels of all images of a request above which the large ones are reduced by whole factors before
+#: a model gets them: models make less of them themselves, and their bytes pass three processes.
 MAX_SENT_PIXELS: Final = 16_000_000
 #: Models cut images into squares, and refuse or misread an image that is nearly a line.
 MAX_RATIO: Final = 200

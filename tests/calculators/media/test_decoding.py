@@ -111,10 +111,13 @@ def test_the_images_of_a_request_have_a_limit_together(monkeypatch: pytest.Monke
 def test_a_large_image_is_reduced_by_a_whole_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "MAX_SENT_PIXELS", 1000)
     images = [EncodedImage("a", picture(width, height)) for width, height in ((40, 25), (41, 25))]
-    whole, reduced = decode_images(images)
+    whole, reduced = (decode_images([each])[0] for each in images)
     assert (whole.width, whole.height) == (40, 25)
     assert (reduced.width, reduced.height) == (21, 13)
     assert (pixels_of(reduced) == RED).all()
+    # Several share the pixels; what is small stays as it is.
+    several = [images[0], EncodedImage("b", picture(8, 6)), images[1]]
+    assert [each.width for each in decode_images(several)] == [20, 8, 21]
     (line,) = decode_images([EncodedImage("a", picture(1, 200))])
     assert (line.width, line.height) == (1, 200)
     # What it may cost is still counted by the file's own pixels.
