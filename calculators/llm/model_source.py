@@ -103,8 +103,8 @@ async def _convert(
     gguf = await asyncio.to_thread(read_source, path, options.weights_form)
     if gguf.pooling:
         raise ResourceError(
-            f'"{path.name}" turns texts into vectors, and continues none: `graphrt serve FILE` '
-            "serves it for embeddings"
+            f'"{path.name}" turns texts into vectors or scores, and continues none: `graphrt serve '
+            "FILE` serves it for embeddings or rerank"
         )
     model, source.progress = await hold_converted(gguf, conversions, name, source.progress)
     source._converted.append(model)

@@ -52,22 +52,17 @@ def describe_gguf(path: Path, *, as_json: bool) -> str:
 
 
 def held_encoder(path: Path, name: str) -> Path | None:
-    """Return the directory of an embedding model in a GGUF file, converted unless the cache has it.
+    """Return the directory of an embedding or rerank model, converted unless the cache has it.
 
-    None: the file is of another kind, or damaged, which its loading reports. The directory stays
-    until this process ends.
-
-    Raises:
-        CommandFailed: the file cannot be converted.
+    None: the file is of another kind, or cannot be converted, which its loading reports. The
+    directory stays until this process ends.
     """
     try:
         source = read_source(path)
         if not source.pooling:
             return None
         model, _ = asyncio.run(hold_converted(source, user_cache(), name, LoadProgress()))
-    except ResourceError as error:
-        if "ranks texts" in str(error):
-            raise CommandFailed(str(error)) from error
+    except ResourceError:
         return None
     _held.append(model)
     return model.path
@@ -233,7 +228,8 @@ def _text(facts: Mapping[str, Any]) -> str:
     if facts["experts"]:
         shape += f", {facts['experts']} experts"
     if facts["pooling"]:
-        shape += f", one vector of {facts['width']} by {facts['pooling'].lower()} pooling"
+        one = "a score" if facts["pooling"] == "RANK" else f"one vector of {facts['width']}"
+        shape += f", {one} by {facts['pooling'].lower()} pooling"
     if facts["window"]:
         shape += f", windows of {facts['window']} tokens"
     rows = [

@@ -19,10 +19,11 @@ import openvino as ov
 from calculators.child_process.answering_process import Report
 from calculators.child_process.messages import Loading
 from calculators.llm.conversion.tokenizer_graph import write_tokenizer
+from calculators.llm.conversion.tokenizer_json import write_tokenizer_json
 from calculators.llm.model_files.builder import build_model
 from calculators.llm.model_files.decoder import check_file
 from calculators.llm.model_files.encoder import build_encoder
-from calculators.llm.model_files.families import pooling_of
+from calculators.llm.model_files.families import ENCODERS, pooling_of
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
 from calculators.llm.model_files.packed import Form
@@ -36,6 +37,7 @@ _CHECKED: Final = 0.02
 _NOTICED: Final = 0.05
 #: The class of transformers by whose name the embeddings task knows an encoder.
 _ENCODER_CLASS: Final = "BertModel"
+_RANKING_CLASS: Final = "BertForSequenceClassification"
 _POOLING: Final[Mapping[str, str]] = {
     "CLS": "pooling_mode_cls_token",
     "MEAN": "pooling_mode_mean_tokens",
@@ -81,7 +83,11 @@ def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) 
     gc.collect()
     _check_whole(directory / _MODEL)
     config = _config(file, vocabulary)
-    if pooling:
+    if pooling == "RANK":
+        config["architectures"], config["id2label"] = [_RANKING_CLASS], {"0": "LABEL_0"}
+        if decoder.architecture in ENCODERS:
+            write_tokenizer_json(vocabulary, directory, file.name)
+    elif pooling:
         _write_modules(directory, pooling)
         config["architectures"] = [_ENCODER_CLASS]
     else:

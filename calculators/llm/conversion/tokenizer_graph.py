@@ -237,7 +237,7 @@ class _Graph:
             "WordpieceTokenizer",
             [
                 *_without_skips(ragged),
-                *_strings(_word_pieces(vocabulary)),
+                *_strings(word_pieces(vocabulary)),
                 opset.constant(vocabulary.unknown or 0, ov.Type.i32).output(0),
             ],
             suffix_indicator="##",
@@ -439,7 +439,7 @@ def _merges_of_scores(vocabulary: Vocabulary) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def _word_pieces(vocabulary: Vocabulary) -> list[bytes]:
+def word_pieces(vocabulary: Vocabulary) -> list[bytes]:
     """Return the tokens as WordPiece writes them: ``##`` in front of those within a word."""
     space = _META_SPACE.encode()
     special = set(vocabulary.special)

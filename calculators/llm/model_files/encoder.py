@@ -10,6 +10,10 @@ these, by the pooling that the file names. There are two kinds:
 - *decoders* with ``pooling_type`` (Qwen3-Embedding): the builder of decoders, without states.
   Tokens see those before them, or all (EmbeddingGemma, and ``attention.causal`` false).
 
+A model that ranks has a head behind one token, the first or, of a decoder, the last: ``cls`` with
+tanh and ``cls.output``. Its output is ``logits``, one number; of a head with yes and no (Qwen3-
+Reranker) their difference. Segments of a pair come by ``token_type_ids``.
+
 EmbeddingGemma has two more products behind its pooling (``dense_2``, ``dense_3``). They are linear,
 and so is pooling: here they are applied to each token.
 """
@@ -19,12 +23,13 @@ from __future__ import annotations
 import openvino as ov
 from openvino import opset15 as op
 
-from calculators.llm.model_files.builder import _LOWEST, Builder, floats
+from calculators.llm.model_files.builder import _LOWEST, Builder, _parameter, floats
 from calculators.llm.model_files.decoder import Decoder, Layer
-from calculators.llm.model_files.families import ENCODERS
+from calculators.llm.model_files.families import ENCODERS, pooling_of
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.packed import Form
 from calculators.llm.model_files.weights import Scratch, whole
+from graph_runtime import ResourceError
 
 
 def build_encoder(file: GgufFile, encoder: Decoder, form: Form, scratch: Scratch) -> ov.Model:
@@ -49,6 +54,7 @@ class EncoderBuilder(Builder):
         places = op.maximum(op.subtract(places, whole(1)), whole(0))
         self._positions = places.output(0)
         causal = file.metadata.flag(f"{decoder.architecture}.attention.causal")
+        self._ranks = pooling_of(file) == "RANK"
         self._sees_all = decoder.architecture in ENCODERS if causal is None else not causal
 
     def build(self) -> ov.Model:
@@ -61,12 +67,40 @@ class EncoderBuilder(Builder):
             if f"{name}.weight" in weights:
                 rows, columns = weights.tensor(f"{name}.weight").shape
                 x = weights.product(x, name, (rows, columns))
+        output = "last_hidden_state"
+        if self._ranks:
+            x, output = self._scores_of(x), "logits"
         self._check_left_over()
-        x.get_tensor().set_names({"last_hidden_state"})
+        x.get_tensor().set_names({output})
         result = op.result(x)
-        result.set_friendly_name("last_hidden_state")
-        inputs = [self._inputs[name] for name in ("input_ids", "attention_mask")]
+        result.set_friendly_name(output)
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        inputs = [self._inputs[name] for name in names if name in self._inputs]
         return ov.Model([result], inputs, "encoder")
+
+    def _scores_of(self, x: ov.Output) -> ov.Output:
+        """Return the score of each text, (batch, 1)."""
+        weights, width = self._weights, self._decoder.width
+        x = op.gather(x, self._place_of_score(), whole(1), 1).output(0)
+        if "cls.weight" in weights:
+            x = op.tanh(weights.product(x, "cls", (width, width))).output(0)
+        rows = weights.tensor("cls.output.weight").shape[0]
+        if rows > 2:
+            raise ResourceError(
+                f'"{self._file.name}" has {rows} classes, and a model that ranks has one number'
+            )
+        y = weights.product(x, "cls.output", (rows, width))
+        if rows == 2:
+            yes, no = op.split(y, whole(-1), 2).outputs()
+            y = op.subtract(yes, no).output(0)
+        return y
+
+    def _place_of_score(self) -> ov.Output:
+        """Return the place of the last token of each text."""
+        mask = self._inputs["attention_mask"].output(0)
+        length = op.gather(op.shape_of(self._ids), whole(1), whole(0))
+        places = op.multiply(op.range(whole(0), length, whole(1), "i64"), mask)
+        return op.reduce_max(places, whole([1]), False).output(0)
 
     def _embedded(self) -> ov.Output:
         decoder, weights = self._decoder, self._weights
@@ -109,8 +143,13 @@ class BertBuilder(EncoderBuilder):
         weights, width = self._weights, self._decoder.width
         x = super()._embedded()
         if "token_types.weight" in weights:
-            # All tokens are of the first text.
-            x = op.add(x, floats(weights.floats("token_types.weight", width)[:1])).output(0)
+            rows = weights.floats("token_types.weight", width)
+            if self._ranks and len(rows) > 1:
+                types = _parameter("token_type_ids", [-1, -1], ov.Type.i64)
+                self._inputs["token_type_ids"] = types
+                x = op.add(x, op.gather(floats(rows), types, whole(0))).output(0)
+            else:  # all tokens are of the first text
+                x = op.add(x, floats(rows[:1])).output(0)
         if "position_embd.weight" in weights:
             rows = weights.embedded(self._positions, "position_embd", width)
             x = op.add(x, rows).output(0)
@@ -118,6 +157,12 @@ class BertBuilder(EncoderBuilder):
 
     def _ended(self, x: ov.Output) -> ov.Output:
         return x
+
+    def _place_of_score(self) -> ov.Output:
+        """Return the place of the first token of each text, behind padding on the left."""
+        mask = self._inputs["attention_mask"].output(0)
+        first = op.topk(mask, whole(1), 1, "max", "index", "i64", stable=True).output(1)
+        return op.squeeze(first, whole([1])).output(0)
 
     def _layer(self, x: ov.Output, number: int, layer: Layer) -> ov.Output:
         blk, width = f"blk.{number}.", self._decoder.width

@@ -325,23 +325,16 @@ ENCODERS: Final[Mapping[str, Family]] = {
     "gemma-embedding": replace(FAMILIES["gemma3"], models="EmbeddingGemma"),
 }
 #: Ways of making one vector of those of the tokens, by ``pooling_type``.
-_POOLING: Final[Mapping[int, str]] = {1: "MEAN", 2: "CLS", 3: "LAST"}
-_RANK: Final = 4
+_POOLING: Final[Mapping[int, str]] = {1: "MEAN", 2: "CLS", 3: "LAST", 4: "RANK"}
 
 
 def pooling_of(file: GgufFile) -> str:
-    """Return the pooling of an embedding model: MEAN, CLS or LAST; "" for other models.
+    """Return the pooling of an embedding model: MEAN, CLS or LAST; "" for language models.
 
-    Raises:
-        ResourceError: the model ranks texts.
+    RANK: the model has a head that gives each text, or pair of texts, a score.
     """
     name = file.architecture
     kind = file.metadata.integer(f"{name}.pooling_type") or 0
-    if kind == _RANK and (name in ENCODERS or name in FAMILIES):
-        raise ResourceError(
-            f'"{file.name}" ranks texts (the value "{name}.pooling_type" is {_RANK}), which takes '
-            "pairs of texts; serve such a model in OpenVINO's form, as a rerank model"
-        )
     if kind in _POOLING and (name in ENCODERS or name in FAMILIES):
         return _POOLING[kind]
     return "MEAN" if name in ENCODERS else ""

@@ -112,3 +112,17 @@ def test_an_embedding_model_is_served_for_embeddings(tmp_path: Path) -> None:
     vector = answer["data"][0]["embedding"]
     assert vector == pytest.approx(EXPECTED["bert 1"], abs=1e-2)
     assert "by mean pooling" in graphrt("describe", str(file)).stdout
+
+
+def test_a_model_that_ranks_is_served_for_rerank(tmp_path: Path) -> None:
+    file = write_encoder(tmp_path / "ranks.gguf", "bert", 4)
+    asked = {"model": "ranks", "query": "the fox", "documents": ["the dog", "the quick brown fox"]}
+
+    with Serving(tmp_path, file, calculators=()) as serving:
+        serving.wait_until_serving()
+        with serving.request("POST", "/v3/rerank", asked) as found:
+            answer = json.load(found)
+
+    scores = [each["relevance_score"] for each in answer["results"]]
+    assert len(scores) == 2
+    assert 1 > scores[0] > scores[1] > 0

@@ -10,12 +10,16 @@ import numpy as np
 import openvino as ov
 import pytest
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
+from bench.gguf_file import write_gguf
 from calculators.llm.conversion.gguf_converter import convert
-from calculators.llm.model_files.families import pooling_of
+from calculators.llm.conversion.tokenizer_graph import make_models
+from calculators.llm.conversion.tokenizer_json import write_tokenizer_json
 from calculators.llm.model_files.gguf import GgufFile
+from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
 from calculators.llm.model_files.packed import Form
-from graph_runtime import ResourceError
+from tests.calculators.llm.conversion import vocabularies
 from tests.calculators.llm.model_files.tiny_encoders import write_encoder
 
 _PRECISION: Final = "INFERENCE_PRECISION_HINT"
@@ -69,8 +73,57 @@ def test_vectors_are_llama_cpps_with_padding_on_either_side(
     ]
 
 
-def test_a_model_that_ranks_is_refused_by_name(tmp_path: Path) -> None:
-    file = write_encoder(tmp_path / "tiny.gguf", "bert", 4)
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", ["bert", "qwen3"])
+def test_a_model_that_ranks_scores_one_token(name: str, side: str, tmp_path: Path) -> None:
+    directory = converted(tmp_path, name, 4)
+    core = ov.Core()
+    model = core.compile_model(directory / "openvino_model.xml", "CPU", {_PRECISION: "f32"})
+    tensors = GgufFile(tmp_path / "tiny.gguf").tensors
+    head = {
+        key: tensors[key].rows().view(np.float32).reshape(tensors[key].shape)
+        for key in tensors
+        if key.startswith("cls")
+    }
+    # The vectors of the same model without its head.
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    hidden = vectors(converted(plain, name, 1), TEXT, 0, "right")
+    tokenizer = core.compile_model(directory / "openvino_tokenizer.xml", "CPU")
+    ids = tokenizer([TEXT])["input_ids"]
+    sides = ((0, 0), (3, 0) if side == "left" else (0, 3))
+    inputs = [np.pad(ids, sides), np.pad(np.ones_like(ids), sides)]
+    if name == "bert":
+        inputs.append(np.zeros_like(inputs[0]))
 
-    with pytest.raises(ResourceError, match=r'"tiny\.gguf" ranks texts'):
-        pooling_of(GgufFile(file))
+    (score,) = model(inputs)[0].reshape(-1)
+
+    if name == "bert":
+        dense = np.tanh(head["cls.weight"] @ hidden[0] + head["cls.bias"])
+        expected = (head["cls.output.weight"] @ dense + head["cls.output.bias"])[0]
+    else:
+        yes, no = head["cls.output.weight"] @ hidden[-1]
+        expected = yes - no
+    assert score == pytest.approx(float(expected), abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["word_piece", "unigram"])
+def test_pairs_are_read_by_the_same_tokens(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "words.gguf"
+    write_gguf(file, getattr(vocabularies, kind)(), {})
+    vocabulary = read_vocabulary(GgufFile(file).metadata, file.name)
+    write_tokenizer_json(vocabulary, tmp_path, file.name)
+    pairs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    tokenizer = ov.Core().compile_model(make_models(vocabulary, file.name)[0], "CPU")
+
+    for text in (
+        "The quick brown fox",
+        "Hello, World! it's 12",
+        "Grüße  aus München",
+        "我们去公园",
+    ):
+        assert pairs.encode(text).ids == tokenizer([text])["input_ids"].reshape(-1).tolist()
+    pair = pairs.encode("the dog", "the fox")
+    alone = pairs.encode("the dog").ids
+    assert pair.ids[: len(alone)] == alone
+    assert (max(pair.type_ids) == 1) == (kind == "word_piece")

@@ -12,6 +12,7 @@ from bench.gguf_file import Value, write_gguf
 from tests.calculators.llm.conversion import vocabularies
 
 _WIDTH, _HEADS, _INNER, _LENGTH = 64, 4, 96, 128
+_RANK = 4
 
 
 def write_encoder(path: Path, name: str, pooling: int) -> Path:
@@ -55,9 +56,24 @@ def write_encoder(path: Path, name: str, pooling: int) -> Path:
             facts |= {f"{name}.dense_2_feat_in": _WIDTH, f"{name}.dense_2_feat_out": _INNER}
             facts |= {f"{name}.dense_3_feat_in": _INNER, f"{name}.dense_3_feat_out": _WIDTH}
     chance = np.random.default_rng(3)
-    arrays = {key: _random(chance, key, shape) for key, shape in _shapes(name, len(tokens)).items()}
+    shapes = _shapes(name, len(tokens))
+    if pooling == _RANK:
+        shapes |= _head(name)
+    arrays = {key: _random(chance, key, shape) for key, shape in shapes.items()}
     write_gguf(path, facts, arrays)
     return path
+
+
+def _head(name: str) -> dict[str, tuple[int, ...]]:
+    """Return the head of a model that ranks: one number, or one for yes and one for no."""
+    if name != "bert":
+        return {"cls.output.weight": (2, _WIDTH)}
+    return {
+        "cls.weight": (_WIDTH, _WIDTH),
+        "cls.bias": (_WIDTH,),
+        "cls.output.weight": (1, _WIDTH),
+        "cls.output.bias": (1,),
+    }
 
 
 def _layers(name: str) -> int:
