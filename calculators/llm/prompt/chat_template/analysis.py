@@ -104,9 +104,9 @@ _FAMILIES = (
     _Family(_all("[TOOL_CALLS]"), "mistral"),
     _Family(_all("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"), "mistral"),
     _Family(_all("<|python_tag|>"), "llama3"),
+    _Family(_all("<tool_call>", "</tool_call>"), "hermes3", "qwen3", _splits_thoughts),
     # Llama 3.2, whose calls have no tag.
     _Family(_all("<|eot_id|>", '"parameters": '), "llama3"),
-    _Family(_all("<tool_call>", "</tool_call>"), "hermes3", "qwen3", _splits_thoughts),
     _Family(_splits_thoughts, None, "qwen3"),
 )
 

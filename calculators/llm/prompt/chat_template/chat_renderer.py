@@ -26,6 +26,9 @@ from calculators.llm.prompt.chat_template.written_tools import WrittenTools
 #: Reads the calls of models whose templates know no tools. Many models have seen its form.
 _USUAL_PARSER: Final = "hermes3"
 
+#: Processor time of all probes of a template. A template of many models takes a tenth.
+_PROBE_SECONDS: Final = 4.0
+
 
 class ChatRenderer:
     """Renders chats as OpenAI's clients send them.
@@ -44,6 +47,10 @@ class ChatRenderer:
     def __init__(self, template: ChatTemplate) -> None:
         """Analyze the template."""
         self._template = template
+        with template.probed(_PROBE_SECONDS):
+            self._probe(template)
+
+    def _probe(self, template: ChatTemplate) -> None:
         self._roles = ShownRoles.of(template)
         template.of_parts = self._roles.of_parts
         self._unseen = UnseenParts(template)

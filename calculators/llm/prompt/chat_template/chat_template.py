@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
+from time import thread_time
 from types import TracebackType
 from typing import Any
 
@@ -36,6 +39,7 @@ class ChatTemplate:
     def __init__(self, files: TemplateFiles, limits: RenderLimits | None = None) -> None:
         self.files = files
         self.of_parts = frozenset[str]()
+        self._deadline = math.inf
         self._limits = limits or RenderLimits()
         self._environment = TemplateEnvironment(files.directory, self._limits)
         self._main = self._compile(files.main)
@@ -65,6 +69,15 @@ class ChatTemplate:
         )
         return cls(files, limits)
 
+    @contextmanager
+    def probed(self, seconds: float) -> Iterator[None]:
+        """Refuse every rendering in the block once it has taken so much processor time."""
+        self._deadline = thread_time() + seconds
+        try:
+            yield
+        finally:
+            self._deadline = math.inf
+
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -88,6 +101,8 @@ class ChatTemplate:
             ChatTemplateError: the template refuses the messages, fails, exceeds its limits or
                 renders nothing; or ``template_kwargs`` has a reserved key.
         """
+        if self._deadline < math.inf and thread_time() > self._deadline:
+            raise ChatTemplateError("the chat template takes too long")
         variables: dict[str, Any] = {
             **self.files.special_tokens,
             **NOT_GIVEN,

@@ -148,3 +148,10 @@ def test_a_call_that_was_cut_does_not_end_a_conversation(printed: str, shown: st
         prompt = rendered(source, said("user", "Hi"), said("assistant", "", tool_calls=[call]))
         if expected is not None:
             assert prompt == f"Hi<tool_call>{expected}</tool_call>"
+
+
+def test_probes_of_a_template_end_with_their_time() -> None:
+    template = ChatTemplate.of_source(TEXT)
+    with template.probed(-1), pytest.raises(ChatTemplateError, match="too long"):
+        template.render([said("user", "Hi")])
+    assert template.render([said("user", "Hi")]) == "<user>Hi"
