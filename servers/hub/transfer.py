@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from io import FileIO
@@ -67,6 +68,9 @@ class Transfer:
             return
         part = whole.with_name(whole.name + PART_SUFFIX)
         part.parent.mkdir(parents=True, exist_ok=True)
+        if part.is_symlink() or (part.exists() and not part.is_file()):
+            # Opening a pipe would wait for a reader.
+            shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink()
         for retries_for_content in (1, 0):
             self._fill(part, file)
             if _has_checksum(part, file):

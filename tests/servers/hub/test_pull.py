@@ -13,6 +13,7 @@ from servers.hub.hub import Hub
 from servers.hub.model_reference import ModelReference
 from servers.hub.model_store import ModelStore, read_origin
 from servers.hub.pull import PulledModel, pull
+from tests.broken_files import INSTEAD
 from tests.servers.hub.loopback_hub import COMMIT, LoopbackHub
 
 WEIGHTS = os.urandom(700_000)
@@ -123,6 +124,19 @@ def test_what_an_earlier_pull_left_wrong_is_read_again(hub: LoopbackHub, store: 
     _interrupt(hub, store)
     (part,) = store.directory.rglob("*.part")
     part.write_bytes(b"\0" * part.stat().st_size)
+    assert contents(pulled(hub, store).directory)["model.gguf"] == WEIGHTS
+
+
+KINDS = [kind for kind in INSTEAD if kind != "forbidden"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_stands_in_the_place_of_an_earlier_pull_is_removed(
+    hub: LoopbackHub, store: ModelStore, kind: str
+) -> None:
+    _interrupt(hub, store)
+    (part,) = store.directory.rglob("*.part")
+    INSTEAD[kind](part)
     assert contents(pulled(hub, store).directory)["model.gguf"] == WEIGHTS
 
 

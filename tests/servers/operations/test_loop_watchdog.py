@@ -143,7 +143,8 @@ def test_a_running_loop_is_not_reported(seen: Seen) -> None:
     assert (stalls, seen.lines) == ([], [])
 
 
-def test_a_blocked_loop_does_not_delay_a_stop(seen: Seen) -> None:
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_blocked_loop_does_not_delay_an_end(seen: Seen, is_asked: bool) -> None:
     async def run() -> list[int]:
         exits: list[int] = []
         exited = threading.Event()
@@ -152,10 +153,13 @@ def test_a_blocked_loop_does_not_delay_a_stop(seen: Seen) -> None:
             exits.append(code)
             exited.set()
 
-        with LoopWatchdog(str, lambda stall: None, _STALL, exit_process) as watchdog:
-            watchdog.stop_within(2 * _STALL)
+        most = None if is_asked else 2 * _STALL
+        with LoopWatchdog(str, lambda stall: None, _STALL, exit_process, most) as watchdog:
+            if is_asked:
+                watchdog.stop_within(2 * _STALL)
             assert exited.wait(PATIENCE)  # blocks the loop
         return exits
 
     assert asyncio.run(run()) == [1]
-    assert any(line.startswith("asked to stop, and the event loop") for line in seen.lines)
+    start = "asked to stop, and the event loop" if is_asked else "the event loop has not turned"
+    assert any(line.startswith(start) and "ending" in line for line in seen.lines)
