@@ -292,7 +292,7 @@ def test_clients_have_their_own_files_and_batches(
         ({"metadata": {str(each): "" for each in range(17)}}, "more than 16 pairs"),
         ({"output_expires_after": {"anchor": "created_at", "seconds": 1}}, "minimum 3600"),
         ({"input_file_id": None}, "input_file_id"),
-        ({"windows": "24h"}, "windows"),
+        ({"metadat": {}}, "metadat"),
     ],
 )
 def test_a_bad_batch_is_refused(client: openai.OpenAI, changed: dict[str, Any], words: str) -> None:
