@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import stat
 from pathlib import Path
@@ -128,6 +129,19 @@ def test_only_this_user_reaches_the_sockets_which_are_removed_at_the_end() -> No
 
     with_workers(scenario)()
     assert not os.path.exists(folders[0])
+
+
+@with_workers
+async def test_a_cleaner_of_temporary_files_ends_nothing(workers: SharingWorkers) -> None:
+    one = await started(workers, 1)
+    shutil.rmtree(workers.pool.folder)
+    # The process goes on for those that have it; another worker gets one in a new folder.
+    other = await started(workers, 2)
+    assert other.supervisor.pid != one.supervisor.pid
+    assert await one.ask("still") == "still"
+    assert await other.ask("here") == "here"
+    await one.supervisor.close()
+    await other.supervisor.close()
 
 
 def test_folders_of_servers_that_were_killed_are_removed(

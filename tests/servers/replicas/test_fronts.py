@@ -68,3 +68,16 @@ def test_the_last_front_ends_an_application(store: OneTable) -> None:
     second.use("app")
     assert not first.leave("app")
     assert second.leave("app")
+
+
+DAMAGED = [
+    b"", b"\xff", b"{", b"[]", b"null", b"{}", b"[" * 5000, b'{"pid": 1, "host": "h"}',
+    b'{"pid": "1", "host": "h", "config": 3}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_claim_that_cannot_be_read_counts_as_none(store: OneTable, value: bytes) -> None:
+    store.put("name:chat:02", value)
+    assert Fronts(store, "/a/config.json", "03").claim("chat") is None
+    assert Fronts(store, "/b/config.json", "01").claim("chat") is not None
