@@ -165,8 +165,20 @@ class TextGeneration(TextGenerationOptions):
 def holds_model(path: Path) -> bool:
     """Return True if `TextGeneration` can be served from a directory or a file."""
     if path.is_file():
-        return path.suffix == _GGUF
+        return path.suffix == _GGUF and not _is_encoder(path)
     return (path / _CONFIG_FILE).is_file() and any((path / name).is_file() for name in _MODEL_FILES)
+
+
+def _is_encoder(path: Path) -> bool:
+    """Return True if a GGUF file's model turns texts into vectors or scores."""
+    # Imported here: models in other forms need none of it.
+    from calculators.llm.model_files.families import pooling_of
+    from calculators.llm.model_files.gguf import GgufFile
+
+    try:
+        return pooling_of(GgufFile(path)) != ""
+    except (OSError, ResourceError):  # whoever loads it says more
+        return False
 
 
 def _word(value: bool) -> str:

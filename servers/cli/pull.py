@@ -62,6 +62,9 @@ def execute(args: argparse.Namespace) -> int:
         _convert(model.path, Path(args.to), task, options)
         return 0
     task = task or task_of_model(model.path)
+    if task is None and model.path.is_file():
+        print(f"Graph: none; `graphrt serve {reference}` converts the model first, for its task")
+        return 0
     if task is not None:
         options = with_further_models(options, task, export, repository, model.directory)
     write_graph(model.path, model.directory, task, options, command="pull")
@@ -75,13 +78,11 @@ def _convert(file: Path, directory: Path, task: Task | None, options: Mapping[st
 
     found = dict(options)
     exact = bool(found.pop("exact", False))
-    task = task or task_of_model(file)
-    if task is not None:
-        task_options_of(task, found)
     directory = directory.absolute()
     convert_to(file, directory, exact=exact)
     print(f"Model: {file.name} converted to: {directory}")
     found = options_of_directory(found, exact=exact)
+    task = task or task_of_model(directory)
     write_graph(directory, directory, task, found, command="pull")
 
 

@@ -126,3 +126,12 @@ def test_a_model_that_ranks_is_served_for_rerank(tmp_path: Path) -> None:
     scores = [each["relevance_score"] for each in answer["results"]]
     assert len(scores) == 2
     assert 1 > scores[0] > scores[1] > 0
+
+
+def test_an_embedding_model_becomes_a_directory_of_its_task(tmp_path: Path) -> None:
+    file = write_encoder(tmp_path / "tiny.gguf", "bert", 1)
+
+    done = graphrt("pull", str(file), "--to", str(tmp_path / "to"))
+
+    assert done.returncode == 0, done.stderr
+    assert "EmbeddingsCalculatorOV" in (tmp_path / "to" / "graph.pbtxt").read_text()
