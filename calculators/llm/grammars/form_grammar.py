@@ -130,7 +130,7 @@ class _Conversion:
         """
         match part["type"]:
             case "arguments":
-                return self.convert(_arguments(part))
+                return self.convert(self._arguments(part))
             case "sequence":
                 return self._sequence(part["elements"])
             case "const_string":
@@ -266,6 +266,26 @@ class _Conversion:
         refused = ", ".join(map(literal, excludes)) if loops else ""
         return self.rules.add(f"TagDispatch({', '.join([*arguments, f'excludes=({refused})'])})")
 
+    def _arguments(self, part: dict[str, Any]) -> dict[str, Any]:
+        path, is_strict = part["path"], part.get("strict", False)
+
+        def leave_out(place: str, why: str) -> None:
+            if is_strict:
+                raise SchemaError(place, why)
+            self.notices[Notice(_located(path, place), why)] = None
+
+        try:
+            check_schema(part["json_schema"])
+            return parameters(
+                ParameterForm(**part["form"]),
+                part["json_schema"],
+                path,
+                leave_out,
+                is_strict=is_strict,
+            )
+        except SchemaError as error:
+            raise FormError(_located(path, error.place), str(error)) from None
+
     def schema(self, part: dict[str, Any]) -> _Made:
         """Add the rules of a JSON schema."""
         path = part["path"]
@@ -304,19 +324,6 @@ class _Conversion:
             raise FormError(path, str(error)) from None
         except RecursionError:
             raise FormError(path, "it is nested too deeply") from None
-
-
-def _arguments(part: dict[str, Any]) -> dict[str, Any]:
-    try:
-        check_schema(part["json_schema"])
-        return parameters(
-            ParameterForm(**part["form"]),
-            part["json_schema"],
-            part["path"],
-            is_strict=part.get("strict", False),
-        )
-    except SchemaError as error:
-        raise FormError(_located(part["path"], error.place), str(error)) from None
 
 
 def _located(path: str, place: str) -> str:

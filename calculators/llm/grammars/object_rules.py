@@ -174,12 +174,20 @@ def _members(builder: SchemaRules, names: _Names, limits: Sequence[Located]) -> 
         try:
             value = builder.value(schemas)
         except NoValueError:
-            if is_required:
+            if is_required or _contradicts_itself(schemas):
                 raise
             continue
         key = builder.literal(name, where)
         found.append(_Member(_member_rule(builder.rules, key, value), is_required))
     return found
+
+
+def _contradicts_itself(schemas: Sequence[Located]) -> bool:
+    """Return True if a schema without values is a slip of its author, not a way to say none."""
+    if len(schemas) != 1:
+        return False
+    [(schema, _)] = schemas
+    return isinstance(schema, dict) and "type" in schema and "not" not in schema
 
 
 def _others(builder: SchemaRules, names: _Names, limits: Sequence[Located]) -> str | None:

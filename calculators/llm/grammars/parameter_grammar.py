@@ -5,35 +5,52 @@ Runs in the grammar process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format
-from calculators.llm.grammars.schema_keywords import SchemaError
+from calculators.llm.grammars.schema_keywords import Located, SchemaError
+from calculators.llm.grammars.schema_references import References
 from calculators.llm.parsers.parser import ParameterForm
 from calculators.requests import fields
 
 #: Optional parameters of one tool: without a required one the format grows with their square.
 _MAX_OPTIONAL: Final = 32
+_MAX_PARTS: Final = 64
+
+
+#: Keywords of an object that have no place where parameters are written one by one.
+_WITHOUT_PLACE: Final = (
+    "anyOf", "oneOf", "not", "if", "dependentRequired", "dependentSchemas", "dependencies",
+    "patternProperties", "propertyNames", "minProperties", "maxProperties",
+)  # fmt: skip
 
 
 def parameters(
-    form: ParameterForm, schema: Mapping[str, Any], path: str, *, is_strict: bool = False
+    form: ParameterForm,
+    schema: Mapping[str, Any],
+    path: str,
+    leave_out: Callable[[str, str], None],
+    *,
+    is_strict: bool = False,
 ) -> Format:
     """Return the format of all required parameters, followed by any of the optional ones.
 
+    Args:
+        leave_out: is told the place of a keyword that is not enforced, and why.
+
     Raises:
-        SchemaError: the schema does not describe named parameters.
+        SchemaError: the schema does not describe parameters.
     """
-    properties = _properties(schema)
-    required = dict.fromkeys(name for name in _names(schema) if name in properties)
+    properties, required = _properties(schema, leave_out)
     optional = [name for name in properties if name not in required]
     if len(optional) > _MAX_OPTIONAL:
-        raise SchemaError("", f"more than {_MAX_OPTIONAL} optional parameters are not supported")
+        leave_out("", f"more than {_MAX_OPTIONAL} optional parameters cannot be written")
+        optional = optional[:_MAX_OPTIONAL]
     written = {
-        name: _parameter(form, name, inner, schema, f"{path}.properties.{name}", is_strict)
-        for name, inner in properties.items()
+        name: _parameter(form, name, inner, schema, path + place, is_strict)
+        for name, (inner, place) in properties.items()
     }
     between = [formats.const(form.separator)] if form.separator else []
     if not between or required:
@@ -53,24 +70,47 @@ def parameters(
     return formats.one_of(*starts, _nothing())
 
 
-def _names(schema: Mapping[str, Any]) -> list[str]:
-    return schema.get("required") or []
-
-
-def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    properties: dict[str, Any] = schema.get("properties") or {}
-    for name in ("$ref", "anyOf", "oneOf", "allOf"):
-        if name in schema:
-            raise SchemaError(
-                f".{name}", "this model's calls need the parameters as plain properties"
-            )
-    for name in _names(schema):
-        if name not in properties:
-            raise SchemaError(".required", f"{fields.describe(name)} is not among the properties")
-    for name in properties:
+def _properties(
+    schema: Mapping[str, Any], leave_out: Callable[[str, str], None]
+) -> tuple[dict[str, Located], dict[str, None]]:
+    """Return the schemas of the parameters, and the names of the required ones."""
+    properties: dict[str, Located] = {}
+    required: dict[str, None] = {}
+    for part, place in _parts(schema):
+        for name in _WITHOUT_PLACE:
+            if name in part:
+                leave_out(f"{place}.{name}", "this model writes parameters one by one")
+        for name, inner in (part.get("properties") or {}).items():
+            where = f"{place}.properties.{name}"
+            known = properties.get(name)
+            properties[name] = (inner if known is None else {"allOf": [known[0], inner]}, where)
+        required.update(dict.fromkeys(part.get("required") or ()))
+        for name in required:
+            properties.setdefault(name, (True, f"{place}.required"))
+    for name, (_, place) in list(properties.items()):
         if not name or not all(letter.isalnum() or letter in "_.-" for letter in name):
-            raise SchemaError(".properties", f"{fields.describe(name)} cannot be written in a call")
-    return properties
+            if name in required:
+                raise SchemaError(place, f"{fields.describe(name)} cannot be written in a call")
+            leave_out(place, "the name cannot be written in a call")
+            del properties[name]
+    return properties, required
+
+
+def _parts(schema: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+    """Return a schema with all that ``$ref`` and ``allOf`` add to it."""
+    references = References(schema)
+    found: list[tuple[Mapping[str, Any], str]] = []
+    waiting: list[Located] = [(schema, "")]
+    while waiting and len(found) < _MAX_PARTS:
+        part, place = waiting.pop(0)
+        if not isinstance(part, Mapping):
+            continue
+        found.append((part, place))
+        if "$ref" in part:
+            where = f"{place}.$ref"
+            waiting.append((references.target(part, part["$ref"], where), where))
+        waiting += ((each, f"{place}.allOf[{i}]") for i, each in enumerate(part.get("allOf") or ()))
+    return found
 
 
 def _parameter(

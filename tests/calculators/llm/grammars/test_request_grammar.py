@@ -14,12 +14,14 @@ from calculators.language.events import Arguments, Content, ToolCall
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.tools import Tools
 from calculators.llm.grammars import formats
-from calculators.llm.grammars.form_grammar import grammar_of
+from calculators.llm.grammars.form_grammar import FormError, form_grammar, grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import CallForm, ToolParser
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.llm.requests.request_grammar import request_grammar
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.tools import read_tools
 from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.grammars.answers import Answers, schema_of
 
@@ -266,3 +268,34 @@ def test_the_form_of_an_installed_parser_is_used(answers: Answers) -> None:
         reasoning_is_open=False, guides_tools=False, parallel=True,
     )  # fmt: skip
     assert set(written(answers, form, 2)) == {"CALL stop {} END"}
+
+
+def test_parameters_that_are_written_one_by_one_may_be_composed() -> None:
+    schema = {
+        "$defs": {"more": {"properties": {"b": {"type": "boolean"}}, "required": ["b"]}},
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "allOf": [{"$ref": "#/$defs/more"}, {"properties": {"a": {"minimum": 3}}}],
+        "anyOf": [{"required": ["a"]}, {"required": ["c"]}],
+    }
+    form = qwen3coder_form(schema)
+    made = form_grammar(form)
+    # What they must be together cannot be said where they are written one by one.
+    assert [notice.path for notice in made.notices] == ["tools[0].function.parameters.anyOf"]
+    text = made.grammar.text
+    assert "parameter=b" in text
+    assert "parameter=a" in text
+    with pytest.raises(FormError, match="one by one") as raised:
+        form_grammar(qwen3coder_form(schema, strict=True))
+    assert raised.value.path == "tools[0].function.parameters.anyOf"
+
+
+def qwen3coder_form(schema: Any, **members: Any) -> AnswerForm:
+    function = {"name": "f", "parameters": schema, **members}
+    given = read_tools(
+        {"tools": [{"type": "function", "function": function}], "tool_choice": "required"},
+        RequestLimits(),
+    )
+    form = asked(None, given, tool="qwen3coder")
+    assert form is not None
+    return form

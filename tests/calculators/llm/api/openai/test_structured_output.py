@@ -89,7 +89,7 @@ def schema(asked: Any, path: str) -> dict[str, Any]:
                     "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
                 }
             },
-            schema(SCHEMA, "response_format.json_schema.schema"),
+            {**schema(SCHEMA, "response_format.json_schema.schema"), "strict": True},
         ),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "n", **SCHEMA}}},
@@ -165,7 +165,7 @@ def test_the_format_of_the_responses_api_is_accepted() -> None:
         {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}, "text.format"
     )
     assert output is not None
-    assert output.format == schema(SCHEMA, "text.format.schema")
+    assert output.format == {**schema(SCHEMA, "text.format.schema"), "strict": True}
     assert read_text_format({"type": "text"}, "text.format") is None
     with pytest.raises(RequestError) as raised:
         read_text_format({"type": "json_schema", "name": "n"}, "text.format")
@@ -229,7 +229,8 @@ def test_schemas_of_pydantic_are_accepted() -> None:
         ),
         ({"guided_json": "{"}, "guided_json"),
         ({"guided_json": r'{"const": "\ud800"}'}, "guided_json"),
-        ({"guided_json": {"not": {}}}, "guided_json.not"),
+        ({"guided_json": {"not": {}}}, "guided_json"),
+        ({"guided_json": {"not": 5}}, "guided_json.not"),
         ({"guided_json": {"enum": []}}, "guided_json.enum"),
         ({"guided_json": {"$ref": "http://x/y"}}, "guided_json.$ref"),
         ({"guided_json": {"required": [1]}}, "guided_json.required"),
@@ -242,7 +243,7 @@ def test_schemas_of_pydantic_are_accepted() -> None:
         ({"structural_tag": '{"format": {"type": "const_string", "value": "\\udc00"}}'},
          "structural_tag"),
         ({"response_format": {**CONST, "more": "x" * 70_000}}, "response_format"),
-        ({"guided_json": {"type": "string", "pattern": "(?=a)"}}, "guided_json.pattern"),
+        ({"guided_json": {"type": "string", "pattern": "(?=a"}}, "guided_json.pattern"),
         ({"guided_regex": "(abc"}, "guided_regex"),
         ({"guided_regex": "a" * 5000}, "guided_regex"),
         ({"guided_regex": 5}, "guided_regex"),
@@ -251,7 +252,7 @@ def test_schemas_of_pydantic_are_accepted() -> None:
         ({"guided_choice": ["a"] * 1001}, "guided_choice"),
         ({"guided_grammar": "root ::= root"}, "guided_grammar"),
         ({"guided_grammar": 'root ::= "' + "a" * 70_000 + '"'}, "guided_grammar"),
-        ({"response_format": {"type": "json_object", "schema": {}}}, "response_format.schema"),
+        ({"response_format": {"type": "json_object", "schema": 5}}, "response_format.schema"),
         ({"response_format": {"type": "text", "strict": True}}, "response_format.strict"),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "stric": 1}}},
