@@ -36,6 +36,7 @@ from calculators.llm.grammars import (
     schema_parts,
     schema_scalars,
 )
+from calculators.llm.model_files import gguf
 from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.requests import structured_output
@@ -324,6 +325,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{MAX_BYTES >> 20} MiB; {MAX_ENTRIES:,}",
         f"{ANSWER_SECONDS:g} s; {AT_A_TIME}",
         f"{LOAD_WAIT_SECONDS:g} s; {RETRY_SECONDS:g} s",
+        f"{gguf.MOST_HEADER_BYTES >> 20} MiB; {gguf.MOST_TEXT_BYTES >> 20} MiB; "
+        f"{gguf.MOST_VALUES:,}, {gguf.MOST_TENSORS:,}; {gguf.MOST_TEXTS:,}; {gguf.MOST_PARTS:,}",
         f"{GraphOptions().cache_dir_size >> 30} GiB (`--cache_dir_size`); {CONVERSION_SECONDS:g} s",
         f"{MOST_READERS}; {MOST_WATCHED}, {MOST_IN_FOCUS}; {REQUESTS_PER_SECOND}, {TOLD_AT_FIRST}; "
         f"{1 / REST:.0%}".replace("%", " %"),

@@ -59,12 +59,12 @@ _PART: Final = re.compile(r"(?P<name>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.
 
 # Bounds of what is read. The header of Gemma 3 has 10 MB, and its vocabulary 262,144 texts; the
 # largest models have some thousand tensors.
-_HEADER_BYTES: Final = 64 << 20
-_VALUES: Final = 1 << 16
-_TENSORS: Final = 1 << 16
-_TEXTS: Final = 1 << 21
-_TEXT_BYTES: Final = 16 << 20
-_PARTS: Final = 1000
+MOST_HEADER_BYTES: Final = 64 << 20
+MOST_VALUES: Final = 1 << 16
+MOST_TENSORS: Final = 1 << 16
+MOST_TEXTS: Final = 1 << 21
+MOST_TEXT_BYTES: Final = 16 << 20
+MOST_PARTS: Final = 1000
 _READ_BYTES: Final = 1 << 20
 
 
@@ -375,8 +375,8 @@ def part_files(path: Path) -> list[Path]:
     if match is None:
         return [path]
     count = int(match["count"])
-    if not 1 <= int(match["number"]) <= count <= _PARTS:
-        raise ResourceError(f'"{path.name}": there is no such part; at most {_PARTS} are read')
+    if not 1 <= int(match["number"]) <= count <= MOST_PARTS:
+        raise ResourceError(f'"{path.name}": there is no such part; at most {MOST_PARTS} are read')
     parts = [
         path.with_name(f"{match['name']}-{number:05}-of-{match['count']}.gguf")
         for number in range(1, count + 1)
@@ -461,8 +461,8 @@ class _Header:
                 f"is a GGUF file of version {version}, and versions 2 and 3 can be read"
             )
         tensors, values = self._unpack("QQ")
-        self._bound("values", values, _VALUES)
-        self._bound("tensors", tensors, _TENSORS)
+        self._bound("values", values, MOST_VALUES)
+        self._bound("tensors", tensors, MOST_TENSORS)
         self._place = "metadata"
         for _ in range(values):
             self._read_value()
@@ -521,9 +521,9 @@ class _Header:
         if 8 * count > self._size - self._at:
             raise _Cut
         self._texts += count
-        if self._texts > _TEXTS:
+        if self._texts > MOST_TEXTS:
             raise _NotReadable(
-                f'is a damaged GGUF file: its lists have more than {_TEXTS} texts, with "{key}"'
+                f'is a damaged GGUF file: its lists have more than {MOST_TEXTS} texts, with "{key}"'
             )
         if kind == _ARRAY:
             for _ in range(count):
@@ -617,10 +617,10 @@ class _Header:
             return
         if end > self._size:
             raise _Cut
-        if end > _HEADER_BYTES:
+        if end > MOST_HEADER_BYTES:
             raise _NotReadable(
                 f"is a damaged GGUF file: its {self._place} ends after byte {end}; a header has at "
-                f"most {_HEADER_BYTES} bytes"
+                f"most {MOST_HEADER_BYTES} bytes"
             )
         self.data += self._file.read(max(end - len(self.data), _READ_BYTES))
         if end > len(self.data):
@@ -645,9 +645,9 @@ class _Header:
         if size > self._size - self._at:
             raise _Cut
         self._text_bytes += size
-        if self._text_bytes > _TEXT_BYTES:
+        if self._text_bytes > MOST_TEXT_BYTES:
             raise _NotReadable(
-                f"is a damaged GGUF file: its names and texts are longer than {_TEXT_BYTES} bytes, "
-                f"in its {self._place}"
+                f"is a damaged GGUF file: its names and texts have more than {MOST_TEXT_BYTES} "
+                f"bytes, in its {self._place}"
             )
         return self._bytes(size).decode(errors="replace")
