@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.random_model import TINY, make_model
 from tests.calculators.llm.demo_model import DEMO
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
@@ -200,3 +201,23 @@ def test_several_models_are_served_at_once(tmp_path: Path) -> None:
         _, models = serving.get("/v1/models")
     names = [each["id"] for each in models["data"]]
     assert names == ["demo", "second"]
+
+
+def test_a_gguf_file_is_pulled_by_its_quantization(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = make_model(tmp_path / "tiny", TINY).read_bytes()
+    files = {"tiny-Q8_0.gguf": model, "tiny-Q4_K_M.gguf": model, "mmproj-tiny-F16.gguf": b"-"}
+    with LoopbackHub({"acme/tiny-GGUF": files, "acme/other-GGUF": files}) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+        monkeypatch.setenv("OVMS_MODEL_REPOSITORY_PATH", str(tmp_path / "models"))
+
+        named = graphrt("pull", "hf.co/acme/tiny-GGUF:Q8_0")
+        chosen = graphrt("pull", "acme/other-GGUF")
+        missing = graphrt("pull", "acme/tiny-GGUF:Q2_K", "--overwrite_models", "true")
+
+    assert named.returncode == chosen.returncode == 0
+    found = {path.name for path in (tmp_path / "models" / "acme").glob("*/*.gguf")}
+    assert found == {"tiny-Q8_0.gguf", "tiny-Q4_K_M.gguf"}
+    assert "acme/tiny-GGUF has no GGUF file of Q2_K" in missing.stderr
