@@ -49,6 +49,14 @@ def test_allowed_answers_are_no_problem() -> None:
     assert problems(attack(), {"400": 3}) == []
 
 
+def test_memory_that_is_not_given_back_is_reported() -> None:
+    assert problems(attack(most_growth=50.0, most_left=20.0), {"400": 1}) == []
+    assert problems(attack(most_growth=30.0, most_left=5.0), {"400": 1}) == [
+        "the server grew by 40 MiB, at most 30",
+        "the server kept 10 MiB, at most 5",
+    ]
+
+
 def test_other_answers_are_reported() -> None:
     assert problems(attack(), {"400": 1, "500": 2}) == ["answered 500, 2 times"]
     assert (

@@ -453,7 +453,8 @@ class _Connection(asyncio.Protocol):
         most = self._gate.most_bytes
         if size > most:
             return True  # grpcio refuses it before it arrives
-        content = min(most, size * _MOST_EXPANSION) if is_compressed else size
+        # grpcio has the compressed form, the content and a copy of it for a moment.
+        content = 2 * min(most, size * _MOST_EXPANSION) if is_compressed else size
         message.hold = hold = BodyHold(self._gate.room, content, began=self._loop.time())
         message.is_compressed = is_compressed
         missing = hold.add(content)

@@ -1,6 +1,7 @@
 """An MCP server on standard input and output whose tools misbehave; made without ``mcp``.
 
-``python hostile_server.py [START]``; START may be "silent", "dead" or "loud".
+``python hostile_server.py [START]``; START may be "silent", "dead", "loud", or "many", which lists
+100,000 tools, or "endless", which lists pages without end.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any
 
-NAMES = ("echo", "raise", "hang", "block", "gigabyte", "die", "long", "garbage", "image", "pid")
+NAMES = ("echo", "raise", "hang", "block", "gigabyte", "die", "long", "garbage", "image", "pid",
+         "flood", "deep", "number", "twice", "surrogate", "other")  # fmt: skip
+START = "".join(sys.argv[1:])
 PATHS = {"type": "object", "properties": {"target": {"type": "string", "format": "path"}}}
 
 
@@ -29,7 +33,10 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                 {"name": name, "description": f"Does {name}", "inputSchema": {"type": "object"}}
                 for name in NAMES
             ]
-            return {"tools": [*tools, {"name": "read", "inputSchema": PATHS}]}
+            if START == "many":
+                tools += [{**tools[0], "name": f"echo{number}"} for number in range(100_000)]
+            listed: dict[str, Any] = {"tools": [*tools, {"name": "read", "inputSchema": PATHS}]}
+            return {**listed, "nextCursor": "more"} if START == "endless" else listed
         case "tools/call":
             return call(params["name"], params.get("arguments") or {})
         case _:
@@ -55,6 +62,20 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
                 sys.stdout.write(piece)
         case "die":
             os._exit(3)
+        case "flood":
+            threading.Thread(target=flood, daemon=True).start()
+        case "deep":
+            return {"content": Raw("[" * 20_000 + "]" * 20_000)}
+        case "number":
+            return {"content": 5, "isError": "maybe"}
+        case "twice":
+            return {"content": Raw('[], "content": [{"type": "text", "text": "two"}]')}
+        case "surrogate":
+            return {"content": Raw('[{"type": "text", "text": "half \\ud800"}]')}
+        case "other":
+            print('{"jsonrpc": "2.0", "id": [1], "result": {"content": []}}')
+            print('{"jsonrpc": "2.0", "id": 10000000000, "result": {"content": []}}')
+            return text("after answers to nobody")
         case "long":
             return text("é" * arguments["characters"])
         case "garbage":
@@ -65,6 +86,17 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
         case _:
             raise LookupError(name)
     return None
+
+
+class Raw(str):
+    """JSON that is written as it is."""
+
+
+def flood() -> None:
+    """Send notifications without end."""
+    line = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}\n'
+    while True:
+        sys.stdout.write(line * 1000)
 
 
 def text(content: str) -> dict[str, Any]:
@@ -92,7 +124,11 @@ def main(start: str) -> None:
             if result is None:
                 continue
             reply["result"] = result
-        print(json.dumps(reply), flush=True)
+        line = json.dumps(reply)
+        for part in (reply.get("result") or {}).values():
+            if isinstance(part, Raw):
+                line = line.replace(json.dumps(part), part)
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,32 @@ def test_lines_that_are_no_messages_change_nothing(tools: OpenToolbox) -> None:
     assert tools.call("garbage").output == "after garbage"
 
 
+@pytest.mark.parametrize("name", ["number", "deep", "surrogate"])
+def test_an_answer_that_is_no_result_fails_its_call_alone(hasty: OpenToolbox, name: str) -> None:
+    # What cannot be parsed is no answer: the call ends with its time.
+    error = hasty.call(name).error
+    assert error is not None
+    assert "Traceback" not in error
+    assert eventually_works(hasty)
+
+
+@pytest.mark.parametrize("name", ["twice", "other"])
+def test_answers_that_nobody_has_asked_for_change_nothing(tools: OpenToolbox, name: str) -> None:
+    assert tools.call(name).error is None
+    assert eventually_works(tools)
+
+
+def test_a_server_that_floods_disturbs_no_other(directory: Path, child_program: None) -> None:
+    calm = hostile("calm", allow="echo")
+    opened = OpenToolbox(f"{hostile(allow='flood')} {calm} call_seconds: 2", directory)
+    try:
+        assert opened.call("flood").error is not None
+        for _ in range(5):
+            assert opened.call("echo").error is None
+    finally:
+        opened.close()
+
+
 def test_what_is_no_text_is_named(tools: OpenToolbox) -> None:
     assert tools.call("image").output == "[image: image/png, not shown]"
 
@@ -198,7 +224,7 @@ def test_only_allowed_tools_are_offered(directory: Path, child_program: None) ->
         ),
         (
             hostile(allow="write_*"),
-            'server "hostile": allow: "write_*" matches none of its tools: block, die, echo',
+            'server "hostile": allow: "write_*" matches none of its tools: block, deep, die',
         ),
         (
             f"{hostile()} {hostile('second')}",

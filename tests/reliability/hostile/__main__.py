@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import subprocess
 import sys
 import tempfile
@@ -28,14 +29,17 @@ from tests.processes import is_running
 from tests.reliability.hostile.attack import Attack, Send, Target
 from tests.reliability.hostile.batch_attacks import BATCH_ATTACKS
 from tests.reliability.hostile.fault_attacks import FAULT_ATTACKS
+from tests.reliability.hostile.front_attacks import FRONT_ATTACKS
 from tests.reliability.hostile.report import Round, table
 from tests.reliability.hostile.request_attacks import REQUEST_ATTACKS
 from tests.reliability.hostile.watch import Watch
 from tests.reliability.site import make_site
 
-ATTACKS: Final = (*REQUEST_ATTACKS, *BATCH_ATTACKS, *FAULT_ATTACKS)
+ATTACKS: Final = (*REQUEST_ATTACKS, *FRONT_ATTACKS, *BATCH_ATTACKS, *FAULT_ATTACKS)
 #: After an attack nothing is left to do; whatever stalls until then was stalled by the attack.
 _QUIET_SECONDS: Final = 1.0
+#: Where memory counts, the server has longer to give it back.
+_FREEING_SECONDS: Final = 8.0
 #: Seconds of one attack, with all that it waits for.
 _MOST_SECONDS: Final = 300.0
 
@@ -88,7 +92,7 @@ class Watched:
             seen = self.watch.seen(begin, until)
             return Round(attack, answers, done - begin, seen, faults), False
         is_well = self.watch.wait_until_well(done)
-        time.sleep(_QUIET_SECONDS)
+        time.sleep(_FREEING_SECONDS if attack.most_left < math.inf else _QUIET_SECONDS)
         faults = [] if is_well else ["the normal client is not served any more"]
         seen = self.watch.seen(begin, time.monotonic())
         return Round(attack, answers, done - begin, seen, faults), is_well

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -59,6 +60,8 @@ class Attack:
         normal: statuses that a normal request may get besides 200: 503 where the attack takes a
         process away, 0 (no answer) where it uses up what connections need.
         ends_server: the server is stopped afterwards, and has to end with exit code 0.
+        most_growth, most_left: MiB by which the server's own process may grow at the peak, and
+        afterwards.
     """
 
     name: str
@@ -68,6 +71,8 @@ class Attack:
     most_seconds: float = MOST_SECONDS
     normal: frozenset[int] = frozenset()
     ends_server: bool = False
+    most_growth: float = math.inf
+    most_left: float = math.inf
 
 
 @dataclass(frozen=True)

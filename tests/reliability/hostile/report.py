@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.reliability.hostile.attack import MOST_STALL, Attack
-from tests.reliability.hostile.watch import Seen
+from tests.reliability.hostile.watch import Memory, Seen
 
 _COLUMNS: Final = ("attack", "answers", "longest wait, s", "longest stall, ms", "memory, MiB")
 
@@ -47,6 +47,13 @@ class Round:
         if seen.stall > slack * MOST_STALL:
             most_ms = 1e3 * slack * MOST_STALL
             found.append(f"the loop stood still for {1e3 * seen.stall:.0f} ms, at most {most_ms:g}")
+        server = seen.memory.get("server", Memory(0.0, 0.0, 0.0))
+        for what, size, bound in (
+            ("grew by", server.peak - server.before, attack.most_growth),
+            ("kept", server.after - server.before, attack.most_left),
+        ):
+            if size > slack * bound:
+                found.append(f"the server {what} {size:.0f} MiB, at most {slack * bound:g}")
         return found
 
     def lines(self, slack: float) -> list[str]:
