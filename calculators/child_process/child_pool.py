@@ -8,20 +8,17 @@ its back-off, and the first one to do so starts it for all.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import shutil
 import socket
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame
+from calculators.child_process.owned_folder import OwnedFolder
 from calculators.child_process.shared_messages import (
     FromWorker,
     KillShared,
@@ -35,9 +32,7 @@ from calculators.child_process.shared_messages import (
 
 _STOP_SECONDS: Final = 2.0
 _BACKLOG: Final = 128
-#: Names of the folders of sockets begin so; in each is a lock of its server.
-_PREFIX: Final = "graphrt-workers-"
-_LOCK: Final = "lock"
+_KIND: Final = "workers"
 #: Tags of messages that may precede the one that says that a child is ready.
 _WHILE_LOADING: Final = ("loading", "load_failed", "log")
 
@@ -71,37 +66,8 @@ class _Shared:
         self.stopping: asyncio.Task[None] | None = None
 
 
-def _locked(path: str) -> int:
-    """Make a file that is locked from the moment it has its name; return the descriptor."""
-    lock = os.open(f"{path}.new", os.O_CREAT | os.O_RDWR, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    os.rename(f"{path}.new", path)
-    return lock
-
-
-def _remove_left_folders() -> None:
-    """Remove the folders of servers that were killed: nobody holds their locks."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            # Not created, because a folder without a lock is just being made.
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-        except OSError:
-            continue  # it is of another user, or gone
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            pass  # its server lives
-        finally:
-            os.close(lock)
-
-
 class ChildPool:
-    """Starts, finds and stops shared children, on the running event loop.
-
-    Attributes:
-        folder: the path of the folder with their sockets.
-    """
+    """Starts, finds and stops shared children, on the running event loop."""
 
     def __init__(self) -> None:
         """Make the folder of the children's sockets, which only this user can open.
@@ -109,16 +75,15 @@ class ChildPool:
         Raises:
             OSError: there is no folder for temporary files.
         """
-        _remove_left_folders()
-        self._make_folder()
+        self._folder = OwnedFolder(_KIND)
         self._children: dict[_Key, _Shared] = {}
         self._ending: set[_Shared] = set()
         self._started = 0
 
-    def _make_folder(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix=_PREFIX)
-        #: Held as long as this process lives, however it ends.
-        self._lock = _locked(os.path.join(self.folder, _LOCK))
+    @property
+    def folder(self) -> str:
+        """The path of the folder with the children's sockets."""
+        return self._folder.path
 
     @property
     def pids(self) -> list[int]:
@@ -151,8 +116,7 @@ class ChildPool:
             self._stop(shared)
         waiting = [each.stopping for each in self._ending if each.stopping is not None]
         await asyncio.gather(*waiting, return_exceptions=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os.close(self._lock)
+        self._folder.remove()
 
     # Uses -----------------------------------------------------------------------------------------
 
@@ -194,9 +158,8 @@ class ChildPool:
         self._started += 1
         try:
             if not os.path.isdir(self.folder):  # removed by a cleaner of temporary files
-                lock = self._lock
-                self._make_folder()
-                os.close(lock)
+                self._folder.remove()
+                self._folder = OwnedFolder(_KIND)
         except OSError:
             pass  # `_spawn` tells the workers
         path = os.path.join(self.folder, str(self._started))

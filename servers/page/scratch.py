@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import msgspec
 
 from calculators.child_process.child_process import ChildProcess
 from calculators.child_process.framing import Frame
+from calculators.child_process.owned_folder import OwnedFolder
 from graph_runtime import UnavailableError
 from servers.page.scratch_messages import (
     Begin,
@@ -214,20 +213,20 @@ class _Child:
         self._answer: asyncio.Future[bytes] | None = None
         self._is_started = False
         #: Removed here, as the child may be killed at any time.
-        self._folder: str | None = None
+        self._folder: OwnedFolder | None = None
         self._removal: asyncio.Future[None] | None = None
         self.is_over = False
 
     async def start(self, begin: Begin) -> None:
         """Start the process and wait until it has imported everything."""
         try:
-            self._folder = tempfile.mkdtemp(prefix="graphrt-scratch-")
+            self._folder = OwnedFolder("scratch")
             await self._process.start(_MODULE)
         except OSError as error:
             self.is_over = True
             raise UnavailableError("no process can be started for this") from error
         self._is_started = True
-        await self.ask(msgspec.structs.replace(begin, folder=self._folder))
+        await self.ask(msgspec.structs.replace(begin, folder=self._folder.path))
 
     async def ask(self, message: Message) -> bytes:
         """Return the bytes of the answer.
@@ -265,7 +264,7 @@ class _Child:
         if self._folder is not None:
             loop = asyncio.get_running_loop()
             # A run may have written as many files as it liked.
-            self._removal = loop.run_in_executor(None, _remove, self._folder)
+            self._removal = loop.run_in_executor(None, self._folder.remove)
             self._folder = None
 
     def _take(self, frame: Frame) -> None:
@@ -279,7 +278,3 @@ class _Child:
         if self._answer is not None and not self._answer.done():
             with suppress(asyncio.InvalidStateError):
                 self._answer.set_exception(UnavailableError(f"the process ended: {reason}"))
-
-
-def _remove(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

@@ -22,9 +22,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import shutil
 import socket
-import tempfile
 from collections import deque
 from pathlib import Path
 from typing import Any, Final, cast
@@ -32,6 +30,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from calculators.child_process.owned_folder import OwnedFolder
 from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
@@ -104,7 +103,8 @@ class Gate:
             )
         )
         self.room = room
-        self._folder = Path(tempfile.mkdtemp(prefix="graphrt-grpc-"))
+        self._owned = OwnedFolder("grpc")
+        self._folder = Path(self._owned.path)
         #: Where grpcio listens. Others of this machine cannot enter the folder.
         self.path = self._folder / "grpc"
         self._numbers = itertools.count(1)
@@ -165,7 +165,7 @@ class Gate:
             for connection in list(self._connections.values()):
                 connection.abort()
             await asyncio.sleep(0)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._owned.remove()
 
     def identity(self, peer: str) -> ClientIdentity:
         """Return the client behind a peer of grpcio, whose name is that of its local socket."""
