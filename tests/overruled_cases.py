@@ -10,6 +10,7 @@ from typing import Final
 BAD_INPUTS: Final = {
     "param_top_k_0": "0 is all tokens, as elsewhere",
     "param_stream_options_unknown": "an unknown member is left out, and a warning names it",
+    "so_schema_maxlength_1e6": "any length is counted",
     "so_schema_not": "a schema may say what a value is not",
     "msg_tool_call_args_not_json": "a call that was cut must not end a conversation",
 }
