@@ -245,6 +245,7 @@ class GenaiPipeline:
             if not self._handles:
                 # Without requests nothing steps, and only a step gives the cache back.
                 self._pipeline.step()
+                self._give_back()
 
     def _forget(self, request_id: int) -> Any:
         self._started.discard(request_id)
@@ -266,10 +267,14 @@ class GenaiPipeline:
             gained += tokens
         for request_id in ended:
             self._forget(request_id)
+        self._give_back()
+        return gained
+
+    def _give_back(self) -> None:
+        """Give the memory of images back to the system, once no request is left."""
         if self._has_seen and not self._handles:
             self._has_seen = False
             return_free_memory()
-        return gained
 
     def _read(self, request_id: int, handle: Any, end: FinishReason | None) -> list[Tokens]:
         """Read the new tokens of a request; all its sequences end in the same step."""
