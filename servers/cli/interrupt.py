@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
-from graph_runtime.interrupts import without_interrupts
-
 #: The exit code of a command that Ctrl-C ended.
 INTERRUPTED: Final = 130
 
@@ -31,6 +29,9 @@ class Interrupt:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[Interrupt]:
+        # Imported here: with it comes the runtime, which only a command that runs a graph needs.
+        from graph_runtime.interrupts import without_interrupts
+
         previous = signal.signal(signal.SIGINT, self._on_signal)
         try:
             with without_interrupts():

@@ -97,7 +97,7 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     llm = ROOT / "calculators" / "llm"
     plain_models = ROOT / "calculators" / "openvino"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
-    rooms = {llm / room for room in ("engine", "prompt", "conversion")}
+    rooms = {llm / room for room in ("engine", "prompt", "conversion", "model_files")}
     others = (
         *("child_process", "embeddings", "rerank", "speech_to_text", "text_models"),
         *("image_generation", "text_to_speech"),

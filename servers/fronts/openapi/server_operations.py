@@ -205,7 +205,7 @@ def server_operations() -> list[Operation]:
             answers={
                 200: answer(
                     "The models.",
-                    {JSON: media(one_of(ref("ModelList"), ref("AnthropicModelList")))},
+                    {JSON: media(_MODELS)},
                 )
             },
         ),
@@ -217,11 +217,7 @@ def server_operations() -> list[Operation]:
             summary="Describe a model",
             form=ErrorForm.OPENAI,
             errors=frozenset({404}),
-            answers={
-                200: answer(
-                    "The model.", {JSON: media(one_of(ref("Model"), ref("AnthropicModel")))}
-                )
-            },
+            answers={200: answer("The model.", {JSON: media(_MODEL)})},
         ),
     ]
 
