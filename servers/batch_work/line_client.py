@@ -40,7 +40,7 @@ _FIRST_DELAY: Final = 0.25
 _LAST_DELAY: Final = 30.0
 #: Seconds for which requests are tried further when a model is away: a large one may take minutes
 #: to load again after its process has ended. Later ones find out within their tries.
-_OUTAGE_SECONDS: Final = 600.0
+OUTAGE_SECONDS: Final = 600.0
 
 
 class _Reply(Struct, frozen=True):
@@ -73,7 +73,7 @@ class LineClient:
         """Return the answer to one request.
 
         What may pass is tried again for half a minute; where the answer says that a retry makes
-        sense, for `_OUTAGE_SECONDS` from the moment since which the model has answered nothing
+        sense, for `OUTAGE_SECONDS` from the moment since which the model has answered nothing
         else.
         """
         request_id = new_id("")
@@ -87,7 +87,7 @@ class LineClient:
                 self._outages.pop(model, None)
                 break
             since = min(self._outages.setdefault(model, began), began)
-            is_over = not reply.is_momentary or loop.time() - since >= _OUTAGE_SECONDS
+            is_over = not reply.is_momentary or loop.time() - since >= OUTAGE_SECONDS
             if tries >= _TRIES and is_over:
                 break
             await asyncio.sleep(delay)

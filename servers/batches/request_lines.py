@@ -26,7 +26,7 @@ T = TypeVar("T")
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t\r\n"
 LONGEST_ID: Final = 512
-_LONGEST_PATH: Final = 2048
+LONGEST_PATH: Final = 2048
 #: RFC 3986's path of a URI: no query, fragment, blank or control character.
 _PATH: Final = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)+")
 #: Errors that a failed batch shows.
@@ -205,7 +205,7 @@ def custom_id_of(line: InputLine) -> str | None:
 
 def is_path(text: str) -> bool:
     """Return whether a text is the path of a URL, without query and fragment."""
-    return len(text) <= _LONGEST_PATH and _PATH.fullmatch(text) is not None
+    return len(text) <= LONGEST_PATH and _PATH.fullmatch(text) is not None
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, what: str, error: LineError) -> T:

@@ -46,7 +46,7 @@ from servers.batches.objects import (
     Watermark,
 )
 from servers.batches.store_schema import make_tables
-from servers.batches.stored_rows import batch_of, file_of, readable_row, row_of
+from servers.batches.stored_rows import batch_of, file_of, readable_row, readable_rows, row_of
 
 #: Seconds that a statement waits while another process writes.
 _BUSY_SECONDS: Final = 60.0
@@ -302,12 +302,12 @@ class BatchStore:
     def unfinished(self) -> list[Batch]:
         """Return all unfinished batches, the oldest first."""
         with self._reading() as connection:
-            numbers = connection.execute(
-                f"select number from batches where status in ({_UNFINISHED}) order by number"
-            ).fetchall()
-            select = "select * from batches where number = ?"
-            rows = [readable_row(connection, select, tuple(each)) for each in numbers]
-        return [batch_of(row) for row in rows if row is not None]
+            rows = readable_rows(
+                connection,
+                f"from batches where status in ({_UNFINISHED}) order by number",
+                "select * from batches where number = ?",
+            )
+        return [batch_of(row) for row in rows]
 
     def has_unfinished(self) -> bool:
         """Return whether there is a batch that a worker can process, or end."""
@@ -569,22 +569,28 @@ def _page(
 ) -> tuple[list[sqlite3.Row], bool]:
     """Return rows, and True if there are more. The first of ``values`` is their owner.
 
-    The numbers come from an index, so that rows can be read one at a time.
+    Where a page is damaged, the numbers come from an index, and rows are read one at a time.
     """
-    reading = f"select {columns} from {table} where {where} and number = ?"
-    numbering, owner = f"select number from {table} where owner = ?", values[0]
-    bounds: list[Any] = [owner]
+    owner = values[0]
+    bound, bounds = "", []
     if after:
         start = connection.execute(
             f"select number from {table} where id = ? and owner = ?", (after, owner)
         ).fetchone()
         if start is None:
             raise NotStoredError("there is no object with the id of `after`")
-        numbering += f" and number {'>' if ascending else '<'} ?"
-        bounds.append(start["number"])
-    order = "asc" if ascending else "desc"
-    rows: list[sqlite3.Row] = []
-    for (number,) in connection.execute(f"{numbering} order by number {order}", bounds):
+        bound, bounds = f"and number {'>' if ascending else '<'} ?", [start["number"]]
+    bound += f" order by number {'asc' if ascending else 'desc'}"
+    with suppress(sqlite3.DatabaseError):
+        rows = connection.execute(
+            f"select {columns} from {table} where {where} {bound} limit ?",
+            (*values, *bounds, limit + 1),
+        ).fetchall()
+        return rows[:limit], len(rows) > limit
+    rows = []
+    reading = f"select {columns} from {table} where {where} and number = ?"
+    numbering = f"select number from {table} where owner = ? {bound}"
+    for (number,) in connection.execute(numbering, (owner, *bounds)):
         row = readable_row(connection, reading, (*values, number))
         if row is None:
             continue

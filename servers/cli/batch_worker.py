@@ -45,7 +45,7 @@ _LOG_SECONDS: Final = 60.0
 #: Seconds without a batch after which the process ends, and the memory of its models is free.
 _IDLE_SECONDS: Final = 30.0
 #: Seconds after which an event loop that is held ends the process, so that other batches go on.
-_STALL_SECONDS: Final = 300.0
+STALL_SECONDS: Final = 300.0
 
 
 def main(words: Sequence[str]) -> int:
@@ -94,7 +94,7 @@ async def _work(server: ServerSettings, settings: BatchSettings, end: _EndWithSe
         async with inner_client(server, settings.width) as client:
             worker = BatchWorker(store, settings, client.ask)
             end.before = worker.end_in_order
-            with LoopWatchdog(_name_of, lambda _: None, most_seconds=_STALL_SECONDS):
+            with LoopWatchdog(_name_of, lambda _: None, most_seconds=STALL_SECONDS):
                 await worker.run(_IDLE_SECONDS, _Progress().show)
     finally:
         store.close()

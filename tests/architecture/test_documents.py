@@ -72,10 +72,12 @@ from calculators.text_to_speech import servable as speech
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
+from servers.batch_work.line_client import OUTAGE_SECONDS
 from servers.batch_work.worker import MOST_RUNS
 from servers.batches.objects import WINDOW_SECONDS
-from servers.batches.request_lines import LONGEST_ID
+from servers.batches.request_lines import LONGEST_ID, LONGEST_PATH
 from servers.cli import scratch as tried
+from servers.cli.batch_worker import STALL_SECONDS as HELD_SECONDS
 from servers.config.scale import Scale
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.contract.error_text import MAX_CHARS
@@ -339,8 +341,10 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{back_off.FIRST_DELAY:g} s, {back_off.LAST_DELAY:g} s, {back_off.GOOD_LIFE:g} s, "
         f"{member.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
         f"{batches.batch_max_requests:,} (`--batch_max_requests`), "
-        f"{batches.batch_file_size >> 30} GiB (`--batch_file_size`), {LONGEST_ID} characters; "
-        f"{MOST_RUNS}; {WINDOW_SECONDS // 3600} h",
+        f"{batches.batch_file_size >> 30} GiB (`--batch_file_size`), "
+        f"{LONGEST_ID} and {LONGEST_PATH:,} characters; {MOST_RUNS}; {WINDOW_SECONDS // 3600} h; "
+        f"{OUTAGE_SECONDS / 60:g} min",
+        f"2; {HELD_SECONDS:g} s; 1 to 60 s",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
         f"{schema_check.MAX_DEPTH}; {schema_check.MAX_PROPERTIES}; {rules.MAX_SIZE:,} characters",
         f"{schema_parts.MAX_ALTERNATIVES}, of more the first are written; {schema_parts.MAX_PARTS}",

@@ -83,7 +83,7 @@ def test_a_model_that_stays_away_is_given_up(
 ) -> None:
     front = Front(503, is_momentary=is_momentary)
     if is_momentary:
-        monkeypatch.setattr(line_client, "_OUTAGE_SECONDS", 0.0)
+        monkeypatch.setattr(line_client, "OUTAGE_SECONDS", 0.0)
 
     async def ask(client: LineClient) -> list[Answer]:
         return [await client.ask(1, line, REQUEST) for line in (1, 2)]
