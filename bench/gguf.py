@@ -174,7 +174,7 @@ def speed(
         cells = []
         for (owner, what), values in found.items():
             if owner == name:
-                best = min(values) if what.endswith("ms") else max(values)
+                best = min(values) if "prompt" in what else max(values)
                 cells.append(f"{best:.1f} ({statistics.median(values):.1f})")
         print(f"| {name} | {' | '.join(cells)} |")
 
