@@ -30,10 +30,10 @@ from openvino import opset15 as op
 
 from bench.paged_model import EXACT, PagedModel
 from calculators.llm.conversion.tokenizer_graph import write_tokenizer
-from calculators.llm.model_files.builder import build_model
 from calculators.llm.model_files.decoder import read_decoder
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
+from calculators.llm.model_files.models import build_model
 from calculators.llm.model_files.packed import Form
 from calculators.llm.model_files.weights import Scratch
 

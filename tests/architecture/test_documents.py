@@ -22,6 +22,7 @@ from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.image.encoded_image import ImageLimits
 from calculators.llm.conversion.converted_gguf import WAIT_SECONDS as CONVERSION_SECONDS
 from calculators.llm.engine.process_engine import HANG_SECONDS
+from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
 from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.grammar_process import client as grammars
 from calculators.llm.grammar_process.worker import SECONDS_PER_TOKEN
@@ -84,7 +85,9 @@ from servers.contract.error_text import MAX_CHARS
 from servers.contract.servable_states import SERVABLE_TRANSITIONS
 from servers.fronts.body_room import CAPACITY, SLOW_SECONDS, WAIT_SECONDS
 from servers.fronts.http.settings import HttpSettings
+from servers.fronts.kserve_grpc.gate import MOST_RESETS
 from servers.fronts.kserve_grpc.settings import GrpcSettings
+from servers.fronts.kserve_grpc.typed_contents import MOST_HEAD_BYTES
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.operations.request_log.journal import MOST_WARNINGS as MOST_LOGGED
 from servers.options.batch_options import BatchOptions
@@ -250,7 +253,9 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{http.max_message_bytes >> 20} MiB; {http.max_sockets}; {http.socket_idle_seconds:g} s",
         f"{session.MOST_SPEECH_MS // 1000} s, {MOST_SECONDS} s; "
         f"{session.MOST_WAITING}, {session.MOST_EVENTS}; {session.MOST_BAD}",
-        f"{CAPACITY >> 20} MiB; {CAPACITY >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
+        f"{CAPACITY >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
+        f"{MOST_RESETS}, then it is disconnected",
+        f"{MOST_HEAD_BYTES >> 10} KiB",
         f"{http.max_tensor_body_bytes >> 20} MiB, {http.max_tensor_json_elements:,} values; "
         f"{grpc.max_message_bytes >> 20} MiB, {grpc.max_parsed_bytes >> 20} MiB "
         "(`--max_body_size`)",
@@ -284,6 +289,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{client.SECONDS:g} s, {client.LONG_SECONDS:g} s, {client.FOR_TEMPLATE:.0%}; "
         f"{WALL_SECONDS:g} s, {WALL_SECONDS + client.LONG_SECONDS:g} s; "
         f"{client.SHORT_WAITING}, {client.LONG_WAITING}",
+        f"{SCORING_SECONDS:g} s",
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
         f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",

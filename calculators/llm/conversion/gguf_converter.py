@@ -20,12 +20,12 @@ from calculators.child_process.answering_process import Report
 from calculators.child_process.messages import Loading
 from calculators.llm.conversion.tokenizer_graph import write_tokenizer
 from calculators.llm.conversion.tokenizer_json import write_tokenizer_json
-from calculators.llm.model_files.builder import build_model
 from calculators.llm.model_files.decoder import check_file
 from calculators.llm.model_files.encoder import build_encoder
 from calculators.llm.model_files.families import ENCODERS, pooling_of
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
+from calculators.llm.model_files.models import build_model
 from calculators.llm.model_files.packed import Form
 from calculators.llm.model_files.weights import DryScratch, Scratch
 

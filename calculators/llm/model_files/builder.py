@@ -45,31 +45,6 @@ _INPUT_GROUP: Final = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
 _END: Final = 2**31 - 1
 
 
-def build_model(file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> ov.Model:
-    """Build the model of a file.
-
-    Args:
-        scratch: holds the constants; it must live as long as the model.
-
-    Raises:
-        ResourceError: a tensor is missing, left over, of a wrong shape, or of a type that cannot be
-            computed.
-    """
-    from calculators.llm.model_files.gemma4 import Gemma4Builder
-    from calculators.llm.model_files.latent_attention import LatentBuilder
-    from calculators.llm.model_files.linear_attention import DeltaBuilder
-    from calculators.llm.model_files.short_convolution import ConvolutionBuilder
-
-    builders = {
-        "decoder": Builder,
-        "gemma4": Gemma4Builder,
-        "latent": LatentBuilder,
-        "convolution": ConvolutionBuilder,
-        "delta": DeltaBuilder,
-    }
-    return builders[decoder.family.builder](file, decoder, form, scratch).build()
-
-
 def floats(value: Any) -> ov.Node:
     """Return a constant in float32."""
     return op.constant(np.asarray(value, np.float32))

@@ -33,7 +33,7 @@ from graph_runtime import ResourceError
 
 
 def build_encoder(file: GgufFile, encoder: Decoder, form: Form, scratch: Scratch) -> ov.Model:
-    """Build the model of a file; see `builder.build_model`.
+    """Build the model of a file; see `models.build_model`.
 
     Raises:
         ResourceError: a tensor is missing, left over, of a wrong shape, or of a type that cannot be

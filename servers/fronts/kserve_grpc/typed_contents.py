@@ -63,7 +63,7 @@ _PACKED_FIELDS: Mapping[int, tuple[str, int]] = MappingProxyType(
 # Fields of ModelInferRequest and of InferInputTensor.
 _INPUTS, _OUTPUTS, _CONTENTS = 5, 6, 5
 # Bytes of a tensor besides its contents. Protobuf makes a number of every byte of a shape.
-_MOST_BYTES = 64 * 1024
+MOST_HEAD_BYTES = 64 * 1024
 # Numbers that are decoded at a time.
 _BLOCK = 2**18
 _MOST_BITS = 70
@@ -99,9 +99,10 @@ def split_contents(message: bytes) -> tuple[bytes, list[Packed]]:
 
 
 def _check_size(size: int, place: str) -> None:
-    if size > _MOST_BYTES:
+    if size > MOST_HEAD_BYTES:
         raise RequestError(
-            f"{place}: name, shape and parameters have {size} bytes; at most {_MOST_BYTES} can be"
+            f"{place}: name, shape and parameters have {size} bytes; at most "
+            f"{MOST_HEAD_BYTES} can be"
         )
 
 

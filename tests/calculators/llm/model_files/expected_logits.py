@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.paged_model import PagedModel, StatefulModel
-from calculators.llm.model_files.builder import build_model
 from calculators.llm.model_files.decoder import read_decoder
 from calculators.llm.model_files.families import FAMILIES
 from calculators.llm.model_files.gguf import GgufFile
+from calculators.llm.model_files.models import build_model
 from calculators.llm.model_files.packed import Form
 from calculators.llm.model_files.weights import Scratch
 from tests.calculators.llm.model_files.tiny_models import CASES, VOCABULARY

@@ -15,9 +15,9 @@ from openvino._offline_transformations import paged_attention_transformation
 
 from bench.gguf_file import Blocks, write_gguf
 from bench.paged_model import EXACT, PagedModel
-from calculators.llm.model_files.builder import build_model
 from calculators.llm.model_files.decoder import check_model, read_decoder
 from calculators.llm.model_files.gguf import GgufFile
+from calculators.llm.model_files.models import build_model
 from calculators.llm.model_files.packed import UNPACKED, Form, floats_of, stored_bytes, unpack
 from calculators.llm.model_files.weights import Scratch
 from graph_runtime import ResourceError
