@@ -23,6 +23,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graph_runtime.authoring.executor import THREADS
@@ -63,13 +64,10 @@ class SyncDriver(Driver):
             ask_each_call: ``done`` can become true before the graph is idle.
             timeout: seconds after which it returns in any case; None: it does not.
         """
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        deadline = math.inf
         if timeout is not None:
-            is_done = done
-
-            def done() -> bool:
-                return is_done() or time.monotonic() >= deadline
-
+            deadline = time.monotonic() + timeout
+            done = partial(_is_done_or_late, done, deadline)
         self.waiters += 1
         try:
             while not done():
@@ -170,3 +168,7 @@ def _forget_loop() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_loop)
+
+
+def _is_done_or_late(done: Callable[[], bool], deadline: float) -> bool:
+    return done() or time.monotonic() >= deadline
