@@ -187,7 +187,7 @@ class Cancelled(GraphError):
 
     code = Code.CANCELLED
 
-    def __init__(self, text: str = "the application cancelled the run") -> None:
+    def __init__(self, text: str = "the run was cancelled") -> None:
         super().__init__(text)
 
 

@@ -155,10 +155,9 @@ def read_members(
             `found_unknown`), else the first bad one.
     """
     if not body.keys() <= known.keys():
-        missing = known.keys() - body.keys()
         for name, value in body.items():
             if name not in known and value is not None:
-                found_unknown(name, missing, hint(name))
+                found_unknown(name, known, hint(name))
         body = {name: value for name, value in body.items() if name in known}
     values = {}
     for name, value in body.items():
@@ -184,10 +183,9 @@ def check_object(value: Mapping[str, Any], path: str, known: Iterable[str]) -> N
         RequestError: with the path of the first that is refused.
     """
     known = tuple(known)
-    missing = [name for name in known if name not in value]
     for name, inner in value.items():
         if name not in known and inner is not None:
-            found_unknown(name, missing, path=path)
+            found_unknown(name, known, path=path)
 
 
 def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
@@ -203,11 +201,10 @@ def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) ->
             found_unknown(name, missing, path=path)
 
 
-def found_unknown(name: str, missing: Iterable[str], hint: str = "", *, path: str = "") -> None:
+def found_unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> None:
     """Refuse a member that is not known, leave it out with a warning, or ignore it.
 
-    The request's record has the rule; without a record the member is refused. ``missing`` are the
-    known names that are not beside it: a name that is already there is not the one that was meant.
+    The request's record has the rule; without a record the member is refused.
 
     Raises:
         RequestError: see `unknown`.
@@ -223,9 +220,9 @@ def found_unknown(name: str, missing: Iterable[str], hint: str = "", *, path: st
         and len(request.warnings) >= MOST_WARNINGS
     ):
         return
-    missing = tuple(missing)
-    error = unknown(name, missing, hint, path=path)
-    if misspelt(name, missing) is not None:
+    known = tuple(known)
+    error = unknown(name, known, hint, path=path)
+    if misspelt(name, known) is not None:
         raise error
     leave_out(error)
 

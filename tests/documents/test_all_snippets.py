@@ -16,6 +16,7 @@ NOT_RUN = {
     "make setup": "it sets up the environment that tests run in",
     'pip install -e ".[test]"': "it installs into the environment that tests run in",
     "python -m tests.reliability.": "it takes minutes; CI has commands of its own for it",
+    "python -m bench.cheapest_requests": "it takes minutes",
 }
 #: Languages of fences that a test runs; `test_graphs_of_pages` checks every ``pbtxt``.
 RUN = ("console", "python")

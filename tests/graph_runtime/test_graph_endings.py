@@ -44,7 +44,7 @@ def test_cancel_ends_with_an_error_of_its_own(graph: CalculatorGraph) -> None:
     graph.start_run()
     graph.cancel()
     graph.cancel()
-    text = "CalculatorGraph::Run() failed: \nthe application cancelled the run"
+    text = "CalculatorGraph::Run() failed: \nthe run was cancelled"
     assert graph.get_combined_error_message() == text
     with pytest.raises(RunError) as caught:
         graph.wait_until_done()

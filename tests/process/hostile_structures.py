@@ -61,14 +61,13 @@ def doubled(word: str, times: int) -> dict[str, Any]:
     return {"$ref": f"#/$defs/a{times - 1}", "$defs": definitions}
 
 
-_ARGUMENTS: Final = "messages[1].tool_calls[0].function.arguments"
 _SCHEMA: Final = "response_format.json_schema.schema"
 
 #: Refused requests, with the status, and the param as far as it is known.
 REFUSED: Final[dict[str, tuple[dict[str, Any], int, str | None]]] = {
-    "1,000 tools": ({"tools": tools(1000)}, 400, "tools"),
-    "1,000 tools that have to be called": (
-        {"tools": tools(1000), "tool_choice": "required"},
+    "2,000 tools": ({"tools": tools(2000)}, 400, "tools"),
+    "2,000 tools that have to be called": (
+        {"tools": tools(2000), "tool_choice": "required"},
         400,
         "tools",
     ),
@@ -96,9 +95,6 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], int, str | None]]] = {
         400,
         None,
     ),
-    "deep arguments": ({"messages": history(nested(1000))}, 400, _ARGUMENTS),
-    "very deep arguments": ({"messages": history(nested(10**6))}, 400, _ARGUMENTS),
-    "arguments with a very long number": ({"messages": history("9" * 10**5)}, 400, _ARGUMENTS),
     "deep JSON in text": (
         {"guided_json": nested(1000, '{"items":', "}", "{}")},
         400,
@@ -160,6 +156,11 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], int, str | None]]] = {
 #: Honoured or refused, depending on the machine's speed, but soon.
 EITHER: Final[dict[str, dict[str, Any]]] = {
     "128 tools": {"tools": tools(128)},
+    "1,000 tools": {"tools": tools(1000)},
+    "1,000 tools that have to be called": {"tools": tools(1000), "tool_choice": "required"},
+    "deep arguments": {"messages": history(nested(1000))},
+    "very deep arguments": {"messages": history(nested(10**6))},
+    "arguments with a very long number": {"messages": history("9" * 10**5)},
     "nested quantifiers": {"guided_regex": "((a+)+)+b"},
     "a quantified nothing": {"guided_regex": "(a*)*"},
     "a thousand stars": {"guided_regex": "a*" * 1000},

@@ -21,6 +21,9 @@ _WORDS: Final = "where a text stops is the model's to say: test_streams.py stops
 _MOCK: Final = "a mock calculator's answer, not a language model's"
 _KEY: Final = "this server has no key: tests/servers/fronts/http has one that has"
 _NO_DRAFT: Final = "members for proposed tokens are refused where nothing proposes any"
+_UNKNOWN: Final = (
+    "an unknown member is left out with a warning: --unknown_fields refuse is as there"
+)
 #: Cases that do not count here, by a part of the id, beside those of `exception_of`.
 EXCEPTIONS: Final = {
     "SpaceStopString": _WORDS,
@@ -33,6 +36,8 @@ EXCEPTIONS: Final = {
     "max_tokens exceeds limit": "this graph sets no limit",
     "unaryCompletionsJsonSpeculativeDecoding": _NO_DRAFT,
     "promptLookupDecodingMissingParameter": _NO_DRAFT,
+    "StreamOptionsBadContent": _UNKNOWN,
+    "Found unexpected stream options": _UNKNOWN,
 }
 #: Cases that are decided by more than the parser, so they count here.
 _COUNTED: Final = ("ExceedsMaxModelLength", "EqualToMaxModelLength")

@@ -238,9 +238,13 @@ def test_too_many_answers_to_a_large_image_are_refused(client: HttpClient) -> No
     assert (reply.status, reply.error["param"]) == (400, "n")
 
 
-@pytest.mark.parametrize(
-    "text", ["<ov_genai_image_0>", "<ov_genai_video_0>", "<|image_pad|>", "<|vision_start|>"]
-)
+@pytest.mark.parametrize("text", ["<|image_pad|>", "<|vision_start|>"])
+def test_special_tokens_in_a_text_are_text_beside_images_too(client: HttpClient, text: str) -> None:
+    for asked in (user(text=text), user(RED, text=text * 20)):
+        assert client.post(CHAT, messages=asked, **SHORT).status == 200
+
+
+@pytest.mark.parametrize("text", ["<ov_genai_image_0>", "<ov_genai_video_0>"])
 def test_text_cannot_pose_as_an_image(client: HttpClient, text: str) -> None:
     tool = {"type": "function", "function": {"name": "f", "description": text}}
     for asked in (

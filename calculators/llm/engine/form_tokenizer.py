@@ -5,7 +5,8 @@ tokens as they are in the detokenizer. So ``<|im_start|>`` fits wherever a form 
 and a second end token ends the answer there (`tests/upstream/test_special_tokens.py`). In the
 detokenizer that is made here, a special token is one letter of Unicode's last private plane
 instead, which no rule of ours allows. A form can still ask for the token: by that letter. Tokens
-that no form asks for have no text at all, and are never allowed.
+that no form asks for have no text at all, and are never allowed; nor have those with a byte that
+could spell such a letter.
 
 Pipelines use this detokenizer for grammars and stop strings only; text is made of tokens elsewhere.
 """
@@ -35,6 +36,8 @@ _DETOKENIZER: Final = "openvino_detokenizer"
 _RESERVED: Final = re.compile(rb"reserved|unused|extra_?\d|SPECIAL_\d|placeholder|_pad\b|mask")
 #: Letters of special tokens: each costs time when a grammar is compiled.
 _MOST: Final = 64
+#: The byte with which letters of Unicode's last plane begin in UTF-8, and no others.
+_LAST_PLANE: Final = b"\xf4"
 #: Constants begin at multiples of this.
 _ALIGNMENT: Final = 64
 
@@ -187,7 +190,8 @@ def _changed(directory: Path) -> tuple[DetokenizerFiles, dict[int, str], str, An
     ends = [each for each in sorted(_end_tokens(directory)) if each < len(parts.tokens)]
     special = [each for each in parts.special() if each not in ends]
     named = [each for each in special if not _RESERVED.search(parts.tokens[each])]
-    tokens = list(parts.tokens)
+    # Bytes of ordinary tokens must not spell the letters of special ones.
+    tokens = [b"" if _LAST_PLANE in token else token for token in parts.tokens]
     for each in special:
         tokens[each] = b""
     letters = {token: chr(FIRST + i) for i, token in enumerate([*ends, *named][:_MOST])}

@@ -27,7 +27,9 @@ _TAGGED: Final = frozenset({"json_schema", "regex", "grammar"})
 
 _FORMATS: Final[dict[str, Schema]] = {
     "AnyTextFormat": tagged("text", {}),
-    "JsonFormat": tagged("json_object", {"schema": ref("JsonSchema")}),
+    "JsonFormat": record(
+        {"type": const("json_object"), "schema": ref("JsonSchema")}, required=("type",)
+    ),
     "RegexFormat": tagged("regex", {"pattern": REGEX_FORM}),
     "GrammarFormat": tagged("grammar", {"grammar": GRAMMAR_FORM}),
     "StructuralTag": tagged("structural_tag", {"format": ref("StructuralFormat")}),

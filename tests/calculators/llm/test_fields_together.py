@@ -90,7 +90,7 @@ def test_a_call_that_a_stop_string_cuts_is_incomplete_in_every_api(
 @STREAM_OR_NOT
 def test_a_stop_string_before_a_call_leaves_text(ask: Asking, stream: bool) -> None:
     message = message_of(ask(CHAT, stop="get_weather", stream=stream, **CALLING))
-    assert message["tool_calls"] == []
+    assert not message.get("tool_calls")
     assert message["content"] == '<tool_call>\n{"name": "'
     assert message["finish_reason"] == "stop"
 
@@ -230,5 +230,5 @@ def test_a_required_tool_is_called(ask: Asking, choice: Any, stream: bool) -> No
 def test_a_required_call_that_is_cut_off_is_shown(ask: Asking) -> None:
     (choice,) = ask(CHAT, **{**CALLING, "max_tokens": 3, "tool_choice": "required"}).body["choices"]
     assert choice["finish_reason"] == "length"
-    assert choice["message"]["tool_calls"] == []
+    assert "tool_calls" not in choice["message"]
     assert choice["message"]["content"].startswith("<tool_call>")

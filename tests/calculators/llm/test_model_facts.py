@@ -88,7 +88,7 @@ def test_a_cache_keeps_many_conversations_and_leaves_memory() -> None:
             {"general__architecture": "mamba"},
             'of the architecture "mamba", which needs selective state spaces',
         ),
-        ({"general__architecture": "bert"}, "it is an encoder; serve it as an embedding"),
+        ({"general__architecture": "bert"}, 'the value "bert.embedding_length" must be'),
         ({"general__architecture": "clip"}, "holds the eyes of a model"),
         ({"general__architecture": "unheard"}, '"unheard", which is not known; known are arcee, '),
         (

@@ -54,7 +54,7 @@ def test_null_and_members_without_effect_are_left_out() -> None:
         ({"volume": 0}, 'Invalid value for "volume": the member is not supported; use size'),
         ({"weights": [1]}, 'Invalid value for "weights": the member is not supported'),
         ({"siz": 1}, 'Unknown member "siz". Did you mean "size"?'),
-        ({"size": 9, "siz": 1}, 'Unknown member "siz"'),
+        ({"size": 9, "siz": 1}, 'Unknown member "siz". Did you mean "size"?'),
     ],
 )
 def test_errors_name_the_member_and_the_remedy(body: dict[str, Any], message: str) -> None:

@@ -122,12 +122,6 @@ def test_members_of_other_servers_are_no_misspellings(request_of: Any, name: str
     assert len(record.warnings) == 1
 
 
-def test_a_name_that_is_there_is_not_the_one_that_was_meant(request_of: Any) -> None:
-    record = request_of(UnknownMembers.WARN)
-    assert read_members({"size": 3, "sizes": 4}, KNOWN) == {"size": 3}
-    assert record.warnings == ('Unknown member "sizes"',)
-
-
 def test_null_is_as_good_as_absent(request_of: Any) -> None:
     record = request_of(UnknownMembers.WARN)
     assert read_members({"size": 3, "colour": None}, KNOWN) == {"size": 3}
