@@ -248,6 +248,27 @@ def leave_out(error: RequestError) -> None:
         request.warnings += (text,)
 
 
+def leave_out_type(
+    kind: str, known: Iterable[str], path: str, why: str, *, noun: str = "type"
+) -> None:
+    """Leave out an object whose ``type`` is not known, as `leave_out` says.
+
+    Args:
+        known: the types that are; one of these that is misspelt is refused.
+        path: of the object.
+        why: completes "the string "weather" ...".
+        noun: for what it is that ``kind`` is none of.
+
+    Raises:
+        RequestError: the type is a misspelt one, or see `leave_out`.
+    """
+    shown = fields.describe(kind)
+    if (meant := misspelt(kind, known)) is not None:
+        text = f'{shown} is no {noun}. Did you mean "{meant}"?'
+        raise fields.invalid(f"{path}.type", text)
+    leave_out(fields.invalid(f"{path}.type", f"{shown} {why}"))
+
+
 def misspelt(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that was probably meant, or None: the name is another one.
 

@@ -34,9 +34,9 @@ from typing import Any, Final, Literal, NamedTuple
 from calculators.language.tools import Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tool_servers import is_mcp, shown_mcp_tool
-from calculators.llm.requests.tools import LONGEST_NAME, read_tools
+from calculators.llm.requests.tools import LONGEST_NAME, NO_SUCH_TOOL, read_tools
 from calculators.requests import fields
-from calculators.requests.members import leave_out, misspelt
+from calculators.requests.members import leave_out_type
 
 CallKind = Literal[
     "function_call",
@@ -294,16 +294,9 @@ def _offered(tool: object, path: str) -> Iterator[_Offered]:
             made = {"type": "function", "name": kind, **function}
             yield _Offered(path, made, CallForm(call, ""))
         case _:
-            meant = None if kind in TOOL_TYPES else misspelt(kind, TOOL_TYPES)
-            if meant is not None:
-                raise fields.invalid(
-                    f"{path}.type", f'{fields.describe(kind)} is no type. Did you mean "{meant}"?'
-                )
-            leave_out(
-                fields.invalid(
-                    f"{path}.type", f"{fields.describe(kind)} is no tool that this server has"
-                )
-            )
+            # A shell in a container of OpenAI has a type that is known, and is left out.
+            known = () if kind in TOOL_TYPES else TOOL_TYPES
+            leave_out_type(kind, known, path, NO_SUCH_TOOL)
 
 
 def _of_namespace(tool: dict[str, Any], path: str) -> Iterator[_Offered]:

@@ -14,10 +14,11 @@ from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tool_servers import is_toolset
 from calculators.llm.requests.tools import (
     MAX_SCHEMA,
+    NO_SUCH_TOOL,
     read_tools,
 )
 from calculators.requests import fields
-from calculators.requests.members import check_object, leave_out, misspelt
+from calculators.requests.members import check_object, leave_out_type
 
 #: The types of tools in `_KNOWN`.
 KNOWN_TYPES: Final = r"^(?:bash|text_editor|memory)_\d{8}$"
@@ -170,15 +171,7 @@ def _tool(tool: object, path: str) -> dict[str, Any] | None:
     if kind not in (None, "custom"):
         if (known := _known_tool(tool, kind)) is not None:
             return known
-        if (meant := misspelt(kind, ("custom",))) is not None:
-            raise fields.invalid(
-                f"{path}.type", f'{fields.describe(kind)} is no type. Did you mean "{meant}"?'
-            )
-        leave_out(
-            fields.invalid(
-                f"{path}.type", f"{fields.describe(kind)} is no tool that this server has"
-            )
-        )
+        leave_out_type(kind, ("custom",), path, NO_SUCH_TOOL)
         return None
     name = fields.string(tool, "name", f"{path}.name")
     if name is None:

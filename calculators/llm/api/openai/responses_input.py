@@ -21,7 +21,7 @@ from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.messages import check_arguments, required_string
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.requests import fields
-from calculators.requests.members import leave_out, misspelt
+from calculators.requests.members import leave_out, leave_out_type
 
 _TEXT_PARTS: Final = {
     "input_text": "text",
@@ -155,16 +155,8 @@ class _Conversation:
                     f"{fields.describe(kind)} names what is not stored here; send the item itself",
                 )
             case _:
-                if (meant := misspelt(kind, ITEM_TYPES)) is not None:
-                    raise fields.invalid(
-                        f"{path}.type",
-                        f'{fields.describe(kind)} is no type of items. Did you mean "{meant}"?',
-                    )
-                leave_out(
-                    fields.invalid(
-                        f"{path}.type", f"items of the type {fields.describe(kind)} are not read"
-                    )
-                )
+                why = "is no type of items that are read"
+                leave_out_type(kind, ITEM_TYPES, path, why, noun="type of items")
 
     def flush(self) -> None:
         """Make a message of the assistant of the pending parts."""
@@ -191,11 +183,7 @@ class _Conversation:
         if sealed and (text := opened(sealed)) is not None:
             texts = [text]
         elif sealed and not texts:
-            leave_out(
-                fields.invalid(
-                    f"{path}.encrypted_content", "the text is not of this server, or is changed"
-                )
-            )
+            _leave_out_foreign(path)
         self._reasoning += texts
 
     def _add_compaction(self, item: dict[str, Any], path: str) -> None:
@@ -205,11 +193,7 @@ class _Conversation:
             self.flush()
             self.messages.append({"role": "user", "content": text})
         else:
-            leave_out(
-                fields.invalid(
-                    f"{path}.encrypted_content", "the text is not of this server, or is changed"
-                )
-            )
+            _leave_out_foreign(path)
 
     def _add_output(self, item: dict[str, Any], path: str) -> None:
         self.flush()
@@ -290,6 +274,12 @@ class _Conversation:
                     f'{fields.describe(kind)} is none of "input_text", "output_text", '
                     '"input_image", "input_audio", "input_file"',
                 )
+
+
+def _leave_out_foreign(path: str) -> None:
+    """Leave out the opaque text of an item that this server has not made."""
+    why = "the text is not of this server, or is changed"
+    leave_out(fields.invalid(f"{path}.encrypted_content", why))
 
 
 def _call(item: dict[str, Any], path: str) -> dict[str, Any]:
