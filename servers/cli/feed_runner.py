@@ -10,11 +10,9 @@ from graph_runtime import (
     ApplicationThreadExecutor,
     CalculatorError,
     CalculatorGraph,
-    Code,
     GraphError,
     Packet,
     Registry,
-    RunError,
     Tracer,
     UnavailableError,
     ValidatedGraph,
@@ -94,7 +92,7 @@ class FeedRunner:
         try:
             line.operation.apply(self.graph)
         except GraphError as error:
-            text = text_of(error)
+            text = str(error)
             cause = self.blamed or line
             raise FeedError(
                 f"{cause.place}: {cause.operation}: {text}", _hint(cause.operation, text)
@@ -141,14 +139,6 @@ class FeedRunner:
                 self.blamed = line
         if self._on_error is not None:
             self._on_error(error)
-
-
-def text_of(error: GraphError) -> str:
-    """Return the error's text. MediaPipe's CANCELLED has none, so one is made up for it."""
-    text = str(error)
-    if error.code is Code.CANCELLED and not text.removeprefix(RunError.PREFIX).strip():
-        return f"{RunError.PREFIX}the run was cancelled"
-    return text
 
 
 def _hint(operation: Operation, text: str) -> str | None:

@@ -43,7 +43,6 @@ from graph_runtime import (
 )
 from graph_runtime.engine.drivers.sync import coroutine_loop
 from servers.cli.delta_lines import delta_fields
-from servers.cli.feed_runner import text_of
 from servers.cli.interrupt import INTERRUPTED, Interrupt
 from servers.cli.json_lines import JsonLines
 from servers.cli.language_ports import LanguagePorts, find_language_ports
@@ -199,7 +198,7 @@ def _reason_of(error: GraphError) -> str:
             if isinstance(cause, RequestError):
                 return str(cause)
             cause = cause.__cause__
-    return text_of(error)
+    return str(error)
 
 
 def _lines_of_input() -> Iterator[str]:

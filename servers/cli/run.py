@@ -25,7 +25,7 @@ from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli import language_run
 from servers.cli.feed import FeedError, FeedLine, read_feed
-from servers.cli.feed_runner import FeedRunner, observed_streams, text_of
+from servers.cli.feed_runner import FeedRunner, observed_streams
 from servers.cli.graph_registry import located, make_registry
 from servers.cli.interrupt import INTERRUPTED, Interrupt
 from servers.cli.json_lines import JsonLines, json_lines_output
@@ -115,7 +115,7 @@ def _drive(
         except GraphError as error:
             line = runner.blamed
             where = f"{line.place}: {line.operation}: " if line is not None else ""
-            status = _fail(interrupt, where + text_of(error), _raised_at(error))
+            status = _fail(interrupt, where + str(error), _raised_at(error))
         else:
             status = 0
             for text in runner.graph.held_back():

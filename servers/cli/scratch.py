@@ -26,7 +26,7 @@ from graph_runtime import REGISTRY, GraphError, Packet, Registry, Tracer, Valida
 from graph_runtime.errors import did_you_mean, reason_of
 from graph_runtime.language.names import canonical_names
 from servers.cli.feed import FeedError, read_feed
-from servers.cli.feed_runner import FeedRunner, observed_streams, text_of
+from servers.cli.feed_runner import FeedRunner, observed_streams
 from servers.cli.graph_check import GraphCheck
 from servers.cli.json_value import decode_value, encode_time, encode_value
 from servers.contract.finding import Finding
@@ -243,7 +243,7 @@ def _drive(
     except GraphError as error:
         blamed = runner.blamed
         where = f"{blamed.place}: {blamed.operation}: " if blamed is not None else ""
-        result.state, result.error = "failed", where + text_of(error)
+        result.state, result.error = "failed", where + str(error)
         if "side packet" in result.error:
             result.hint = (
                 "models and other resources are made for served graphs only: a graph is tried "
