@@ -145,7 +145,8 @@ class ClientOrder(Generic[WorkT]):
     def in_turn(self) -> Iterator[WorkT]:
         """Yield the next work of each client, in the order of the clients' turns.
 
-        Where that is the oldest, the work of the lowest rank follows, as there may be room for it.
+        If that is the client's oldest work, its work of the lowest rank follows: there may be room
+        for it.
         """
         for line in sorted(self._lines.values(), key=_start_of):
             if line.is_oldests_turn:
