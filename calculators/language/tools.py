@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
+
+
+class TextGrammar(NamedTuple):
+    """The grammar of a text that is the one argument of a tool.
+
+    Attributes:
+        argument: its name.
+        syntax: "lark" or "regex".
+        path: the member of the request with the definition, for errors.
+    """
+
+    argument: str
+    syntax: str
+    definition: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +33,7 @@ class Tools:
         named: the tool that the client chose and that is none of its own; "" otherwise.
         is_declined: the client wants no calls (``tool_choice: "none"``), so nobody adds tools.
         schema_paths: the path of the schema of each item's parameters in the request.
+        grammars: the grammars of tools of one text by the tool's name; further names are no tools'.
     """
 
     items: list[dict[str, Any]] = field(default_factory=list)
@@ -24,6 +41,7 @@ class Tools:
     schema_paths: tuple[str, ...] = ()
     is_declined: bool = False
     named: str = ""
+    grammars: Mapping[str, TextGrammar] = field(default_factory=dict)
 
     @property
     def schemas(self) -> dict[str, dict[str, Any]]:

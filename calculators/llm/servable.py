@@ -26,7 +26,7 @@ from calculators.llm.engine.engine import TOO_LONG, Engine, Generation, Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Ready as EngineReady
 from calculators.llm.engine.scoring_engine import ScoringEngine
-from calculators.llm.grammar_process.client import Grammars
+from calculators.llm.grammar_process.client import Grammars, leave_unenforced
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import CallForm
@@ -576,6 +576,8 @@ class LlmServable:
             parallel=not isinstance(request, ChatRequest) or request.parallel_tool_calls,
         )
         if form is None:
+            for text in tools.grammars.values():
+                leave_unenforced(text.path, "the form of this model's calls is unknown")
             return settings
         param = "tools" if request.structured is None else request.structured.param
         must_call = tools.choice in ("required", "named")

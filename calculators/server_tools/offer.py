@@ -61,6 +61,7 @@ def offer_tools(request: GenerationRequest, toolbox: Toolbox) -> GenerationReque
         [*client.items, *map(_item, offered)],
         "auto" if client.choice == "none" else client.choice,
         (*client.schema_paths, *(f"tools.{spec.name}.parameters" for spec in offered)),
+        grammars=client.grammars,
     )
     return replace(request, tools=tools, tool_servers=servers)
 

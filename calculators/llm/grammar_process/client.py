@@ -149,8 +149,8 @@ class GrammarChecker:
             self._known.move_to_end(form)
         if isinstance(outcome, Refused):
             raise fields.invalid(outcome.path or param, outcome.reason)
-        for path, why in outcome.notices if current_record() is not None else ():
-            leave_out(_not_enforced(path or param, why))
+        for path, why in outcome.notices:
+            leave_unenforced(path or param, why)
         return outcome.grammar
 
     async def close(self) -> None:
@@ -247,8 +247,15 @@ class GrammarChecker:
             self._known_size -= _size(*self._known.popitem(last=False))
 
 
-def _not_enforced(path: str, why: str) -> RequestError:
-    return RequestError(f'"{path}" is not enforced: {why}', param=path, detail="not enforced")
+def leave_unenforced(path: str, why: str) -> None:
+    """Leave out a part of a form, as `leave_out` says; without a request's record nothing is said.
+
+    Raises:
+        RequestError: the record's rule is to refuse it.
+    """
+    if current_record() is not None:
+        text = f'"{path}" is not enforced: {why}'
+        leave_out(RequestError(text, param=path, detail="not enforced"))
 
 
 def _cost_of(answer: Postponed) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from calculators.language.tools import TextGrammar
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format
 from calculators.llm.parsers.parser import CallForm
@@ -16,14 +17,17 @@ class Tool:
     """A tool that may be called.
 
     Attributes:
+        schema: None if its arguments are any.
         path: the member of the request with its schema.
         is_strict: the client wants the schema to be followed in full.
+        text: the grammar of the one argument.
     """
 
     name: str
-    schema: dict[str, Any]
+    schema: dict[str, Any] | None
     path: str
     is_strict: bool = False
+    text: TextGrammar | None = None
 
 
 def calls(form: CallForm, tools: Sequence[Tool], *, only_one: bool) -> Format:
@@ -50,8 +54,16 @@ def _tags(form: CallForm, tools: Sequence[Tool]) -> list[Format]:
 
 
 def _arguments(form: CallForm, tool: Tool) -> Format:
-    if form.parameters is not None:
-        return formats.arguments(
-            asdict(form.parameters), tool.schema, tool.path, is_strict=tool.is_strict
-        )
-    return formats.json_schema(tool.schema, tool.path, is_strict=tool.is_strict)
+    parameters = None if form.parameters is None else asdict(form.parameters)
+    if tool.schema is None:
+        if parameters is None:
+            return formats.json_schema({"type": "object"}, tool.path)
+        return formats.any_text()
+    if parameters is None:
+        made = formats.json_schema(tool.schema, tool.path, is_strict=tool.is_strict)
+    else:
+        made = formats.arguments(parameters, tool.schema, tool.path, is_strict=tool.is_strict)
+    if tool.text is None:
+        return made
+    argument, syntax, definition, path = tool.text
+    return formats.text_argument(argument, syntax, definition, path, parameters, made)

@@ -10,11 +10,31 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from calculators.llm.grammars.automaton import NoTextError, TooComplex
+from calculators.llm.grammars.automaton import (
+    Automaton,
+    NoTextError,
+    TooComplex,
+    make_automaton,
+    smallest,
+)
 from calculators.llm.grammars.ebnf import GrammarError, parse_ebnf
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
+from calculators.llm.grammars.lark import parse_lark
+from calculators.llm.grammars.lark_reader import UnsupportedGrammar
 from calculators.llm.grammars.parameter_grammar import parameters
-from calculators.llm.grammars.regular_expression import LAST, Node, RegexError, parse_regex
+from calculators.llm.grammars.regular_expression import (
+    ANY_TEXT,
+    LAST,
+    Both,
+    Node,
+    Not,
+    RegexError,
+    UnsupportedRegex,
+    parse_regex,
+    parse_token,
+    text_node,
+)
+from calculators.llm.grammars.regular_expression import Sequence as Items
 from calculators.llm.grammars.rules import (
     GrammarTooLarge,
     Rules,
@@ -131,6 +151,8 @@ class _Conversion:
         match part["type"]:
             case "arguments":
                 return self.convert(self._arguments(part))
+            case "text_argument":
+                return self._text_argument(part)
             case "sequence":
                 return self._sequence(part["elements"])
             case "const_string":
@@ -286,6 +308,33 @@ class _Conversion:
         except SchemaError as error:
             raise FormError(_located(path, error.place), str(error)) from None
 
+    def _text_argument(self, part: dict[str, Any]) -> _Made:
+        """Add the rule of the arguments whose one text follows a grammar."""
+        form = None if part["form"] is None else ParameterForm(**part["form"])
+        # The text cannot have the mark that ends it.
+        mark = "" if form is None else form.text_end
+        try:
+            automaton = _text_language(part["syntax"], part["definition"], mark)
+        except (UnsupportedGrammar, UnsupportedRegex, TooComplex) as error:
+            self.notices[Notice(part["path"], str(error))] = None
+            return self.convert(part["any"])
+        except RecursionError:
+            raise FormError(part["path"], "it is nested too deeply") from None
+        except (GrammarError, RegexError) as error:
+            raise FormError(part["path"], f"not a grammar ({part['syntax']}): {error}") from None
+        except NoTextError:
+            raise FormError(part["path"], "no text fits the grammar") from None
+        rules = self.rules
+        if form is None:
+            name = f'"{part["name"]}"'
+            begin = rules.add_expression(parse_token(rf"\{{\n?[ ]{{0,4}}{name}[ ]?:[ ]?"))
+            end = rules.add_expression(parse_token(r"\n?[ ]?\}"))
+            return _Made(rules.add(f"{begin} {rules.add_string(automaton)} {end}"), VALUE_START)
+        begin = self._text(form.begin.replace("NAME", part["name"]) + form.text_begin).rule
+        content = rules.add_automaton(automaton) if mark else rules.add_string(automaton)
+        end = self._text(mark or form.end).rule
+        return _Made(rules.add(f"{begin} {content} {end}"), VALUE_START)
+
     def schema(self, part: dict[str, Any]) -> _Made:
         """Add the rules of a JSON schema."""
         path = part["path"]
@@ -324,6 +373,14 @@ class _Conversion:
             raise FormError(path, str(error)) from None
         except RecursionError:
             raise FormError(path, "it is nested too deeply") from None
+
+
+def _text_language(syntax: str, definition: str, mark: str) -> Automaton:
+    """Return the automaton of the texts of a grammar that do not have a mark; "": any."""
+    node = parse_lark(definition) if syntax == "lark" else parse_token(definition)
+    if mark:
+        node = Both(node, Not(Items((ANY_TEXT, text_node(mark), ANY_TEXT))))
+    return smallest(make_automaton(node))
 
 
 def _located(path: str, place: str) -> str:

@@ -1,7 +1,7 @@
 """Formats: the parts of an answer's form, as JSON.
 
-They are the formats of the engine's structural tags, plus `choice`, `arguments` and `turn`. The
-grammar process makes rules of them.
+They are the formats of the engine's structural tags, plus `choice`, `arguments`, `text_argument`
+and `turn`. The grammar process makes rules of them.
 Source: xgrammar's documentation of structural tags.
 """
 
@@ -45,6 +45,29 @@ def arguments(
     """The parameters of a call, written one by one: ``form`` has the members of `ParameterForm`."""
     made: Format = {"type": "arguments", "form": dict(form), "json_schema": schema, "path": path}
     return {**made, "strict": True} if is_strict else made
+
+
+def text_argument(
+    name: str, syntax: str, definition: str, path: str, form: Mapping[str, str] | None, any: Format
+) -> Format:
+    """The arguments of a call with one text that follows a grammar.
+
+    Args:
+        name: of the argument.
+        syntax: of the grammar, "lark" or "regex".
+        path: the member of the request with the grammar.
+        form: the members of `ParameterForm`; None where the arguments are a JSON object.
+        any: the arguments with any text, if the grammar cannot be followed.
+    """
+    return {
+        "type": "text_argument",
+        "name": name,
+        "syntax": syntax,
+        "definition": definition,
+        "path": path,
+        "form": None if form is None else dict(form),
+        "any": any,
+    }
 
 
 def const(text: str) -> Format:

@@ -147,6 +147,18 @@ def parse_search(pattern: str) -> Node:
     return _Reader(pattern).whole(contains=True)
 
 
+def parse_token(pattern: str, *, dot_is_any: bool = False) -> Node:
+    """Parse a pattern; return the expression of exactly the texts that it matches, as in Python.
+
+    Args:
+        dot_is_any: a dot stands for line ends, too.
+
+    Raises:
+        RegexError: as `parse_regex`.
+    """
+    return _Reader(pattern, dot=() if dot_is_any else ((0x0A, 0x0A),)).token()
+
+
 ANY_TEXT: Final = Repeat(CharClass(((0, LAST),)), 0, None)
 _LINE_ENDS: Final = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 _CLASSES: Final[dict[str, Ranges]] = {
@@ -187,8 +199,10 @@ _LOOK: Final = re.compile(r"\(\?<?[=!]")
 class _Reader:
     """Parser of one pattern. ``_at`` is the position of the next letter."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, dot: Ranges = _LINE_ENDS) -> None:
+        """``dot``: the letters that a dot does not stand for."""
         self._text = pattern
+        self._dot = dot
         self._at = 0
         self._depth = 0
         #: True once a ``$`` has been read that ends everything which follows on this path.
@@ -211,6 +225,14 @@ class _Reader:
         if self._at < len(self._text):
             raise self._error("an unopened parenthesis")
         return branches[0] if len(branches) == 1 else Choice(tuple(branches))
+
+    def token(self) -> Node:
+        """Parse the whole pattern as if it were a group."""
+        self._depth = 1
+        node = self._choice()
+        if self._at < len(self._text):
+            raise self._error("an unopened parenthesis")
+        return self._before(node, EMPTY, is_start=True)
 
     def _joined(self, items: list[Node]) -> Node:
         """Return the sequence of items, of which some look at what is before or behind them."""
@@ -352,7 +374,7 @@ class _Reader:
             case "[":
                 return CharClass(self._class(start))
             case ".":
-                return CharClass(all_but(_LINE_ENDS))
+                return CharClass(all_but(self._dot))
             case "\\":
                 place = _BOUNDARIES.get(self._text[self._at : self._at + 1])
                 if place is not None:

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
-from calculators.language.tools import Tools
+from calculators.language.tools import TextGrammar, Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tool_servers import is_mcp, shown_mcp_tool
 from calculators.llm.requests.tools import LONGEST_NAME, NO_SUCH_TOOL, read_tools
@@ -135,11 +135,17 @@ TOOL_TYPES: Final = ("function", "namespace", "custom", "mcp", *_BUILT_IN)
 
 
 class _Offered(NamedTuple):
-    """A function for the model. ``path``: of the client's tool that it is made of."""
+    """A function for the model.
+
+    Attributes:
+        path: of the client's tool that it is made of.
+        grammar: of its one argument, which is a text.
+    """
 
     path: str
     function: dict[str, Any]
     form: CallForm
+    grammar: TextGrammar | None = None
 
     @property
     def name(self) -> str:
@@ -208,7 +214,17 @@ def read_client_tools(
         )
         schema_paths = tools.schema_paths
     items = [_nested(tool) for tool in tools.items]
-    return replace(tools, items=items, schema_paths=schema_paths)
+    names = {_function(tool)["name"] for tool in tools.items}
+    return replace(
+        tools,
+        items=items,
+        schema_paths=schema_paths,
+        grammars={
+            each.name: each.grammar
+            for each in offered
+            if each.grammar is not None and each.name in names
+        },
+    )
 
 
 def call_forms(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, CallForm]:
@@ -311,7 +327,8 @@ def _of_namespace(tool: dict[str, Any], path: str) -> Iterator[_Offered]:
             if name is None:
                 raise fields.missing(f"{place}.name")
             renamed = {**function, "type": "function", "name": flat_name(namespace, name)}
-            yield _Offered(place, renamed, replace(each.form, namespace=namespace))
+            form = replace(each.form, namespace=namespace)
+            yield _Offered(place, renamed, form, each.grammar)
 
 
 def _custom(tool: dict[str, Any], path: str) -> _Offered:
@@ -323,16 +340,10 @@ def _custom(tool: dict[str, Any], path: str) -> _Offered:
         raise fields.missing(f"{path}.name")
     about = fields.string(inner, "description", f"{path}.description") or ""
     text: dict[str, Any] = {"type": "string"}
-    form = fields.json_object(inner, "format", f"{path}.format")
-    if form is not None and form.get("type") == "grammar":
-        given = fields.json_object(form, "grammar", f"{path}.format.grammar") or form
-        syntax = fields.string(given, "syntax", f"{path}.format.syntax")
-        definition = fields.string(given, "definition", f"{path}.format.definition")
-        if definition is None:
-            raise fields.missing(f"{path}.format.definition")
-        if syntax == "regex":
-            text["pattern"] = f"^(?:{definition})$"
-        text["description"] = f"It follows this grammar ({syntax}):\n{definition}"
+    place = path if inner is tool else f"{path}.custom"
+    grammar = _grammar(fields.json_object(inner, "format", f"{place}.format"), f"{place}.format")
+    if grammar is not None:
+        text["description"] = f"It follows this grammar ({grammar.syntax}):\n{grammar.definition}"
     function: dict[str, Any] = {"type": "function", "name": name}
     if about:
         function["description"] = about
@@ -342,7 +353,34 @@ def _custom(tool: dict[str, Any], path: str) -> _Offered:
         "required": [CUSTOM_INPUT],
         "additionalProperties": False,
     }
-    return _Offered(path, function, CallForm("custom_tool_call", name))
+    return _Offered(path, function, CallForm("custom_tool_call", name), grammar)
+
+
+def _grammar(form: dict[str, Any] | None, path: str) -> TextGrammar | None:
+    """Read the format of a custom tool's text; None if it may be any.
+
+    The grammar itself is read where one is made of it, in a process of its own.
+    """
+    kind = None if form is None else fields.string(form, "type", f"{path}.type")
+    if form is None or kind in (None, "text"):
+        return None
+    if kind != "grammar":
+        raise fields.invalid(
+            f"{path}.type", f'{fields.describe(kind)} is neither "text" nor "grammar"'
+        )
+    nested = fields.json_object(form, "grammar", f"{path}.grammar")
+    given, place = (form, path) if nested is None else (nested, f"{path}.grammar")
+    syntax = fields.string(given, "syntax", f"{place}.syntax")
+    if syntax not in ("lark", "regex"):
+        if syntax is None:
+            raise fields.missing(f"{place}.syntax", '"lark" or "regex"')
+        raise fields.invalid(
+            f"{place}.syntax", f'{fields.describe(syntax)} is neither "lark" nor "regex"'
+        )
+    definition = fields.string(given, "definition", f"{place}.definition")
+    if definition is None:
+        raise fields.missing(f"{place}.definition")
+    return TextGrammar(CUSTOM_INPUT, syntax, definition, f"{place}.definition")
 
 
 def _is_hosted(tool: Mapping[str, Any]) -> bool:

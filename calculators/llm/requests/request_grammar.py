@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.tools import Tools
 from calculators.llm.grammars import formats
@@ -27,6 +29,8 @@ def request_grammar(
 
     Reasoning may precede the form. If tools may be called, the answer is calls or ``structured``.
 
+    A model that is free to call tools is guided where a tool has a grammar of its text.
+
     Args:
         reasoning_is_open: the prompt has begun the reasoning.
         guides_tools: calls must follow the tools' schemas also when the model is free to call: the
@@ -37,7 +41,8 @@ def request_grammar(
         RequestError: a tool must be called, and the form of this model's calls is unknown.
     """
     must_call = tools.choice in ("required", "named")
-    is_guided = must_call or (tools.choice == "auto" and (guides_tools or structured is not None))
+    follows_schemas = guides_tools or structured is not None
+    is_guided = must_call or (tools.choice == "auto" and (follows_schemas or bool(tools.grammars)))
     form = tool_parser.call_form if tool_parser is not None and is_guided else None
     if must_call and form is None:
         raise fields.invalid(
@@ -52,7 +57,10 @@ def request_grammar(
         rest = calls(form, _tools(tools), only_one=only_one)
     elif structured is None:
         # Any text may precede the calls, and so may reasoning.
-        return _form(text_with_calls(form, _tools(tools), only_one=only_one))
+        offered = _tools(tools)
+        if not follows_schemas:
+            offered = [tool if tool.text else replace(tool, schema=None) for tool in offered]
+        return _form(text_with_calls(form, offered, only_one=only_one))
     else:
         rest = _calls_or_answer(
             calls(form, _tools(tools), only_one=only_one), _answer(structured, reasoning_parser)
@@ -68,7 +76,13 @@ def _form(part: Format) -> AnswerForm:
 def _tools(tools: Tools) -> list[Tool]:
     strict = tools.strict
     return [
-        Tool(name, schema or {"type": "object", "properties": {}}, path, name in strict)
+        Tool(
+            name,
+            schema or {"type": "object", "properties": {}},
+            path,
+            name in strict,
+            tools.grammars.get(name),
+        )
         for (name, schema), path in zip(tools.schemas.items(), tools.schema_paths, strict=True)
     ]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from calculators.llm.options.llm_settings import LlmSettings
-from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Answered, Asking
+from calculators.requests.http_payload import RequestError
+from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Answered, Asking
 
 WEATHER = {
     "type": "function",
@@ -153,3 +155,47 @@ class TestVerboseResponse:
 
     def test_they_are_hidden_by_default(self, ask: Asking) -> None:
         assert "__verbose" not in ask(CHAT).body
+
+
+COMMIT = {
+    "type": "grammar",
+    "syntax": "lark",
+    "definition": """
+        start: kind ": " WORD~1..3 "\\n"
+        kind: "fix" | "add"
+        WORD: /[a-z]{2,5} ?/
+        """,
+}
+COMMITTED = re.compile("(fix|add): ([a-z]{2,5} ?){1,3}\n")
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "custom", "name": "commit"}])
+def test_the_text_of_a_custom_tool_follows_its_grammar(ask: Asking, choice: Any) -> None:
+    tool = {"type": "custom", "name": "commit", "format": COMMIT}
+    asked: dict[str, Any] = {
+        "input": "Commit", "tools": [tool], "tool_choice": choice, "max_output_tokens": 200,
+        "temperature": 1, "seed": 7, "parallel_tool_calls": False,
+    }  # fmt: skip
+    (item,) = ask(RESPONSES, **asked).body["output"]
+    assert item["type"] == "custom_tool_call"
+    assert COMMITTED.fullmatch(item["input"])
+    streamed = "".join(ask(RESPONSES, **asked, stream=True).values)
+    assert "response.custom_tool_call_input.done" in streamed
+    assert json.dumps(item["input"]) in streamed
+
+
+def test_a_chats_custom_tool_follows_its_grammar_too(ask: Asking) -> None:
+    form = {"type": "grammar", "grammar": {k: v for k, v in COMMIT.items() if k != "type"}}
+    tool = {"type": "custom", "custom": {"name": "commit", "format": form}}
+    answer = ask(CHAT, messages=PARIS, tools=[tool], tool_choice="required", max_tokens=200).body
+    (call, *_) = answer["choices"][0]["message"]["tool_calls"]
+    assert COMMITTED.fullmatch(call["custom"]["input"])
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_grammar_that_cannot_be_read_is_refused(ask: Asking, choice: str) -> None:
+    form = {**COMMIT, "definition": 'start: "a" )'}
+    tool = {"type": "custom", "name": "commit", "format": form}
+    with pytest.raises(RequestError, match="line 1: expected the end of the line") as raised:
+        ask(RESPONSES, input="Commit", tools=[tool], tool_choice=choice)
+    assert raised.value.param == "tools[0].format.definition"

@@ -196,7 +196,6 @@ def test_a_custom_tool_with_a_grammar_shows_it_to_the_model() -> None:
     syntax = {"type": "grammar", "syntax": "regex", "definition": "[0-9]+|x"}
     [tool] = parsed({**PATCH, "format": syntax}, tool_choice="required").tools.items
     text = tool["function"]["parameters"]["properties"]["input"]
-    assert text["pattern"] == "^(?:[0-9]+|x)$"
     assert "[0-9]+|x" in text["description"]
     lark = {"type": "grammar", "syntax": "lark", "definition": 'start: "a"+'}
     [tool] = parsed({**PATCH, "format": lark}).tools.items
