@@ -61,6 +61,8 @@ IMPORTS: Final = {
     "bench.paged_model": Tier.TEST,
     "calculators.audio.sound_reader": Tier.TEST,
     "calculators.child_process": Tier.TEST,
+    "calculators.documents.pdf_reader": Tier.TEST,
+    "calculators.llm.requests.pdf_files": Tier.TEST,
     "calculators.llm.conversion": Tier.TEST,
     "calculators.llm.engine": Tier.TEST,
     "calculators.llm.model_files.models": Tier.TEST,

@@ -30,7 +30,7 @@ class GenerationRequestReaderCalculator(Calculator):
     request = Out[GenerationRequest]("REQUEST")
     count = Out[HttpPayload]("COUNT", optional=True)
 
-    def process(self, cc: CalculatorContext) -> None:
+    async def process(self, cc: CalculatorContext) -> None:
         # Here, as in `endpoints`: a check of a graph needs the ports alone.
         from calculators.llm.api.neutral_request import (
             OPEN_DEFAULTS,
@@ -38,9 +38,10 @@ class GenerationRequestReaderCalculator(Calculator):
             neutral_request,
             without_model_dependent,
         )
+        from calculators.llm.requests.pdf_files import with_pdf_texts
 
         # Taken, so that the body is free once it is read.
-        payload = cc.take(self.payload)
+        payload = await with_pdf_texts(cc.take(self.payload))
         set_current_record(payload.record)
         endpoint = endpoint_of(payload.uri)
         body = payload.parsed_json

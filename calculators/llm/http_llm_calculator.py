@@ -76,7 +76,9 @@ class HttpLLMCalculator(Calculator):
     async def process(self, cc: CalculatorContext) -> None:
         answering = self._answering
         if not cc.is_empty(self.request):
-            begun = await answering.begin(cc.take(self.request))
+            from calculators.llm.requests.pdf_files import with_pdf_texts
+
+            begun = await answering.begin(await with_pdf_texts(cc.take(self.request)))
             if isinstance(begun, str):
                 cc.emit(self.response, begun, at=self._time)
                 return

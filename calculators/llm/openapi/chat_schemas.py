@@ -50,7 +50,7 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
             {
                 "file": record(
                     {
-                        "file_data": string("A file of text, as a `data:` URL or Base64."),
+                        "file_data": string("A file of text or a PDF, as a `data:` URL or Base64."),
                         "filename": {"type": ["string", "null"]},
                     },
                     required=("file_data",),

@@ -43,7 +43,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
                 "title": {"type": ["string", "null"]},
                 "context": {"type": ["string", "null"]},
             },
-            "A document of text.",
+            "A document of text or a PDF.",
             required=("type", "source"),
         ),
         SearchResultBlock=record(

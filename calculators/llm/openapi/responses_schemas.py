@@ -44,7 +44,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         InputFilePart=record(
             {
                 "type": const("input_file"),
-                "file_data": string("A file of text, as a `data:` URL or Base64."),
+                "file_data": string("A file of text or a PDF, as a `data:` URL or Base64."),
                 "filename": {"type": ["string", "null"]},
             },
             required=("type", "file_data"),

@@ -1,0 +1,1 @@
+"""Text of documents that clients send, read in a process of their own."""

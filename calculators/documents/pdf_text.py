@@ -1,0 +1,73 @@
+"""The text of PDF files. Runs in the process that reads them: files can be hostile."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
+
+#: The most bytes of a file, of its pages, and of characters of their text.
+MAX_BYTES: Final = 32 * 1024 * 1024
+MAX_PAGES: Final = 1000
+MAX_CHARACTERS: Final = 4_000_000
+
+
+class PdfError(ValueError):
+    """The file cannot be read; the text completes "the PDF ..."."""
+
+
+def pdf_text(content: str) -> str:
+    """Return the text of a PDF file that is written in Base64, page after page.
+
+    Raises:
+        PdfError: it is no PDF, broken, encrypted or too large, or has no text.
+    """
+    try:
+        data = base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        raise PdfError("is not written in Base64") from None
+    if len(data) > MAX_BYTES:
+        raise PdfError(f"has {len(data)} bytes, which are more than the maximum {MAX_BYTES}")
+    if b"%PDF-" not in data[:1024]:
+        raise PdfError("is no PDF file: it does not begin as one")
+    import pypdf
+    from pypdf.errors import DependencyError, LimitReachedError
+
+    # It reports what it mends, with parts of the file.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        return _text(pypdf.PdfReader(BytesIO(data)))
+    except (PdfError, MemoryError):
+        raise
+    except DependencyError:
+        raise PdfError("is encrypted in a way that is not read here") from None
+    except LimitReachedError:
+        raise PdfError("unpacks to more than is read here") from None
+    except Exception:
+        # The file is the only input, so it is the cause.
+        raise PdfError("is broken: it cannot be read") from None
+
+
+def _text(reader: PdfReader) -> str:
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise PdfError("is encrypted: send it without a password")
+    count = len(reader.pages)
+    if count > MAX_PAGES:
+        raise PdfError(f"has {count} pages, which are more than the maximum {MAX_PAGES}")
+    pages: list[str] = []
+    left = MAX_CHARACTERS
+    for page in reader.pages:
+        text = page.extract_text().replace("\0", "").strip()
+        left -= len(text)
+        if left < 0:
+            raise PdfError(f"has more than the maximum of {MAX_CHARACTERS} characters")
+        pages.append(text)
+    whole = "\n\n".join(page for page in pages if page)
+    if not whole:
+        raise PdfError("has no text: its pages are pictures; send them as images")
+    return whole.encode("utf-8", "replace").decode("utf-8")
