@@ -57,6 +57,46 @@ def usable_memory() -> int:
     return machine if limit is None else min(machine, limit)
 
 
+def available_memory(
+    proc: Path = Path("/proc"), mounted: Path = Path("/sys/fs/cgroup")
+) -> int | None:
+    """Return the bytes that are free now, in the machine and in its container; None if unknown.
+
+    Files in memory count as free as far as they have not been used lately.
+    """
+    free: list[int] = []
+    try:
+        machine = _counted(proc / "meminfo", "MemAvailable:") * 1024
+        free += [machine] if machine else []
+        lines = (proc / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError, IndexError):
+        lines = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            names = ("memory.max", "memory.current", "inactive_file ")
+            folders = _upwards(mounted, path)
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")
+            folders = _upwards(mounted / "memory", path)
+        else:
+            continue
+        for folder in folders:
+            limit, used = _numbers(folder / names[0])[:1], _numbers(folder / names[1])[:1]
+            if limit and used and limit[0] < _NO_LIMIT:
+                free.append(limit[0] - used[0] + _counted(folder / "memory.stat", names[2]))
+    return min(free, default=None)
+
+
+def _counted(path: Path, name: str) -> int:
+    """Return a number of a file of names and numbers; 0 if it has none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def _upwards(mounted: Path, path: str) -> list[Path]:
     """Return the group's folder and the folders above it, as far as this container sees them."""
     folder = mounted / path.strip("/")

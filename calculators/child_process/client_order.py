@@ -172,10 +172,14 @@ class ClientOrder(Generic[WorkT]):
         elif client.name in self._lines:
             self._lines[client.name].rank_anew()
 
-    def last(self) -> WorkT:
-        """Return the work of the highest rank of the client that has most; of equals the newest."""
-        longest = max(self._lines.values(), key=lambda line: len(line.work))
-        return max(longest.work, key=lambda work: (self._rank(work), work.number))
+    def last(self, among: Callable[[WorkT], bool] = lambda work: True) -> WorkT:
+        """Return the work of the highest rank of the client that has most; of equals the newest.
+
+        ``among``: tells which work is considered; there must be some.
+        """
+        lines = [[work for work in line.work if among(work)] for line in self._lines.values()]
+        longest = max(lines, key=lambda line: len(line))
+        return max(longest, key=lambda work: (self._rank(work), work.number))
 
     def __iter__(self) -> Iterator[WorkT]:
         for line in self._lines.values():

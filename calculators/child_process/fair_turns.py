@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ class Turn(Struct, eq=False):
         cost: seconds of processor time that the work took, to be set by the user of the turn.
         started: done when the turn begins; None if it began at once.
         on_wanted: called when work begins to wait during this turn.
+        goes_on: it is a further part of work that has had a turn; the limit does not concern it.
     """
 
     number: int
@@ -39,6 +41,7 @@ class Turn(Struct, eq=False):
     cost: float | None = None
     started: asyncio.Future[None] | None = None
     on_wanted: Callable[[], None] | None = None
+    goes_on: bool = False
 
 
 class FairTurns:
@@ -59,6 +62,8 @@ class FairTurns:
         self._waiting: ClientOrder[Turn] = ClientOrder(self._rank)
         #: The number of waiting pieces by connection.
         self._waits_of: Counter[ClientIdentity] = Counter()
+        #: The number of waiting pieces that go on.
+        self._going_on = 0
         self._number = 0
         #: Turns that last.
         self._lasting: set[Turn] = set()
@@ -71,20 +76,31 @@ class FairTurns:
 
     @asynccontextmanager
     async def turn(
-        self, expected: float = 0.0, client: ClientIdentity | None = None
+        self,
+        expected: float = 0.0,
+        client: ClientIdentity | None = None,
+        *,
+        goes_on: bool = False,
     ) -> AsyncIterator[Turn]:
         """Wait for a turn as `begin` does, and have it until the end of the ``async with``."""
-        turn = await self.begin(expected, client)
+        turn = await self.begin(expected, client, goes_on=goes_on)
         try:
             yield turn
         finally:
             self.end(turn)
 
-    async def begin(self, expected: float = 0.0, client: ClientIdentity | None = None) -> Turn:
+    async def begin(
+        self,
+        expected: float = 0.0,
+        client: ClientIdentity | None = None,
+        *,
+        goes_on: bool = False,
+    ) -> Turn:
         """Wait for a turn. It lasts until `end`.
 
         ``expected``: seconds of processor time, estimated from the size of the work.
         ``client``: the owner of the work; by default that of the task's current request.
+        ``goes_on``: the work has had a turn, and this is a further part of it.
 
         Raises:
             TooManyWaiting: there is no room, or cheaper work has taken it during the wait.
@@ -93,7 +109,7 @@ class FairTurns:
             record = current_record()
             client = UNKNOWN_CLIENT if record is None else record.client
         self._number += 1
-        turn = Turn(self._number, client, expected)
+        turn = Turn(self._number, client, expected, goes_on=goes_on)
         if self._free:  # then nobody waits
             self._free -= 1
             self._waiting.begin(client)
@@ -115,8 +131,10 @@ class FairTurns:
         turn.started = started = asyncio.get_running_loop().create_future()
         self._waiting.put(turn)
         self._waits_of[turn.client] += 1
-        if self._most_waiting is not None and len(self._waiting) > self._most_waiting:
-            last = self._waiting.last()
+        self._going_on += turn.goes_on
+        new = len(self._waiting) - self._going_on
+        if self._most_waiting is not None and not turn.goes_on and new > self._most_waiting:
+            last = self._waiting.last(lambda work: not work.goes_on)
             self._remove(last)
             assert last.started is not None
             last.started.set_exception(TooManyWaiting())
@@ -140,6 +158,7 @@ class FairTurns:
             self._count_down(turn)
 
     def _count_down(self, turn: Turn) -> None:
+        self._going_on -= turn.goes_on
         self._waits_of[turn.client] -= 1
         if not self._waits_of[turn.client]:
             del self._waits_of[turn.client]
@@ -174,4 +193,6 @@ class FairTurns:
     def _rank(self, turn: Turn) -> float:
         # By what is known now: turns that began to wait before the first costs were noted would
         # pass for cheaper than a new one.
+        if turn.goes_on:
+            return -math.inf
         return turn.expected + self._costs.get(turn.client, self._new_cost)

@@ -23,12 +23,17 @@ class ImageLimits:
         encoded_bytes: maximum size of the JPEG or PNG, in bytes.
         pixels: maximum of width times height. A few kilobytes of PNG can hold billions of equal
             pixels, so this limit bounds the memory; it is checked against the header.
+        scanned_pixels: maximum of pixels times scans of a JPEG. A progressive one passes over all
+            of its pixels about ten times; a file may have any number of scans of a few bytes.
     """
 
     encoded_bytes: int = 20_000_000
     pixels: int = 40_000_000
+    scanned_pixels: int = 1_000_000_000
 
 
+#: JPEG's marker of a scan.
+_SCAN: Final = b"\xff\xda"
 DEFAULT_LIMITS: Final = ImageLimits()
 
 
@@ -63,6 +68,8 @@ def decode_image(
             f"the {header.kind} is {header.width}x{header.height}; "
             f"at most {limits.pixels} pixels are taken"
         )
+    if header.kind == "JPEG":
+        _check_scans(content, header.width * header.height, limits)
     cv2 = opencv()
     flags = cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH if apply_orientation else cv2.IMREAD_UNCHANGED
     try:
@@ -72,6 +79,16 @@ def decode_image(
     if decoded is None:
         raise ImageError(f"the {header.kind} cannot be decoded: it is damaged or cut off")
     return _frame(decoded, cv2)
+
+
+def _check_scans(content: bytes | memoryview, pixels: int, limits: ImageLimits) -> None:
+    # Within the data of a scan, a byte of FF is followed by 00 or by the number of a restart.
+    scans = bytes(content).count(_SCAN)
+    if scans > 1 and scans * pixels > limits.scanned_pixels:
+        raise ImageError(
+            f"the JPEG has {scans} scans of {pixels} pixels; at most {limits.scanned_pixels} "
+            "pixels in all are taken"
+        )
 
 
 def encode_image(frame: ImageFrame, *, quality: int, kind: str = "JPEG") -> bytes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from calculators.image.decoding_turns import frame_in_turn, pixels_in
 from calculators.image.encoded_image import decode_image
 from calculators.image.image_error import ImageError
 from calculators.image.image_frame import ImageFrame
@@ -44,11 +45,13 @@ class OpenCvEncodedImageToImageFrameCalculator(Calculator):
         contract.outputs[0].set(ImageFrame)
 
     async def process(self, cc: CalculatorContext) -> None:
-        frame = await asyncio.to_thread(
+        content = _content(cc.inputs[0].value)
+        decode = partial(
             decode_image,
-            _content(cc.inputs[0].value),
+            content,
             apply_orientation=self.options.apply_orientation_from_exif_data,
         )
+        frame = await frame_in_turn(decode, pixels_in(content))
         cc.outputs[0].add(frame, cc.time)
 
 

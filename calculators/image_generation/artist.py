@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from calculators.child_process.free_memory import return_free_memory
 from calculators.child_process.library_errors import library_reason
 from calculators.child_process.messages import Log
 from calculators.image_generation.image_files import (
@@ -25,6 +26,7 @@ from calculators.image_generation.messages import (
     Draw,
     Drawn,
     Image,
+    Paused,
     Progress,
     Refused,
     Working,
@@ -43,6 +45,8 @@ class Library(Protocol):
     """Draws one request at a time; see `calculators.image_generation.pipelines.Pipelines`."""
 
     def count_tokens(self, prompt: str) -> int: ...
+
+    def random_numbers(self, seed: int) -> Any: ...
 
     def generate(
         self,
@@ -77,15 +81,26 @@ class _Unreadable(Exception):
 
 @dataclass(slots=True)
 class _Drawing:
-    """The drawing under way."""
+    """A drawing under way, or one that has paused.
+
+    Attributes:
+        moved_at: the time of its last news.
+        turns: turns that are over.
+        given: what was read of its files, from the first turn on.
+        random: the source of noise, if there are several turns. As it goes on from one image to the
+            next, they are those of a batch, where the model's scheduler needs noise only to begin.
+    """
 
     draw: Draw
-    moved_at: float
+    moved_at: float = 0.0
     is_cancelled: bool = False
+    turns: int = 0
+    given: _Given | None = None
+    random: Any = None
 
 
 class Artist:
-    """Draws one request after the other in a thread of its own."""
+    """Draws one image after the other in a thread of its own."""
 
     def __init__(
         self,
@@ -99,7 +114,8 @@ class Artist:
         self._clock = clock
         self._changed = Condition()
         # Guarded by the lock of the condition.
-        self._waiting: list[Draw] = []
+        self._waiting: list[_Drawing] = []
+        self._paused: dict[int, _Drawing] = {}
         self._drawing: _Drawing | None = None
         self._news: list[msgspec.Struct] = []
         Thread(target=self._work, daemon=True).start()
@@ -111,20 +127,31 @@ class Artist:
             return self._drawing is not None or bool(self._waiting)
 
     def begin(self, draw: Draw) -> None:
-        """Draw a request when those before it are done."""
+        """Draw the first image of a request when those before it are done."""
+        self._put(_Drawing(draw))
+
+    def go_on(self, number: int) -> None:
+        """Draw the next image of a request that has paused."""
         with self._changed:
-            self._waiting.append(draw)
+            drawing = self._paused.pop(number, None)
+        if drawing is not None:
+            self._put(drawing)
+
+    def _put(self, drawing: _Drawing) -> None:
+        with self._changed:
+            self._waiting.append(drawing)
             self._changed.notify()
 
     def cancel(self, number: int) -> None:
-        """End a drawing with its next step."""
+        """End a drawing with its next step, or at once if it has paused."""
         with self._changed:
             if self._drawing is not None and self._drawing.draw.number == number:
                 self._drawing.is_cancelled = True
                 return
-            for draw in self._waiting:
-                if draw.number == number:
-                    self._waiting.remove(draw)
+            self._paused.pop(number, None)
+            for drawing in self._waiting:
+                if drawing.draw.number == number:
+                    self._waiting.remove(drawing)
                     self._news.append(Drawn(number, False))
                     break
 
@@ -143,18 +170,23 @@ class Artist:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._waiting))
-                draw = self._waiting.pop(0)
-                self._drawing = drawing = _Drawing(draw, self._clock())
+                self._drawing = drawing = self._waiting.pop(0)
+                drawing.moved_at = self._clock()
             end = self._draw(drawing)
             with self._changed:
                 self._drawing = None
+                if isinstance(end, Paused) and not drawing.is_cancelled:
+                    self._paused[drawing.draw.number] = drawing
+            del drawing
             self._report(end)
+            return_free_memory()  # pictures and noise are large
 
-    def _draw(self, drawing: _Drawing) -> Drawn | Refused:
+    def _draw(self, drawing: _Drawing) -> Paused | Drawn | Refused:
         draw = drawing.draw
         try:
-            given = _read(draw)
-            return self._generate(drawing, given)
+            if drawing.given is None:
+                drawing.given = _read(draw)
+            return self._generate(drawing, drawing.given)
         except _Unreadable as error:
             return Refused(draw.number, f"Image parsing failed: {error}", error.param)
         except MemoryError:
@@ -165,25 +197,38 @@ class Artist:
             self._report(Log(logging.ERROR, _LOGGER, f"a drawing failed: {library_reason(error)}"))
             return Refused(draw.number, _failed(draw), code="INTERNAL")
 
-    def _generate(self, drawing: _Drawing, given: _Given) -> Drawn:
+    def _generate(self, drawing: _Drawing, given: _Given) -> Paused | Drawn:
+        """Draw the images of one turn."""
         draw = drawing.draw
         size = given.size
         kind = Kind(draw.kind)
-        tokens = self._library.count_tokens(draw.prompt)
-        self._report(Begun(draw.number, size.width, size.height, tokens))
+        parameters = {**draw.parameters, "width": size.width, "height": size.height}
+        if not drawing.turns:
+            tokens = self._library.count_tokens(draw.prompt)
+            self._report(Begun(draw.number, size.width, size.height, tokens))
+            if draw.turns > 1:
+                drawing.random = self._library.random_numbers(parameters["rng_seed"])
+        if drawing.random is not None:
+            del parameters["rng_seed"]
+            parameters["generator"] = drawing.random
+        first_image = drawing.turns * parameters["num_images_per_prompt"]
         shown = done = 0
         all_steps = draw.parameters["num_inference_steps"]
+
+        def report_step(step: int) -> None:
+            whole = drawing.turns * all_steps + step
+            self._report(Progress(draw.number, whole, draw.turns * all_steps))
 
         def on_step(step: int, steps: int, latent: Any) -> bool:
             nonlocal shown, done, all_steps
             if drawing.is_cancelled:
                 return True
             done, all_steps = step, steps
-            self._report(Progress(draw.number, step, steps))
+            report_step(step)
             if step < steps and step >= _next_shown(steps, shown, draw.partial_images):
                 images = self._library.decode(kind, latent)
                 if images is not None:
-                    self._send(draw, images, shown)
+                    self._send(draw, images, shown, first_image)
                 shown += 1
             return drawing.is_cancelled
 
@@ -192,7 +237,7 @@ class Artist:
             images = self._library.generate(
                 kind,
                 draw.prompt,
-                {**draw.parameters, "width": size.width, "height": size.height},
+                parameters,
                 image=given.image,
                 mask=given.mask,
                 alphas=draw.alphas,
@@ -201,12 +246,13 @@ class Artist:
         if images is None or drawing.is_cancelled:
             return Drawn(draw.number, False)
         if done < all_steps:
-            self._report(Progress(draw.number, all_steps, all_steps))
-        self._send(draw, images, -1)
-        return Drawn(draw.number, True)
+            report_step(all_steps)
+        self._send(draw, images, -1, first_image)
+        drawing.turns += 1
+        return Drawn(draw.number, True) if drawing.turns >= draw.turns else Paused(draw.number)
 
-    def _send(self, draw: Draw, images: Pixels, partial: int) -> None:
-        for index, image in enumerate(images):
+    def _send(self, draw: Draw, images: Pixels, partial: int, first_image: int) -> None:
+        for index, image in enumerate(images, first_image):
             data = write_image(image, draw.output_format, draw.quality)
             self._report(Image(draw.number, index, partial, data))
 

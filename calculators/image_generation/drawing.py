@@ -29,6 +29,8 @@ class Drawing:
 
     Attributes:
         begun: the size and the tokens of the prompt; before the first image.
+        pid: the process that has begun it, and keeps what it has read; None before that.
+        is_cancelled: it is not wanted any more.
     """
 
     def __init__(self, number: int, request: ImageRequest, output_format: str) -> None:
@@ -36,12 +38,15 @@ class Drawing:
         self.request = request
         self.output_format = output_format
         self.begun: Begun | None = None
+        self.pid: int | None = None
         self.is_cancelled = False
         #: Done when nothing more comes.
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # None is the end.
         self._events: asyncio.Queue[DrawnImage | Exception | None] = asyncio.Queue()
         self._on_cancel: Callable[[], None] | None = None
+        #: Places of images that are passed on: a drawing that is begun again makes them once more.
+        self._taken: set[tuple[int, int]] = set()
 
     def __aiter__(self) -> AsyncIterator[DrawnImage]:
         return self._images()
@@ -64,7 +69,10 @@ class Drawing:
                 self._on_cancel()
 
     def take(self, image: Image) -> None:
-        """Pass on an image."""
+        """Pass on an image, unless it has been."""
+        if (image.index, image.partial) in self._taken:
+            return
+        self._taken.add((image.index, image.partial))
         partial = None if image.partial < 0 else image.partial
         self._events.put_nowait(DrawnImage(image.index, partial, image.data))
 

@@ -49,7 +49,8 @@ class ImageMetrics:
                 "graphrt_image_requests_waiting", "Requests that wait for their turn."
             ).follow(waiting),
             metrics.gauge(
-                "graphrt_image_requests_running", "Is a request being drawn? 1 or 0."
+                "graphrt_image_requests_running",
+                "Requests of which an image is being drawn: 1, and a large one.",
             ).follow(running),
             metrics.gauge(
                 "graphrt_image_progress_ratio",

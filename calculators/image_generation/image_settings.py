@@ -15,7 +15,7 @@ class ImageSettings:
 
     image_queue_limit: int = option(
         16,
-        "requests for images that wait for one model; more get 503; default {default}",
+        "requests for images that wait for one process; more get 503; default {default}",
         group=RUNNING,
         metavar="N",
         reads=count,

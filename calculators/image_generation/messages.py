@@ -1,7 +1,9 @@
 """The protocol between the server and the process that draws; MessagePack.
 
-The server sends one `Draw` at a time. The process answers with `Begun`, a `Progress` for each step,
-an `Image` for each finished or partial image, and `Drawn` or `Refused` at the end.
+The server sends one `Draw` or `Continue` at a time. The process answers with `Begun`, a `Progress`
+for each step, an `Image` for each finished or partial image, and `Drawn` or `Refused` at the end.
+Between two images of a request it sends `Paused`, and draws the next one when the server says
+`Continue`, after other requests perhaps.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
         devices: one, or those of text encoders, denoiser and image coder.
         properties: OpenVINO's properties.
         adapter_mode: a `LoraMode`.
+        niceness: by how much other processes come first.
     """
 
     model_path: str
@@ -45,6 +48,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     shape: Shape | None = None
     adapters: list[Adapter] = []
     adapter_mode: str = "DYNAMIC"
+    niceness: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
@@ -85,6 +89,7 @@ class Draw(msgspec.Struct, frozen=True, tag="draw", array_like=True):
         quality: 0 to 100, for JPEG and WebP.
         partial_images: number of images to show of unfinished steps.
         alphas: of each adapter; empty if they are fixed.
+        turns: how often the library is called, each time for as many images as ``parameters`` say.
     """
 
     number: int
@@ -101,10 +106,17 @@ class Draw(msgspec.Struct, frozen=True, tag="draw", array_like=True):
     quality: int = 100
     partial_images: int = 0
     alphas: list[float] = []
+    turns: int = 1
+
+
+class Continue(msgspec.Struct, frozen=True, tag="continue", array_like=True):
+    """Draw the next image of a request that has paused."""
+
+    number: int
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
-    """End a drawing at its next step."""
+    """End a drawing: at its next step, or at once if it has paused."""
 
     number: int
 
@@ -147,6 +159,12 @@ class Image(msgspec.Struct, frozen=True, tag="image", array_like=True):
     data: bytes
 
 
+class Paused(msgspec.Struct, frozen=True, tag="paused", array_like=True):
+    """An image is finished, and the request has more. What was read of its files is kept."""
+
+    number: int
+
+
 class Drawn(msgspec.Struct, frozen=True, tag="drawn", array_like=True):
     """The end of a drawing. ``is_whole``: false if it was cancelled."""
 
@@ -163,9 +181,19 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     code: str = "INVALID_ARGUMENT"
 
 
-ToArtist = Load | Draw | Cancel | Stop
+ToArtist = Load | Draw | Continue | Cancel | Stop
 FromArtist = (
-    Ready | Loading | LoadFailed | Log | Begun | Working | Progress | Image | Drawn | Refused
+    Ready
+    | Loading
+    | LoadFailed
+    | Log
+    | Begun
+    | Working
+    | Progress
+    | Image
+    | Paused
+    | Drawn
+    | Refused
 )
 
 to_artist_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToArtist)

@@ -104,6 +104,10 @@ class Pipelines:
         tokens = int(self._tokenizer.encode(prompt).attention_mask.data.sum())
         return int(min(tokens, self._most_tokens))
 
+    def random_numbers(self, seed: int) -> Any:
+        """Return a source of noise that is the parameter ``generator`` of several images."""
+        return genai.CppStdGenerator(seed)
+
     def generate(
         self,
         kind: Kind,

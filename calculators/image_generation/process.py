@@ -17,7 +17,13 @@ from calculators.child_process.parent_connection import (
     ParentGone,
     die_with_parent,
 )
-from calculators.image_generation.messages import Cancel, Draw, Load, to_artist_decoder
+from calculators.image_generation.messages import (
+    Cancel,
+    Continue,
+    Draw,
+    Load,
+    to_artist_decoder,
+)
 
 if TYPE_CHECKING:
     from calculators.image_generation.artist import Artist
@@ -47,6 +53,8 @@ def main(descriptor: int, parent: int) -> int:
 def _load(connection: ParentConnection) -> Artist | None:
     encode = msgspec.msgpack.encode
     load = _first_message(connection)
+    if load.niceness:
+        os.nice(load.niceness)
     try:
         # Imported here: the libraries take long to load, and may be what is broken.
         from calculators.image_generation.artist import Artist
@@ -81,6 +89,8 @@ def _run(artist: Artist, connection: ParentConnection) -> None:
                     return
                 case Draw() as draw:
                     artist.begin(draw)
+                case Continue(number=number):
+                    artist.go_on(number)
                 case Cancel(number=number):
                     artist.cancel(number)
                 case other:

@@ -5,30 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.child_process.supervisor import RETRY_AFTER, Supervisor
-from calculators.child_process.work_limit import Overrun, WorkLimit
+from calculators.child_process.supervisor import RETRY_AFTER
 from calculators.image_generation.drawing import Drawing
+from calculators.image_generation.drawing_process import DrawingProcess
 from calculators.image_generation.image_metrics import ImageMetrics
 from calculators.image_generation.image_settings import ImageSettings
-from calculators.image_generation.messages import (
-    Adapter,
-    Begun,
-    Cancel,
-    Draw,
-    Drawn,
-    Image,
-    Load,
-    Progress,
-    Ready,
-    Refused,
-    Shape,
-    from_artist_decoder,
-)
+from calculators.image_generation.large_drawings import LargeDrawings, is_large
+from calculators.image_generation.messages import Adapter, Draw, Load, Progress, Shape
 from calculators.image_generation.model_rules import ModelRules
 from calculators.image_generation.node_options import ImageGenOptions
 from calculators.image_generation.request import ImageRequest
@@ -39,11 +28,8 @@ from calculators.model_initializer import ModelHost
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress
 
-#: Silence after which a busy process counts as hung. It gives signs of life during a step.
-HANG_SECONDS: Final = 60.0
-#: Processor seconds for reading the given files, and seconds after which the process is replaced.
-_READ_CPU_SECONDS: Final = 30.0
-_READ_WALL_SECONDS: Final = 120.0
+#: How far the process for large images stands back behind all others.
+_LARGE_NICENESS: Final = 10
 #: The most seconds after which a client may try again.
 _LONGEST_RETRY: Final = 300.0
 #: The weight of the last drawing in the mean of their durations.
@@ -53,7 +39,9 @@ _log = logging.getLogger("graphrt.image_generation")
 
 
 class ImageGenServable:
-    """A model in a supervised process that draws one request at a time; clients take turns.
+    """A model in a process that draws one image at a time, and another one for large images.
+
+    Clients take turns; a turn is an image.
 
     Attributes:
         rules: what requests may ask for; after `start`.
@@ -71,32 +59,22 @@ class ImageGenServable:
         self._name = host.name
         self._settings = settings
         self._entry = host.entry
-        self._encode = msgspec.msgpack.Encoder().encode
         self._turns = FairTurns(most_waiting=settings.image_queue_limit)
         self._numbers = 0
-        self._current: Drawing | None = None
-        #: The steps of the drawing under way, or of the last one; None before its first step.
-        self.progress: Progress | None = None
-        self._limit: WorkLimit | None = None
-        self._overrun: Overrun | None = None
-        self._is_at_fault = False
         self._mean_seconds = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._what = f'image process of "{host.name}"'
-        self._child = Supervisor(
-            name=self._what,
-            module="calculators.image_generation.process",
-            load=_load(options, host.entry),
-            decode=from_artist_decoder.decode,
-            ready=Ready,
-            on_message=self._take,
-            on_down=self._down,
-            is_requests_fault=self._judge,
-            is_busy=lambda: self._current is not None,
-            hang_seconds=HANG_SECONDS,
-            stall_seconds=HANG_SECONDS,  # a step of a large model may take that long
+        self._metrics = metrics = ImageMetrics(host.metrics)
+        load = _load(options, host.entry)
+        self._process = DrawingProcess(load, f'image process of "{host.name}"', metrics)
+        self._large = LargeDrawings(
+            lambda: DrawingProcess(
+                msgspec.structs.replace(load, niceness=_LARGE_NICENESS),
+                f'process for large images of "{host.name}"',
+                metrics,
+            ),
+            self._process,
+            settings.image_queue_limit,
         )
-        self._metrics = ImageMetrics(host.metrics)
 
     async def start(self, progress: LoadProgress | None = None) -> None:
         """Load the model; ``progress`` gets the phases.
@@ -105,34 +83,43 @@ class ImageGenServable:
             ResourceError: it cannot be loaded; nothing is left running.
         """
         async with loading(self._entry, self.close):
-            ready: Ready = await self._child.start(progress)
+            ready = await self._process.start(progress)
         self.rules = ModelRules(self._options, ready, self._settings.image_seed)
         self._metrics.follow(
-            waiting=lambda: len(self._turns),
-            running=lambda: self._current is not None,
+            waiting=lambda: len(self._turns) + len(self._large.turns),
+            running=lambda: sum(each.current is not None for each in self._processes),
             progress=self._progress_ratio,
             is_up=lambda: not self.unavailable_reason,
-            restarts=lambda: self._child.restarts,
+            restarts=lambda: sum(each.restarts for each in self._processes),
         )
         kinds = ", ".join(kind.replace("_", " ") for kind in ready.kinds)
         _log.info("%s: %s: %s, loaded in %.1f s", self._name, ready.pipeline, kinds, ready.seconds)
 
     @property
-    def pid(self) -> int | None:
-        """The process that draws, while there is one."""
-        return self._child.pid
+    def _processes(self) -> list[DrawingProcess]:
+        """The processes that there are."""
+        large = self._large.process
+        return [self._process] if large is None else [self._process, large]
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that draw, the one for ordinary images first."""
+        return [each.pid for each in self._processes if each.pid is not None]
+
+    @property
+    def progress(self) -> Progress | None:
+        """The steps of a drawing under way, or of the last one; None before its first step."""
+        found = [each for each in self._processes if each.progress is not None]
+        found.sort(key=lambda each: each.current is None)
+        return found[0].progress if found else None
 
     @property
     def unavailable_reason(self) -> str:
-        return self._child.unavailable_reason
+        return self._process.unavailable_reason
 
     async def close(self) -> None:
         self._metrics.end()
-        closing = asyncio.create_task(self._child.close())
-        await asyncio.sleep(0)  # it is closed, so no drawing begins
-        if self._current is not None:
-            self._current.end(self._child.unavailable())
-        await closing
+        await asyncio.gather(self._process.close(), self._large.close())
         if self._entry is not None:
             self._entry.close()
 
@@ -148,17 +135,13 @@ class ImageGenServable:
         task = asyncio.create_task(self._work(drawing))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        drawing.on_cancel(lambda: _cancel(task))
+        drawing.on_cancel(partial(_cancel, task))
         return drawing
 
     async def _work(self, drawing: Drawing) -> None:
-        waited_from = time.monotonic()
+        began = time.monotonic()
         try:
-            async with self._turns.turn():
-                # The process cannot drop its work at once: until then it has no other.
-                drawing.on_cancel(lambda: self._cancel(drawing))
-                self._metrics.queue_seconds.observe(time.monotonic() - waited_from)
-                await self._draw(drawing)
+            await self._draw(drawing)
         except TooManyWaiting:
             drawing.end(
                 RequestError(
@@ -169,39 +152,43 @@ class ImageGenServable:
                 )
             )
         except asyncio.CancelledError:
-            drawing.end()
+            for process in self._processes:
+                process.cancel(drawing)  # it may have paused
             raise
         except Exception as error:
             drawing.end(error)
+        finally:
+            drawing.end()
+            if drawing.pid is not None:
+                self._note_end(drawing, time.monotonic() - began)
 
     async def _draw(self, drawing: Drawing) -> None:
-        message = _draw_message(drawing, self._options)
-        # An image in it may have megabytes.
-        body = await asyncio.to_thread(self._encode, message)
-        await self._child.until_ready()
-        if drawing.is_cancelled:
-            drawing.end()
-            return
-        pid = self._child.pid
-        assert pid is not None
-        began = time.monotonic()
-        self._overrun = None
-        self.progress = None
-        self._current = drawing
-        self._child.expect_answer()
-        self._child.send(body)
-        del message, body
-        self._limit = WorkLimit(
-            pid, cpu=_READ_CPU_SECONDS, wall=_READ_WALL_SECONDS, on_overrun=self._stop
-        )
-        try:
-            await drawing.over
-        finally:
-            self._limit.stop()
-            self._current = None
-            self._end(drawing, time.monotonic() - began)
+        """Draw image after image. Between two the turn is given up."""
+        task: asyncio.Task[Any] | None = asyncio.current_task()
+        assert task is not None
+        waits_from = time.monotonic()
+        first = _draw_message(drawing, self._options)
+        large = self._large if is_large(drawing.request, self.rules) else None
+        has_more = True
+        while has_more and not drawing.is_cancelled:
+            turns = self._turns if large is None else large.turns
+            async with turns.turn(goes_on=drawing.pid is not None):
+                process = self._process if large is None else await large.open()
+                if process is None:  # there is no memory for a process of its own
+                    large = None
+                    continue
+                if drawing.pid is None:
+                    self._metrics.queue_seconds.observe(time.monotonic() - waits_from)
+                # The process cannot drop its work at once: until then it has no other.
+                drawing.on_cancel(partial((large or process).cancel, drawing))
+                try:
+                    has_more = await process.draw(drawing, first)
+                finally:
+                    drawing.on_cancel(partial(_cancel, task))
+                    if large is not None:
+                        large.leave()
 
-    def _end(self, drawing: Drawing, seconds: float) -> None:
+    def _note_end(self, drawing: Drawing, seconds: float) -> None:
         self._metrics.seconds.observe(seconds)
         if drawing.is_cancelled:
             self._metrics.cancelled.add()
@@ -218,77 +205,15 @@ class ImageGenServable:
                 *(self._name, request.images, begun.width, begun.height, request.steps, seconds),
             )
 
-    def _cancel(self, drawing: Drawing) -> None:
-        if self._current is drawing:
-            self._child.send(self._encode(Cancel(drawing.number)))
-
     def _retry_after(self) -> float:
         """Return the seconds until there is room for one more, by the last drawings."""
         return min(max(self._mean_seconds, RETRY_AFTER), _LONGEST_RETRY)
 
     def _progress_ratio(self) -> float:
         progress = self.progress
-        if progress is None or self._current is None:
+        if progress is None or all(each.current is None for each in self._processes):
             return 0.0
         return progress.step / max(progress.steps, 1)
-
-    # Called by the supervisor ---------------------------------------------------------------------
-
-    def _take(self, message: Any) -> None:
-        drawing = self._current
-        if drawing is None or message.number != drawing.number:
-            return
-        match message:
-            case Begun():
-                drawing.begun = message
-                assert self._limit is not None
-                self._limit.stop()
-            case Progress(step=step, steps=steps):
-                done = 0 if self.progress is None else self.progress.step
-                self.progress = message
-                self._metrics.steps.add(step - done)
-                _log.debug("%s: step %d of %d", self._name, step, steps)
-            case Image():
-                if message.partial < 0:
-                    self._metrics.images.add()
-                drawing.take(message)
-            case Refused():
-                code = Code[message.code]
-                error = RequestError(message.reason, param=message.param, code=code)
-                drawing.end(error)
-            case Drawn():
-                drawing.end()
-            case _:  # a sign of life, which the supervisor has noted
-                pass
-
-    def _stop(self, overrun: Overrun) -> None:
-        self._overrun = overrun
-        self._child.kill("it took too long to read the images of a request")
-
-    def _judge(self) -> bool:
-        """Return whether the current request caused the end of the process."""
-        self._is_at_fault = self._current is not None and (
-            self._overrun is Overrun.CPU or (self._overrun is None and self._child.has_crashed)
-        )
-        return self._is_at_fault
-
-    def _down(self, reason: str) -> None:
-        if self._current is None:
-            return
-        if self._overrun is Overrun.CPU:
-            error = RequestError("the images of the request take too long to read", param="image")
-        elif self._is_at_fault:
-            error = RequestError(
-                f"the {self._what} broke down while it drew this request; it is started again",
-                code=Code.INTERNAL,
-            )
-        else:
-            error = RequestError(
-                f"the {self._what} stopped while it drew this request; it is started again",
-                code=Code.UNAVAILABLE,
-                retry_after=RETRY_AFTER,
-            )
-        self._current.end(error)
 
 
 def _load(options: ImageGenOptions, entry: CacheEntry | None) -> Load:
@@ -307,13 +232,19 @@ def _load(options: ImageGenOptions, entry: CacheEntry | None) -> Load:
 
 
 def _draw_message(drawing: Drawing, options: ImageGenOptions) -> Draw:
+    """Return the message that begins a request: one image a turn, unless the model is compiled for
+    their number."""
     request = drawing.request
     size = request.size
+    parameters = dict(request.parameters)
+    turns = 1 if options.static is not None else request.images
+    parameters["num_images_per_prompt"] = request.images // turns
     return Draw(
         number=drawing.number,
         kind=request.kind,
         prompt=request.prompt,
-        parameters=dict(request.parameters),
+        parameters=parameters,
+        turns=turns,
         width=0 if size is None else size.width,
         height=0 if size is None else size.height,
         max_width=options.largest.width,
@@ -327,5 +258,5 @@ def _draw_message(drawing: Drawing, options: ImageGenOptions) -> Draw:
     )
 
 
-def _cancel(task: asyncio.Task[None]) -> None:
+def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()

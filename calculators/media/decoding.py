@@ -22,12 +22,15 @@ from calculators.media.limits import (
     MAX_PIXELS,
     MAX_RATIO,
     MAX_REQUEST_PIXELS,
+    MAX_SCANNED_PIXELS,
     MAX_SENT_PIXELS,
 )
 
 #: The only decoders that see clients' data.
 FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 _NAMES: Final = "PNG, JPEG, WebP, GIF or BMP"
+#: JPEG's marker of a scan: within its data, FF is followed by 00 or the number of a restart.
+_SCAN: Final = b"\xff\xda"
 _WHITE: Final = (255, 255, 255)
 _SIXTEEN_BITS: Final = frozenset({"I;16", "I;16L", "I;16B", "I;16N", "I"})
 
@@ -104,6 +107,8 @@ def open_picture(data: bytes) -> Any:
         except Exception:
             raise ValueError(_what_it_is(data)) from None
         _check_size(*image.size)
+        if image.format == "JPEG":
+            _check_scans(data.count(_SCAN), image.width * image.height)
         with _broken_is_value_error():
             image.load()
             return ImageOps.exif_transpose(image)
@@ -139,6 +144,14 @@ def _check_size(width: int, height: int) -> None:
         raise ValueError(
             f"the image of {width} x {height} pixels is too narrow: one side may be "
             f"{MAX_RATIO} times the other at most"
+        )
+
+
+def _check_scans(scans: int, pixels: int) -> None:
+    if scans > 1 and scans * pixels > MAX_SCANNED_PIXELS:
+        raise ValueError(
+            f"the JPEG has {scans} scans of {pixels} pixels; {MAX_SCANNED_PIXELS} pixels in all "
+            "are the maximum"
         )
 
 

@@ -12,6 +12,9 @@ MAX_IMAGE_BYTES: Final = 20_000_000
 MAX_REQUEST_BYTES: Final = 64_000_000
 #: Pixels of one image; read from the file's header, before anything is decoded.
 MAX_PIXELS: Final = 25_000_000
+#: Pixels of a JPEG times its scans: a file may have any number of scans of a few bytes, each of
+#: which passes over all pixels.
+MAX_SCANNED_PIXELS: Final = 1_000_000_000
 #: Pixels of all images of a request, counted once for each answer, as the engine gets them.
 MAX_REQUEST_PIXELS: Final = 50_000_000
 #: Pixels of all images of a request above which the large ones are reduced by whole factors before

@@ -19,7 +19,10 @@ from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
 from calculators.embeddings import texts
 from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
+from calculators.image import decoding_turns
 from calculators.image.encoded_image import ImageLimits
+from calculators.image_generation import large_drawings
+from calculators.image_generation.image_settings import ImageSettings
 from calculators.llm.conversion.converted_gguf import WAIT_SECONDS as CONVERSION_SECONDS
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
@@ -264,7 +267,9 @@ def test_the_limits_agree_with_the_code() -> None:
             [f"{low} to {high}" for low, high in (NUMBERS_ON_CPU["i64"], NUMBERS_ON_CPU["u64"])]
             + [f"±{NUMBERS_ON_CPU['f64'][1]:g}"]
         ),
-        f"{image.encoded_bytes // 10**6} MB, {image.pixels // 10**6} million pixels",
+        f"{image.encoded_bytes // 10**6} MB, {image.pixels // 10**6} million pixels; "
+        f"{image.scanned_pixels // 10**6} million; {decoding_turns.LARGE_PIXELS // 10**6} million; "
+        f"{decoding_turns.ROOM_BYTES >> 30} GiB, {decoding_turns.ROOM_SECONDS:g} s",
         f"{http.header_seconds:g} s, {http.body_idle_seconds:g} s, {http.keep_alive_seconds:g} s; "
         f"{http.min_body_rate} bytes/s",
         f"{http.stall_seconds:g} s, {http.linger_seconds:g} s; {http.ping_seconds:g} s",
@@ -281,9 +286,13 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{request.max_choices}, {request.max_stop_strings} of {request.max_stop_length} "
         f"characters, {request.max_tools}, {request.max_messages}, {request.max_prompts}, ...",
         f"{images.MAX_IMAGES}; {images.MAX_IMAGE_BYTES // 10**6} MB, "
-        f"{images.MAX_PIXELS // 10**6} million; {images.MAX_REQUEST_PIXELS // 10**6} million; "
+        f"{images.MAX_PIXELS // 10**6} million; {images.MAX_SCANNED_PIXELS // 10**6} million; "
+        f"{images.MAX_REQUEST_PIXELS // 10**6} million; "
         f"{images.MAX_SENT_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
+        f"{large_drawings.MORE} times the usual pixels, and pixels times steps; "
+        f"{large_drawings.IDLE_SECONDS:g} s, {large_drawings.CANCEL_SECONDS:g} s; "
+        f"{ImageSettings().image_queue_limit} (`--image_queue_limit`)",
         f"{template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
         f"{LONGEST_TEMPLATE >> 10} Ki characters, {template.compile_seconds:g} s",
         f"{client.SECONDS:g} s, {client.LONG_SECONDS:g} s, {client.FOR_TEMPLATE:.0%}; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calculators.control_groups import ControlGroups
+from calculators.control_groups import ControlGroups, available_memory
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
@@ -53,3 +53,25 @@ def test_there_may_be_no_limits(tmp_path: Path) -> None:
     write(tmp_path / "proc", {"self/cgroup": "0::/\n4:memory:/\n"})
     write(tmp_path / "cgroup", {"memory/memory.limit_in_bytes": "9223372036854771712\n"})
     assert read(tmp_path) == ControlGroups()
+
+
+def free(tmp_path: Path) -> int | None:
+    return available_memory(tmp_path / "proc", tmp_path / "cgroup")
+
+
+def test_free_memory_is_the_least_of_machine_and_groups(tmp_path: Path) -> None:
+    assert free(tmp_path) is None
+    machine = {"meminfo": "MemTotal: 9000 kB\nMemAvailable: 8000 kB\n", "self/cgroup": "0::/one\n"}
+    write(tmp_path / "proc", machine)
+    assert free(tmp_path) == 8000 * 1024
+    stat = "anon 1\ninactive_file 500\n"
+    own = {"one/memory.max": "4000", "one/memory.current": "3000", "one/memory.stat": stat}
+    write(tmp_path / "cgroup", own)
+    assert free(tmp_path) == 1500
+    write(tmp_path / "proc", {"self/cgroup": "4:memory:/one\n"})
+    own = {
+        "memory/one/memory.limit_in_bytes": "4000",
+        "memory/one/memory.usage_in_bytes": "3500",
+    }
+    write(tmp_path / "cgroup", own)
+    assert free(tmp_path) == 500

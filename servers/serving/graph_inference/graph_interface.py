@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
-from calculators.inference import Datatype, InferRequest, InferResponse, Parameters
+from calculators.image.decoding_turns import frame_in_turn, pixels_in
+from calculators.inference import Datatype, InferRequest, InferResponse, Parameters, Tensor
 from calculators.inference.place import quoted
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphConfigError, ValidatedGraph
 from graph_runtime.errors import did_you_mean
 from servers.contract.data_plane import ModelMetadata
-from servers.serving.graph_inference.input_values import image_value
+from servers.serving.graph_inference.input_values import takes_images
 from servers.serving.graph_inference.model_tensors import ModelTensors
 from servers.serving.graph_inference.stream_kinds import (
     InputStream,
@@ -54,7 +55,7 @@ class GraphInterface:
         outputs.sort(key=_order(plan.config.output_stream))
         self.outputs: tuple[OutputStream, ...] = tuple(outputs)
         self._values = {each.name: each.value_of for each in inputs}
-        self._images = {each.name for each in inputs if each.value_of is image_value}
+        self._images = {each.name for each in inputs if takes_images(each.value_of)}
         self._output_names = {each.name: each for each in self.outputs}
         self.takes_http = any(each.is_http for each in inputs)
         self._request_name = next((each.name for each in inputs if each.is_request), "")
@@ -78,15 +79,22 @@ class GraphInterface:
         Raises:
             RequestError: an input is missing or unknown, or its tensor does not fit.
         """
-        if self._images and any(
-            tensor.name in self._images and tensor.datatype == Datatype.BYTES
-            for tensor in request.inputs
-        ):
-            # In a thread: a large JPEG takes a tenth of a second.
-            return await asyncio.to_thread(self._packets_of, request, is_partial)
-        return self._packets_of(request, is_partial)
+        decoded: dict[str, Any] = {}
+        for tensor in request.inputs if self._images else ():
+            if (
+                tensor.name in self._images
+                and isinstance(tensor, Tensor)
+                and tensor.datatype is Datatype.BYTES
+                and tensor.data.size == 1
+            ):
+                decode = partial(self._values[tensor.name], tensor)
+                pixels = pixels_in(tensor.data.item())
+                decoded[tensor.name] = await frame_in_turn(decode, pixels)
+        return self._packets_of(request, is_partial, decoded)
 
-    def _packets_of(self, request: InferRequest, is_partial: bool) -> list[tuple[str, Any]]:
+    def _packets_of(
+        self, request: InferRequest, is_partial: bool, decoded: Mapping[str, Any]
+    ) -> list[tuple[str, Any]]:
         if self._request_name:
             return [(self._request_name, request)]
         values = self._values
@@ -95,7 +103,8 @@ class GraphInterface:
             value_of = values.get(tensor.name)
             if value_of is None:
                 raise self._unknown("input", tensor.name, values)
-            packets.append((tensor.name, value_of(tensor)))
+            value = decoded.get(tensor.name)
+            packets.append((tensor.name, value_of(tensor) if value is None else value))
         if not is_partial and len(packets) != len(values):
             given = {tensor.name for tensor in request.inputs}
             missing = [quoted(name) for name in values if name not in given]

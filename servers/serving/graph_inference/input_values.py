@@ -156,6 +156,7 @@ class FirstValue:
 
     def __init__(self, kinds: Sequence[ValueOf]) -> None:
         self._kinds = kinds
+        self.takes_images = image_value in kinds
 
     def __call__(self, tensor: AnyTensor) -> Any:
         errors: list[RequestError] = []
@@ -165,6 +166,11 @@ class FirstValue:
             except RequestError as error:
                 errors.append(error)
         raise errors[0]
+
+
+def takes_images(value_of: ValueOf) -> bool:
+    """Return whether a function decodes images: it is slow then, and for a thread."""
+    return value_of is image_value or (isinstance(value_of, FirstValue) and value_of.takes_images)
 
 
 class NoValue:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calculators.image.decoding_turns import LARGE_PIXELS, decode_in_turn, pixels_in
 from calculators.image.encoded_image import decode_image
 from calculators.image.image_error import ImageError
 from calculators.image.opencv import opencv
@@ -36,28 +39,48 @@ def takes_images(spec: TensorSpec) -> bool:
     )
 
 
-def images_of(tensor: Tensor, spec: TensorSpec, place: str) -> Array:
+async def images_of(tensor: Tensor, spec: TensorSpec, place: str) -> Array:
     """Decode the images of a BYTES tensor, one per element, into the model's input.
 
     Each image is resized to the model's height and width, or to the nearest allowed ones if they
     may vary. Channels are in the order blue, green, red, with values from 0 to 255, as in OpenVINO
-    Model Server. Takes milliseconds per image: for a thread.
+    Model Server. Small images are decoded together; large ones take turns with those of others.
 
     Raises:
         RequestError: an element is not an image, or the images do not fit the model or each other.
         GraphError: OpenCV is not installed.
     """
     assert spec.shape is not None, "takes_images was asked"
-    count, height, width, channels = spec.shape
+    count = spec.shape[0]
     if len(tensor.shape) != 1 or not count.allows(tensor.shape[0]) or not tensor.shape[0]:
         raise RequestError(
             f"{place}: the shape is {shown_shape(tensor.shape)}; encoded images have the shape "
             f"[{'-1' if count.high is None else count}], the number of images"
         )
     images: list[Array] = []
+    pixels = 0
+    first = 0
     for index, content in enumerate(tensor.data):
+        more = pixels_in(content)
+        if index > first and pixels + more > LARGE_PIXELS:
+            decode = partial(_decode, tensor, range(first, index), spec, place, images)
+            await decode_in_turn(decode, pixels)
+            first, pixels = index, 0
+        pixels += more
+    last = range(first, len(tensor.data))
+    await decode_in_turn(partial(_decode, tensor, last, spec, place, images), pixels)
+    return await asyncio.to_thread(lambda: np.stack(images).astype(spec.dtype, copy=False))
+
+
+def _decode(
+    tensor: Tensor, indices: range, spec: TensorSpec, place: str, images: list[Array]
+) -> None:
+    """Add images of some elements to ``images``, resized."""
+    assert spec.shape is not None
+    _, height, width, channels = spec.shape
+    for index in indices:
         try:
-            image = _pixels(content, channels.low)
+            image = _pixels(tensor.data[index], channels.low)
         except ImageError as error:
             raise RequestError(f"{place}: element {index}: {error}") from None
         size = (_nearest(width, image.shape[1]), _nearest(height, image.shape[0]))
@@ -70,7 +93,6 @@ def images_of(tensor: Tensor, spec: TensorSpec, place: str) -> Array:
                 f"images of one request must have one size"
             )
         images.append(image)
-    return np.stack(images).astype(spec.dtype, copy=False)
 
 
 def _pixels(content: bytes, channels: int) -> Array:

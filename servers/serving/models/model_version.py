@@ -25,7 +25,12 @@ from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.loading import Loading
 from servers.serving.models.model_stream import ModelStream
-from servers.serving.models.request_tensors import arrays_of, response_of, wanted_outputs
+from servers.serving.models.request_tensors import (
+    arrays_of,
+    decoded_images,
+    response_of,
+    wanted_outputs,
+)
 from servers.serving.models.version_folders import Listing
 from servers.serving.servable_status import unavailable_error
 from servers.serving.use_count import UseCount
@@ -156,9 +161,8 @@ class ModelVersion:
         try:
             with self.users:
                 wanted = wanted_outputs(request, model)
-                has_bytes = any(tensor.datatype == Datatype.BYTES for tensor in request.inputs)
-                if has_bytes:  # images, to be decoded
-                    arrays = await asyncio.to_thread(arrays_of, request, model)
+                if any(tensor.datatype == Datatype.BYTES for tensor in request.inputs):
+                    arrays = arrays_of(request, model, await decoded_images(request, model))
                 else:
                     arrays = arrays_of(request, model)
                 outputs = await model.infer_checked(arrays)

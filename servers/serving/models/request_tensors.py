@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from numpy.typing import NDArray
@@ -30,15 +31,38 @@ def metadata_of(spec: TensorSpec) -> TensorMetadata:
     return TensorMetadata(spec.name, datatype_of(spec), shape)
 
 
-def arrays_of(request: InferRequest, model: Model) -> list[Array]:
+async def decoded_images(request: InferRequest, model: Model) -> dict[int, Array]:
+    """Return the arrays of inputs whose tensors have encoded images, by their place.
+
+    Raises:
+        RequestError: they are no images, or do not fit the input.
+        GraphError: OpenCV is not installed.
+    """
+    specs = {name: spec for spec in model.inputs for name in spec.names}
+    found: dict[int, Array] = {}
+    taken: set[str] = set()
+    for index, tensor in enumerate(request.inputs):
+        spec = specs.get(tensor.name)
+        if spec is None or spec.name in taken:
+            continue  # `arrays_of` refuses it
+        taken.add(spec.name)
+        if isinstance(tensor, Tensor) and tensor.datatype is Datatype.BYTES and takes_images(spec):
+            place = place_of("inputs", index, tensor.name)
+            found[index] = await images_of(tensor, spec, place)
+    return found
+
+
+def arrays_of(
+    request: InferRequest, model: Model, images: Mapping[int, Array] = MappingProxyType({})
+) -> list[Array]:
     """Return the arrays for `Model.infer_checked`.
 
-    Decodes the images of BYTES tensors, which is slow.
+    Args:
+        images: the result of `decoded_images`.
 
     Raises:
         RequestError: an input is missing, unknown, given under two of its names, has another
             datatype or shape, or numbers with which the device cannot compute.
-        GraphError: the request has images, and OpenCV is not installed.
     """
     specs = {name: spec for spec in model.inputs for name in spec.names}
     arrays: dict[str, Array] = {}
@@ -52,7 +76,8 @@ def arrays_of(request: InferRequest, model: Model) -> list[Array]:
             )
         if spec.name in arrays:
             raise RequestError(f"{place}: another input of the request is the same tensor")
-        arrays[spec.name] = _array_of(tensor, spec, place)
+        image = images.get(index)
+        arrays[spec.name] = _array_of(tensor, spec, place) if image is None else image
     missing = [spec for spec in model.inputs if spec.name not in arrays]
     if missing:
         raise RequestError(f"the model needs the inputs {_names(missing)} too", param="inputs")
@@ -101,8 +126,6 @@ def _array_of(tensor: Tensor | CustomTensor, spec: TensorSpec, place: str) -> Ar
     expected = datatype_of(spec)
     if isinstance(tensor, CustomTensor) and tensor.defect:
         raise RequestError(tensor.defect)
-    if isinstance(tensor, Tensor) and tensor.datatype is Datatype.BYTES and takes_images(spec):
-        return images_of(tensor, spec, place)
     if isinstance(tensor, CustomTensor) or tensor.datatype != expected:
         raise RequestError(f"{place}: the datatype is {_cut(tensor.datatype)}, not {expected}")
     shape = spec.shape

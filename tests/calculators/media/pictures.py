@@ -41,6 +41,15 @@ def promising_png(width: int, height: int) -> bytes:
     )
 
 
+def scanned_jpeg(side: int, scans: int) -> bytes:
+    """Return a progressive JPEG with further scans of a few bytes, each over all of its pixels."""
+    file = io.BytesIO()
+    Image.new("L", (side, side), 128).save(file, "JPEG", progressive=True)
+    data = file.getvalue()
+    end = data.rindex(b"\xff\xd9")
+    return data[:end] + data[data.rindex(b"\xff\xda") : end] * scans + data[end:]
+
+
 def _chunk(name: bytes, data: bytes) -> bytes:
     checksum = struct.pack(">I", zlib.crc32(name + data))
     return struct.pack(">I", len(data)) + name + data + checksum

@@ -13,7 +13,7 @@ from calculators.media import decoding
 from calculators.media.decoding import decode_image, decode_images
 from calculators.media.image import EncodedImage, Image
 from calculators.requests.http_payload import RequestError
-from tests.calculators.media.pictures import RED, animation, picture, promising_png
+from tests.calculators.media.pictures import RED, animation, picture, promising_png, scanned_jpeg
 
 
 def pixels_of(image: Image) -> NDArray[np.uint8]:
@@ -91,6 +91,12 @@ def test_too_many_pixels_are_refused_by_the_header(
     monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", None)
     shown = refused(promising_png(width, height))
     assert shown == (f"the image has {width} x {height} pixels; 25000000 in all are the maximum")
+
+
+def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded() -> None:
+    with pytest.raises(ValueError, match="scans of 16000000 pixels"):
+        decode_image(scanned_jpeg(4000, 100))
+    assert decode_image(scanned_jpeg(64, 100)).width == 64
 
 
 def test_an_extreme_aspect_ratio_is_refused() -> None:
