@@ -218,11 +218,6 @@ class BodyHold(Struct, eq=False):
             self.counted = self._size
             self.room.give_back(self, spare)
 
-    def shrink(self, size: int) -> None:
-        """Note that the content has ``size`` bytes, and no more than it counted with."""
-        self._size = min(size, self._size)
-        self.end()
-
     def release(self) -> None:
         """Give the room back: the body is not needed any more. Releasing again does nothing."""
         if not self._is_released:

@@ -10,11 +10,20 @@ from typing import Any, Final, NoReturn, Protocol
 import grpc
 import grpc.aio
 
+from calculators.child_process.fair_turns import FairTurns
 from calculators.requests.http_payload import RequestError
 from calculators.requests.request_record import current_record
 from graph_runtime import Code
 from servers.access import Access
 from servers.contract.disconnection import Disconnection
+from servers.fronts.body_room import SMALL, BodyHold
+from servers.fronts.inflate import (
+    DEFLATE,
+    GZIP,
+    ContentTooLargeError,
+    NotCompressedError,
+    inflated,
+)
 from servers.fronts.kserve_grpc.call_entry import CallEntry
 from servers.fronts.kserve_grpc.errors import status_of
 from servers.fronts.kserve_grpc.gate import Gate
@@ -25,6 +34,8 @@ _STATUS_SECONDS: Final = 2.0
 # After so many calls at a time, their memory goes back to the system, so many seconds later.
 _MANY: Final = 256
 _TRIM_SECONDS: Final = 2.0
+
+_large_messages: Final = FairTurns()
 
 
 class ClientGone(Exception):
@@ -39,16 +50,17 @@ class Call(Disconnection):
 
     Attributes:
         ending: the error with which the server is ending the call; None while it is not.
-        peer: the peer of grpcio that its client has.
         is_idle: the call only waits for events, so a server that stops does not wait for it.
     """
 
-    __slots__ = ("_deadline", "ending", "is_idle", "peer", "task")
+    __slots__ = ("_deadline", "_gate", "_hold", "_peer", "ending", "is_idle", "task")
 
-    def __init__(self, task: asyncio.Task[Any], context: Any) -> None:
+    def __init__(self, task: asyncio.Task[Any], context: Any, gate: Gate) -> None:
         super().__init__()
         self.task = task
-        self.peer: str = context.peer()
+        self._peer: str = context.peer()
+        self._gate = gate
+        self._hold: BodyHold | None = None
         self.ending: Exception | None = None
         self.is_idle = False
         self._deadline: asyncio.TimerHandle | None = None
@@ -78,8 +90,38 @@ class Call(Disconnection):
             text = record.unanswered(text)
         self.cut_off(RequestError(text, code=Code.DEADLINE_EXCEEDED, detail=text))
 
+    async def content(self, message: bytes) -> bytes:
+        """Return a message without compression. It has room until the next one, or `release`.
+
+        Raises:
+            RequestError: UNAVAILABLE, there is no room for it in time; RESOURCE_EXHAUSTED, its
+                content is too large; INVALID_ARGUMENT, it is compressed, but not soundly.
+        """
+        self.release()
+        compression = _compression(message)
+        if len(message) <= SMALL and not compression:
+            return message
+        self._hold = hold = await self._gate.admit(self._peer, len(message))
+        if not compression:
+            return message
+        most = self._gate.most_bytes
+        try:
+            return await inflated(message, compression, most, hold, _large_messages)
+        except NotCompressedError:
+            raise RequestError("the compressed message is damaged") from None
+        except ContentTooLargeError:
+            text = f"the content of the compressed message is larger than {most} bytes"
+            raise RequestError(text, code=Code.RESOURCE_EXHAUSTED) from None
+
+    def release(self) -> None:
+        """Give the room of the last message back."""
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
+
     def finish(self) -> None:
         """Note that the call has ended."""
+        self.release()
         if self._deadline is not None:
             self._deadline.cancel()
 
@@ -89,8 +131,8 @@ class StreamCall(Call):
 
     __slots__ = ("_active_at", "_context", "_loop", "_writing_since")
 
-    def __init__(self, task: asyncio.Task[Any], context: Any) -> None:
-        super().__init__(task, context)
+    def __init__(self, task: asyncio.Task[Any], context: Any, gate: Gate) -> None:
+        super().__init__(task, context, gate)
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._active_at = self._loop.time()
@@ -126,7 +168,7 @@ class StreamCall(Call):
             self._deadline = self._loop.call_later(pause, self.watch, stall_seconds, idle_seconds)
 
     async def read(self) -> bytes | None:
-        """Return the next message; None when the client sends no more, or is gone.
+        """Return the next message, for `content`; None: the client sends no more, or is gone.
 
         Must not be cancelled: gRPC would keep the message that arrives for ever.
         """
@@ -206,11 +248,12 @@ class Calls:
         """
 
         async def answer(request: bytes, context: Any) -> bytes:
-            call = Call(_current_task(), context)
+            call = Call(_current_task(), context, self._gate)
             with self._entry(name, context) as entry:
                 entry.request_bytes = len(request)
                 try:
                     self._add(call)
+                    request = await call.content(request)
                     response = await function(request, call)
                 except BaseException as raised:
                     # The status alone: an error is in a cycle with this frame, which its
@@ -231,7 +274,7 @@ class Calls:
         """Return a handler of a stream. Exceptions of ``function`` become the status."""
 
         async def answer(requests: object, context: Any) -> None:
-            call = StreamCall(_current_task(), context)
+            call = StreamCall(_current_task(), context, self._gate)
             with self._entry(name, context) as entry:
                 try:
                     await call.begin()
@@ -281,6 +324,19 @@ class Calls:
     def _free_memory(self) -> None:
         gc.collect()  # a call that is refused is in a cycle with the error by which gRPC ends it
         self._gate.room.trim()
+
+
+def _compression(message: bytes) -> int:
+    """Return the format of a compressed message, 0 if it is not compressed.
+
+    grpcio does not pass on whether it is. The messages of the services have few fields, and none
+    begins as the formats do: gzip with a tag that cannot be, deflate with that of a field 15.
+    """
+    if message[:2] == b"\x1f\x8b":
+        return GZIP
+    if message[:1] == b"\x78" and int.from_bytes(message[:2]) % 31 == 0:
+        return DEFLATE
+    return 0
 
 
 def _shutting_down() -> RequestError:

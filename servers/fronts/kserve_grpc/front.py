@@ -150,6 +150,8 @@ def _channel_arguments(settings: GrpcSettings) -> dict[str, int | str]:
         # A client may send as much of a message before the gate lets it send more.
         "grpc.http2.lookahead_bytes": WINDOW,
         "grpc.http2.bdp_probe": 0,
+        # grpcio would do it in one go, in the event loop's thread.
+        "grpc.per_message_decompression": 0,
         **settings.channel_arguments,
     }
 
@@ -183,7 +185,7 @@ def _handler(data_plane: DataPlane, settings: GrpcSettings, calls: Calls, gate: 
         *reflection.NAMES_OF_SERVICES,
     ]
     services: list[Service] = [
-        inference_service.InferenceService(data_plane, settings, gate),
+        inference_service.InferenceService(data_plane, settings),
         health.HealthService(data_plane, settings.watch_seconds),
         *(reflection.ReflectionService(version, names) for version in reflection.VERSIONS),
     ]

@@ -7,8 +7,8 @@ socket, and reads the frames of HTTP/2 (RFC 9113) that go by. The beginning of a
 long it is, and a client may send 64 KiB of a stream (`WINDOW`) before grpcio announces more with
 WINDOW_UPDATE. For a message above `SMALL` the gate keeps that frame back until the `BodyRoom` has
 room for the message. So large messages wait at their clients, each stream for itself, and small
-ones pass whatever others send. A compressed message may be small and have a large content, so it
-counts with the largest content that it can have, and its frames wait in the gate.
+ones pass whatever others send. grpcio leaves compressed messages as they are; their content counts
+while `Call.content` makes it.
 
 The gate also ends what HTTP/2 allows without bound: a connection whose client resets the streams
 that it opens is closed. TLS ends here, because frames can only be read without it.
@@ -60,8 +60,6 @@ _END_STREAM, _END_HEADERS, _PADDED = 1, 4, 8
 _NO_ERROR, _CANCEL, _CALM = 0, 8, 11
 #: A message's own head: whether it is compressed, and four bytes with its size.
 _PREFIX_BYTES: Final = 5
-#: How much larger than its compressed form a content can be (deflate).
-_MOST_EXPANSION: Final = 1032
 #: The numbers of gRPC's statuses.
 _NUMBERS: Final = {Code.RESOURCE_EXHAUSTED: 8, Code.UNAVAILABLE: 14}
 # HPACK (RFC 7541): ":status: 200" of the static table, "content-type" by its name there; literals
@@ -76,9 +74,7 @@ class _Message(Struct, eq=False):
         prefix: the part of its head that is there.
         left: bytes of its content that are still to come.
         hold: its room, if it is large.
-        is_compressed: what it counts with is more than its size.
         withheld: bytes that grpcio has announced and the client was not told of.
-        frames: the frames of a compressed message that wait in the gate; None: they do not.
         waiting: the task that waits for room.
     """
 
@@ -86,9 +82,7 @@ class _Message(Struct, eq=False):
     size: int = 0
     left: int = 0
     hold: BodyHold | None = None
-    is_compressed: bool = False
     withheld: int = 0
-    frames: list[bytes] | None = None
     waiting: asyncio.Task[None] | None = None
 
 
@@ -240,8 +234,6 @@ class _Connection(asyncio.Protocol):
         self._content = 0
         self._is_padded = False
         self._in_headers = False
-        #: Where the current frame goes instead of to grpcio.
-        self._frames: list[bytes] | None = None
         #: Frames for grpcio that the gate adds between two of the client's.
         self._added: list[bytes] = []
         self._messages: dict[int, _Message] = {}
@@ -331,20 +323,15 @@ class _Connection(asyncio.Protocol):
         while at < end:
             if self._left:
                 until = min(at + self._left, end)
-                if self._stream and not self._take(data, at, until):
-                    self.abort()
-                    return
+                if self._stream:
+                    self._take(data, at, until)
                 self._left -= until - at
-                if self._frames is not None:
-                    self._frames.append(data[kept_from:until])
-                    kept_from = until
                 at = until
                 continue
             if self._added and not self._in_headers:
                 kept += (data[kept_from:at], *self._added)
                 self._added.clear()
                 kept_from = at
-            self._frames = None
             if end - at < _HEAD_BYTES:
                 self._tail, end = data[at:], at
                 break
@@ -366,13 +353,6 @@ class _Connection(asyncio.Protocol):
                 if message is not None:
                     self._stream, self._content = stream, length
                     self._is_padded = bool(flags & _PADDED)
-                    if message.frames is not None:
-                        kept.append(data[kept_from:begin])
-                        kept_from = begin
-                        self._frames = message.frames
-                        if not length:  # only the end of the stream
-                            self._frames.append(data[begin:at])
-                            kept_from = at
             elif kind == _RESET and self._note_reset(stream):
                 return
             self._left = length
@@ -391,19 +371,13 @@ class _Connection(asyncio.Protocol):
             self._messages[stream] = _Message()
             return True
         size = int.from_bytes(data[start + 1 : start + _PREFIX_BYTES])
-        is_compressed = bool(data[start])
-        if size + _PREFIX_BYTES == length and not is_compressed and not padded:
+        if size + _PREFIX_BYTES == length and not padded:
             return False
-        self._messages[stream] = message = _Message()
-        if is_compressed and not self._admit(stream, message, size, is_compressed=True):
-            message.frames = []
+        self._messages[stream] = _Message()
         return True
 
-    def _take(self, data: bytes, at: int, end: int) -> bool:
-        """Follow the messages in a part of a frame's payload.
-
-        Return False if it begins a compressed message that cannot be kept back.
-        """
+    def _take(self, data: bytes, at: int, end: int) -> None:
+        """Follow the messages in a part of a frame's payload."""
         if self._is_padded:
             self._is_padded = False
             self._content -= 1 + data[at]
@@ -420,48 +394,37 @@ class _Connection(asyncio.Protocol):
                 at = min(end, at + _PREFIX_BYTES - len(message.prefix))
                 message.prefix += data[begin:at]
                 if len(message.prefix) < _PREFIX_BYTES:
-                    return True
+                    return
                 message.left = message.size = int.from_bytes(message.prefix[1:])
-                is_compressed = bool(message.prefix[0])
                 message.prefix = b""
-                if message.hold is None and (message.size > SMALL or is_compressed):
-                    is_in = self._admit(stream, message, message.size, is_compressed=is_compressed)
-                    if is_compressed and not is_in:
-                        return False
+                if message.hold is None and message.size > SMALL:
+                    self._admit(stream, message)
             else:
                 taken = min(message.left, end - at)
                 message.left -= taken
                 at += taken
             if not message.left and not message.prefix and message.hold is not None:
                 if message.waiting is not None:
-                    return True
+                    return
                 self._arrive(stream, message)
         if not message.left and not message.prefix and message.waiting is None:
             self._messages.pop(stream, None)
-        return True
 
     def _arrive(self, stream: int, message: _Message) -> None:
         """Let the handler of a message that has arrived claim its room."""
         assert message.hold is not None
-        size = 0 if message.is_compressed else message.size
-        self._arrived.append((stream, size, message.hold))
+        self._arrived.append((stream, message.size, message.hold))
         message.hold = None
-        message.is_compressed = False
 
-    def _admit(self, stream: int, message: _Message, size: int, *, is_compressed: bool) -> bool:
-        """Take room for a message. Return False if it has to wait, which begins now."""
-        most = self._gate.most_bytes
-        if size > most:
-            return True  # grpcio refuses it before it arrives
-        # grpcio has the compressed form, the content and a copy of it for a moment.
-        content = 2 * min(most, size * _MOST_EXPANSION) if is_compressed else size
-        message.hold = hold = BodyHold(self._gate.room, content, began=self._loop.time())
-        message.is_compressed = is_compressed
-        missing = hold.add(content)
-        if missing:
+    def _admit(self, stream: int, message: _Message) -> None:
+        """Take room for a message, or begin to wait for it."""
+        size = message.size
+        if size > self._gate.most_bytes:
+            return  # grpcio refuses it before it arrives
+        message.hold = hold = BodyHold(self._gate.room, size, began=self._loop.time())
+        if missing := hold.add(size):
             waits = self._wait(stream, message, hold, missing)
             message.waiting = self._loop.create_task(waits)
-        return not missing
 
     async def _wait(self, stream: int, message: _Message, hold: BodyHold, missing: int) -> None:
         try:
@@ -476,23 +439,13 @@ class _Connection(asyncio.Protocol):
             frame = _frame(_WINDOW_UPDATE, 0, stream, message.withheld.to_bytes(4))
             message.withheld = 0
             self._upstream.add_to_client(frame)
-        if message.frames is not None:
-            frames, message.frames = message.frames, None
-            self._added.append(b"".join(frames))
-            if self._frames is frames:  # in the middle of a frame: the rest follows as it comes
-                self._frames = None
-                self._upstream.write(b"".join(self._added))
-                self._added.clear()
-            else:
-                self._add_now()
         if not message.left and not message.prefix:
             self._arrive(stream, message)
             self._messages.pop(stream, None)
 
     def _add_now(self) -> None:
         """Send what the gate adds to the client's frames, if grpcio has none of them in part."""
-        is_between = not self._left or self._frames is not None
-        if self._added and is_between and not self._in_headers:
+        if self._added and not self._left and not self._in_headers:
             self._upstream.write(b"".join(self._added))
             self._added.clear()
 
@@ -518,9 +471,8 @@ class _Connection(asyncio.Protocol):
     def claim(self, size: int) -> BodyHold | None:
         """Return the room of a message of this size that has arrived; it is the caller's now."""
         for place, (_, arrived, hold) in enumerate(self._arrived):
-            if arrived in (size, 0):  # 0: compressed
+            if arrived == size:
                 del self._arrived[place]
-                hold.shrink(size)
                 return hold
         return None
 

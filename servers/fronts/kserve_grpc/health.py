@@ -45,7 +45,7 @@ class HealthService:
         request = await call.read()
         if request is None:
             raise RequestError("the stream ended before its request")
-        service = parsed(_REQUEST, request).service
+        service = parsed(_REQUEST, await call.content(request)).service
         call.is_idle = True
         status_of = ""
         while True:

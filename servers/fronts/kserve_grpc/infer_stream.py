@@ -21,7 +21,6 @@ from servers.contract.data_plane import (
     InferStream,
     Method,
 )
-from servers.fronts.body_room import SMALL, BodyHold
 from servers.fronts.kserve_grpc.answers import Answers
 from servers.fronts.kserve_grpc.call import StreamCall
 from servers.fronts.kserve_grpc.codec import (
@@ -31,22 +30,17 @@ from servers.fronts.kserve_grpc.codec import (
     request_id,
 )
 from servers.fronts.kserve_grpc.errors import status_of
-from servers.fronts.kserve_grpc.gate import Gate
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 
 
 class StreamSession:
     """One call of ``ModelStreamInfer``."""
 
-    def __init__(
-        self, call: StreamCall, data_plane: DataPlane, settings: GrpcSettings, gate: Gate
-    ) -> None:
+    def __init__(self, call: StreamCall, data_plane: DataPlane, settings: GrpcSettings) -> None:
         self._call = call
         self._data_plane = data_plane
         self._settings = settings
         self._answers = Answers(call, settings)
-        self._gate = gate
-        self._hold: BodyHold | None = None
         self._is_reading = False
 
     async def run(self) -> None:
@@ -83,7 +77,6 @@ class StreamSession:
                     await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             answers.ended.cancel()
-            self._release()
 
     # Requests -------------------------------------------------------------------------------------
 
@@ -94,25 +87,10 @@ class StreamSession:
             if data is None:
                 raise RequestError("the stream ended before its first request")
             try:
-                return await self._decoded(data)
+                data = await self._call.content(data)
+                return await decode_beside(data, self._settings.max_parsed_bytes)
             except RequestError as error:
                 await self._call.write(encode_stream_error(status_of(error)[1], request_id(data)))
-
-    async def _decoded(self, data: bytes) -> InferRequest:
-        """Wait for room for a message and decode it; it keeps the room until `_release`.
-
-        Raises:
-            RequestError: it is no request, or there is no room for it in time.
-        """
-        self._release()
-        if len(data) > SMALL:
-            self._hold = await self._gate.admit(self._call.peer, len(data))
-        return await decode_beside(data, self._settings.max_parsed_bytes)
-
-    def _release(self) -> None:
-        if self._hold is not None:
-            self._hold.release()
-            self._hold = None
 
     async def _take(self, stream: InferStream, first: InferRequest) -> None:
         """Pass requests to the run until the client sends no more."""
@@ -123,7 +101,7 @@ class StreamSession:
                     await stream.send(request)
                 except RequestError as error:
                     self._answers.put(encode_stream_error(status_of(error)[1], request.id))
-                self._release()
+                self._call.release()
                 request = await self._next(first)
             if not self._answers.ended.done():
                 stream.close_inputs()
@@ -142,7 +120,8 @@ class StreamSession:
             if data is None or self._answers.ended.done():
                 return None
             try:
-                request = await self._decoded(data)
+                data = await self._call.content(data)
+                request = await decode_beside(data, self._settings.max_parsed_bytes)
                 _check_model(request, first)
             except RequestError as error:
                 self._answers.put(encode_stream_error(status_of(error)[1], request_id(data)))

@@ -11,10 +11,8 @@ from calculators.requests.request_record import name_model
 from graph_runtime import Code
 from servers import NAME, version
 from servers.contract.data_plane import DataPlane, Method, TensorMetadata
-from servers.fronts.body_room import SMALL
 from servers.fronts.kserve_grpc.call import Call, Stream, StreamCall, Unary
 from servers.fronts.kserve_grpc.codec import decode_beside, encode_response
-from servers.fronts.kserve_grpc.gate import Gate
 from servers.fronts.kserve_grpc.infer_stream import StreamSession
 from servers.fronts.kserve_grpc.messages import parsed, serialized
 from servers.fronts.kserve_grpc.settings import GrpcSettings
@@ -29,10 +27,9 @@ _UNLOAD_PARAMETER: Final = "unload_dependents"
 class InferenceService:
     """The methods by name: `unary` and `streams`."""
 
-    def __init__(self, data_plane: DataPlane, settings: GrpcSettings, gate: Gate) -> None:
+    def __init__(self, data_plane: DataPlane, settings: GrpcSettings) -> None:
         self._data_plane = data_plane
         self._settings = settings
-        self._gate = gate
         self.unary: Mapping[str, Unary] = {
             "ServerLive": self._server_live,
             "ServerReady": self._server_ready,
@@ -48,18 +45,13 @@ class InferenceService:
 
     async def _model_infer(self, request: bytes, call: Call) -> bytes:
         call.end_after(self._settings.request_seconds)
-        hold = await self._gate.admit(call.peer, len(request)) if len(request) > SMALL else None
-        try:
-            decoded = await decode_beside(request, self._settings.max_parsed_bytes)
-            name_model(decoded.model)
-            servable = await self._data_plane.resolve(decoded.model, Method.INFER, decoded.version)
-            return encode_response(await servable.infer(decoded, call))
-        finally:
-            if hold is not None:
-                hold.release()
+        decoded = await decode_beside(request, self._settings.max_parsed_bytes)
+        name_model(decoded.model)
+        servable = await self._data_plane.resolve(decoded.model, Method.INFER, decoded.version)
+        return encode_response(await servable.infer(decoded, call))
 
     async def _model_stream_infer(self, call: StreamCall) -> None:
-        await StreamSession(call, self._data_plane, self._settings, self._gate).run()
+        await StreamSession(call, self._data_plane, self._settings).run()
 
     async def _server_live(self, request: bytes, call: Call) -> bytes:
         parsed("inference.ServerLiveRequest", request)

@@ -33,7 +33,8 @@ class ReflectionService:
     async def _info(self, call: StreamCall) -> None:
         call.is_idle = True
         while (request := await call.read()) is not None:
-            asked = parsed(f"{self._version}.ServerReflectionRequest", request)
+            content = await call.content(request)
+            asked = parsed(f"{self._version}.ServerReflectionRequest", content)
             answer = {"valid_host": asked.host, "original_request": asked, **self._answer(asked)}
             await call.write(serialized(f"{self._version}.ServerReflectionResponse", **answer))
 
