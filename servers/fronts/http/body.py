@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import StreamReader, web
 
@@ -16,10 +17,11 @@ from servers.fronts.http.json_body import parse_json
 from servers.fronts.http.settings import HttpSettings
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-# Parsing a longer body takes milliseconds, and 8 MiB some tens. One is parsed at a time, because
+# Reading a longer body takes milliseconds, and 8 MiB some tens. One is read at a time, because
 # many that arrive together would block the loop for seconds.
 SHORT = 64 * 1024
 large_bodies = FairTurns()
+T = TypeVar("T")
 
 
 async def read_json(
@@ -45,14 +47,35 @@ async def read_json(
         _check_content_type(content_type, types)
     body = await read_bytes(request, settings, settings.max_body_bytes, hold)
     depth, elements = settings.max_json_depth, settings.max_json_elements
+    parse = partial(parse_json, body, max_depth=depth, max_elements=elements)
+    return body, await read_beside(body, parse)
+
+
+async def read_beside(body: bytes | memoryview, read: Callable[[], T]) -> T:
+    """Call what reads a body: for a long one in a thread, one at a time.
+
+    The thread leaves the interpreter to the loop between two steps of `read`.
+
+    Raises:
+        Exception: as ``read``.
+    """
     if len(body) <= SHORT:
-        return body, parse_json(body, max_depth=depth, max_elements=elements)
+        return read()
     async with large_bodies.turn(float(len(body))):
         begin = perf_counter()
-        value = parse_json(body, max_depth=depth, max_elements=elements)
-        # Leave the loop to others for as long as the parser has blocked it.
-        await asyncio.sleep(perf_counter() - begin)
-    return body, value
+        reading = asyncio.get_running_loop().run_in_executor(None, read)
+        try:
+            try:
+                await asyncio.wait([reading])
+            except asyncio.CancelledError:
+                await asyncio.wait([reading])  # the turn is over when the thread is
+                reading.exception()
+                raise
+            # Leave the loop to others for as long as the steps have blocked it.
+            await asyncio.sleep(perf_counter() - begin)
+            return reading.result()
+        finally:
+            del reading  # its error has this frame in its traceback: a cycle would keep the body
 
 
 async def read_bytes(

@@ -8,13 +8,14 @@ size, is copied again.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from aiohttp import web
 
 from servers.fronts.body_room import BodyHold
-from servers.fronts.http.body import read_bytes, receive
+from servers.fronts.http.body import read_beside, read_bytes, receive
 from servers.fronts.http.content_encoding import decompressed
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.json_body import parse_json
@@ -46,7 +47,7 @@ async def read_kserve_json(
     body = await _read(request, settings, settings.max_body_bytes, hold)
     if may_be_empty and not body:
         return None
-    return parse_kserve_json(bytes(body), settings)
+    return await read_beside(body, partial(parse_kserve_json, bytes(body), settings))
 
 
 async def read_tensors(

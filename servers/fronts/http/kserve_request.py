@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from aiohttp import web
 
@@ -10,6 +10,7 @@ from calculators.inference import InferRequest, InferResponse
 from calculators.requests.request_record import name_model
 from calculators.tasks import ErrorForm
 from servers.contract.data_plane import DataPlane, Method
+from servers.fronts.http.body import read_beside
 from servers.fronts.http.event_answer import answer_in_events
 from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.exchange import Exchange
@@ -63,7 +64,8 @@ class KserveRequests:
     async def _infer(self, exchange: Exchange, route: Route) -> web.StreamResponse:
         head, tail = await read_tensors(exchange.request, self._settings, exchange.hold)
         is_usual = tail and len(head) <= _LONGEST_KNOWN
-        layout = self._known_layout(head) if is_usual else self._layout(head)
+        find = self._known_layout if is_usual else self._layout
+        layout = await read_beside(head, partial(find, head))
         request = layout.fill(tail, model=route.model, version=route.version)
         response = await self._infer_once(request, exchange)
         answer = encode_response(response, layout.binary)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from functools import partial
+from time import process_time
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from servers.fronts.http.json_body import parse_json
 from tests.example_counts import examples
 
 
-def parse(body: bytes, *, max_depth: int = 100, max_elements: int = 1000) -> Any:
+def parse(body: bytes, *, max_depth: int = 100, max_elements: int = 30_000) -> Any:
     return parse_json(body, max_depth=max_depth, max_elements=max_elements)
 
 
@@ -101,6 +104,47 @@ def test_numbers_are_exact() -> None:
     value = parse(body)
     assert value == {"i": 123456789012345678901234567890, "f": 0.1234567890123456, "t": 1.0}
     assert isinstance(value["t"], float)
+
+
+def test_many_fractions_are_exact_too() -> None:
+    halfway = "2.22507385850720113605740979670913197593481954635164564e-308"
+    numbers = [
+        halfway,
+        "-0.0",
+        "-0",
+        "1E5",
+        "1e-400",
+        "0.1234567890123456",
+        "1" * 64,
+        "1e308",
+    ] * 2500
+    body = f'{{"a":[{",".join(numbers)}],"s":"\\u00e4\\ud83d\\ude00 1.5e3","t":true}}'.encode()
+    value = parse(body)
+    assert repr(value) == repr(json.loads(body))
+    assert [type(each) for each in value["a"]] == [type(json.loads(each)) for each in numbers]
+    for bad in ("1e999", "NaN", "-Infinity", "1e0309", '"\\ud800"', "01", "1.", ".5"):
+        assert refusal(f"[{','.join(numbers)},{bad}]".encode()).status == 400, bad
+    assert "twice" in refusal(f'[{",".join(numbers)},{{"a":1,"a":2}}]'.encode()).message
+
+
+def test_reading_many_fractions_leaves_the_interpreter_to_others() -> None:
+    number = b"2.22507385850720113605740979670913197593481954635164564e-308"
+    body = b"[" + b",".join([number] * 90_000) + b"]"
+
+    async def longest_step() -> float:
+        """Return the largest part of the work that was done in one go."""
+        loop = asyncio.get_running_loop()
+        reading = loop.run_in_executor(None, partial(parse, body, max_elements=100_000))
+        begin = before = process_time()
+        longest = 0.0
+        while not reading.done():
+            await asyncio.sleep(0.001)
+            now = process_time()
+            longest, before = max(longest, now - before), now
+        assert len(await reading) == 90_000
+        return longest / (before - begin)
+
+    assert asyncio.run(longest_step()) < 0.5
 
 
 JSON = st.recursive(
