@@ -1,4 +1,4 @@
-"""`BodyRoom`: one bound on the memory of all request bodies together, over HTTP and gRPC.
+"""`BodyRoom`: one bound on the memory of all bodies and messages together, over HTTP and gRPC.
 
 The limit of a single body bounds what one client makes the server hold; this bounds what all of
 them do. Small bodies do not count, so chats go on whatever other clients send. A body gets room for
@@ -174,7 +174,8 @@ class BodyHold(Struct, eq=False):
 
     Attributes:
         room: what it is a share of.
-        expected: the body's bytes as its head says; 0: the head does not say.
+        expected: the body's bytes as its head says; 0: the head does not say. The messages of a
+            WebSocket are one body, of which the room has what is not `remove`d.
         began: the loop's time from which the body is expected; later by the time that it waited.
         counted: bytes of it that the room counts.
     """
@@ -216,6 +217,15 @@ class BodyHold(Struct, eq=False):
         spare = self.counted - self._size
         if self.counted and spare > 0:
             self.counted = self._size
+            self.room.give_back(self, spare)
+
+    def remove(self, size: int) -> None:
+        """Note that ``size`` bytes are not needed any more."""
+        self._size -= size
+        self.expected = 0
+        spare = self.counted - (self._size if self._size > SMALL else 0)
+        if spare > 0:
+            self.counted -= spare
             self.room.give_back(self, spare)
 
     def release(self) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from aiohttp import web
+from aiohttp.http_websocket import WebSocketReader
 
 from calculators.requests.client_identity import UNKNOWN_CLIENT
 from servers.access.access import identity_of_peer
@@ -79,6 +80,7 @@ class HttpConnection(web.RequestHandler):
         is_last: no other request will be accepted (the server drains, or a body was left unread).
         room: set while the peer reads fast enough.
         is_full: the peer does not; ``room`` is not set.
+        read_through: wraps aiohttp's reader of a WebSocket, when there is one.
         sent_bytes: bytes passed to `send` so far: heads and bodies, without answers that aiohttp
             writes.
         head_bytes: the part of them that is heads of answers.
@@ -101,6 +103,7 @@ class HttpConnection(web.RequestHandler):
         "is_full",
         "is_last",
         "loop",
+        "read_through",
         "room",
         "sent_bytes",
     )
@@ -128,6 +131,7 @@ class HttpConnection(web.RequestHandler):
         self.room = asyncio.Event()
         self.room.set()
         self.is_full = False
+        self.read_through: Callable[[WebSocketReader], Any] | None = None
         self._on_open = on_open
         self._on_closed = on_closed
         self._settings = settings
@@ -168,6 +172,13 @@ class HttpConnection(web.RequestHandler):
             if self._header_since is None:
                 self._header_since = self.loop.time()
         super().data_received(data)
+
+    def set_parser(
+        self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None
+    ) -> None:
+        if self.read_through is not None:
+            parser = self.read_through(parser)
+        super().set_parser(parser, data_received_cb)
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         # aiohttp calls this whenever a body is read. If nothing was paused, nothing is unparsed.
@@ -223,6 +234,13 @@ class HttpConnection(web.RequestHandler):
             self.abort()
         else:
             wire.write(data)
+
+    def pause_for_room(self) -> None:
+        """Read nothing until `resume_with_room`, whatever aiohttp's own buffers say."""
+        self._pause_reading_for_buffer()
+
+    def resume_with_room(self) -> None:
+        self._resume_reading_for_buffer()
 
     def count_sent(self, size: int) -> None:
         """Count bytes that were written beside `send`."""

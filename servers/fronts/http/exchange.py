@@ -137,7 +137,7 @@ class Exchange:
     def cut_off(self) -> None:
         """End the request now, with an error for the client."""
         self.keeps_alive = False
-        self._end(UnavailableError("the server is shutting down"))
+        self.end(UnavailableError("the server is shutting down"))
 
     def end_after(self, seconds: float) -> None:
         """End the request ``seconds`` after its headers arrived; the shortest limit counts."""
@@ -172,9 +172,10 @@ class Exchange:
     def _expire(self, seconds: float) -> None:
         text = f"the request was not answered within {seconds:g} s, its time-out"
         text = self.record.unanswered(text)
-        self._end(RequestError(text, code=Code.DEADLINE_EXCEEDED, detail=text))
+        self.end(RequestError(text, code=Code.DEADLINE_EXCEEDED, detail=text))
 
-    def _end(self, error: Exception) -> None:
+    def end(self, error: Exception) -> None:
+        """End the request now with this error, unless it is ending already."""
         if self._ending is None:
             self._ending = error
             self.task.cancel()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp.http_websocket import WebSocketReader
 
 from calculators.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.requests.http_payload import RequestError
@@ -19,6 +20,7 @@ from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.event_answer import log_cause, reason_of
 from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.message_arrivals import Arrivals
 from servers.fronts.http.settings import HttpSettings
 
 # The longest reason of a close frame (RFC 6455).
@@ -94,6 +96,8 @@ class MessageStream:
         self._limit = settings.max_unsent_bytes
         self._idle_seconds = settings.socket_idle_seconds
         self._socket = _Socket(exchange.connection, settings)
+        self._arrivals: Arrivals | None = None
+        exchange.connection.read_through = self._count
         self._socket.headers.update(exchange.headers)
         self._unsent: deque[str | bytes] = deque()
         self._unsent_bytes = 0
@@ -135,6 +139,8 @@ class MessageStream:
         finally:
             # No wait: once the socket is closed, the connection's end cancels this task.
             writing.cancel()
+            if self._arrivals is not None:
+                self._arrivals.end()
             if self._ending is not None:
                 self._ending.cancel()
         return SentResponse(status=101)
@@ -164,6 +170,9 @@ class MessageStream:
             RequestError: DEADLINE_EXCEEDED, the client sends nothing for too long.
         """
         await self._is_accepted.wait()
+        arrivals = self._arrivals
+        assert arrivals is not None
+        arrivals.forget_taken()
         if self._ending is not None:
             return None
         try:
@@ -174,6 +183,7 @@ class MessageStream:
             raise RequestError(text, code=Code.DEADLINE_EXCEEDED) from None
         if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
             data: str | bytes = message.data
+            arrivals.note_taken()
             return data
         if message.type is WSMsgType.ERROR:
             code = self._socket.broken_rule or self._socket.close_code
@@ -181,6 +191,10 @@ class MessageStream:
         loop = asyncio.get_running_loop()
         self._ending = loop.call_later(_CLOSE_SECONDS, self._exchange.cut_off)
         return None
+
+    def _count(self, reader: WebSocketReader) -> Arrivals:
+        self._arrivals = Arrivals(reader, self._exchange)
+        return self._arrivals
 
     def _end(self) -> None:
         """Let the writer end after the last message."""

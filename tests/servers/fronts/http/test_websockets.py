@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import pairwise
 
 import aiohttp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calculators.requests.http_payload import HttpPayload
 from calculators.tasks import TaskEndpoint
-from servers.fronts.http import HttpFront, handler, routes
+from servers.fronts.body_room import SMALL, BodyRoom
+from servers.fronts.http import HttpFront, handler, message_arrivals, routes
+from servers.fronts.http.message_arrivals import Frames
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
-from tests.servers.fronts.http.http_client import HttpClient, ask, connected, request_bytes, serving
+from tests.servers.fronts.http.http_client import (
+    HttpClient,
+    ask,
+    chat_bytes,
+    connected,
+    request_bytes,
+    serving,
+)
 
 PATH = "/v3/talks"
 UPGRADE = {
@@ -116,6 +128,7 @@ def test_a_client_that_closes_ends_the_graph_and_not_by_force(run: Run) -> None:
 #: The beginning of a frame: text of a terabyte, masked with zeros.
 TERABYTE = b"\x81\xff" + (2**40).to_bytes(8) + bytes(4)
 CLOSED_WITH_1009 = b"\x88\x02" + (1009).to_bytes(2)
+CLOSED_WITH_1013 = (1013).to_bytes(2) + b"messages arrive or are taken too slowly"
 
 
 async def send_on(client: HttpClient) -> None:
@@ -179,3 +192,123 @@ def test_a_bad_handshake_is_refused(run: Run, headers: dict[str, str]) -> None:
             assert (await ask(front, opening(**headers))).status == 400
 
     run(scenario())
+
+
+class Talks:
+    """Graphs that wait with their first message until they may go on."""
+
+    def __init__(self) -> None:
+        self.has_taken = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    async def __call__(self, payload: HttpPayload, emit: Emit) -> None:
+        assert payload.messages is not None
+        emit("hello")
+        while (message := await payload.messages.receive()) is not None:
+            self.has_taken.set()
+            await self.goes_on.wait()
+            emit(str(len(message)))
+
+
+CAPACITY = 8 * SMALL
+LARGE = b"x" * 6 * SMALL
+
+
+async def until_used(room: BodyRoom, least: int, most: int = 4 * CAPACITY) -> None:
+    while not least <= room.used <= most:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
+def test_messages_count_in_the_room_for_bodies_until_the_next_is_asked_for(run: Run) -> None:
+    async def scenario() -> None:
+        talks, room = Talks(), BodyRoom(CAPACITY)
+        async with (
+            serving(FakeDataPlane(talk=talks), room=room) as front,
+            aiohttp.ClientSession() as session,
+            session.ws_connect(address(front)) as first,
+            session.ws_connect(address(front)) as second,
+        ):
+            assert await first.receive_str() == await second.receive_str() == "hello"
+            await first.send_bytes(LARGE)
+            await talks.has_taken.wait()
+            assert len(LARGE) <= room.used <= CAPACITY
+            sending = asyncio.create_task(second.send_bytes(LARGE))
+            body = chat_bytes(user="x" * 3 * SMALL)
+            asking = asyncio.create_task(ask(front, body))
+            await asyncio.sleep(0)
+            talks.goes_on.set()
+            assert await first.receive_str() == await second.receive_str() == str(len(LARGE))
+            await sending
+            assert (await asking).status == 200
+            await until_used(room, 0, 0)
+            await first.send_str("ä" * 10)  # small ones do not count
+            assert await first.receive_str() == "10"
+            assert room.used == 0
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("sent", [LARGE[:-1], LARGE], ids=["half a message", "one not taken"])
+def test_a_socket_whose_messages_stand_still_gives_way(
+    run: Run, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(message_arrivals, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(message_arrivals, "_LOOK_SECONDS", 0.1)
+
+    async def scenario() -> None:
+        talks, room = Talks(), BodyRoom(CAPACITY)
+        plane = FakeDataPlane(talk=talks)
+        async with serving(plane, room=room) as front, connected(front) as client:
+            client.send(opening())
+            await client.head()
+            frame = b"\x82\xff" + len(LARGE).to_bytes(8) + bytes(4)
+            client.send(b"\x81\x81" + bytes(4) + b"a" + frame + sent)
+            await talks.has_taken.wait()
+            await until_used(room, SMALL)
+            assert (await ask(front, chat_bytes(user="x" * 5 * SMALL))).status == 200
+            assert CLOSED_WITH_1013 in await client.wait_closed_by_server()
+            await plane.ended.wait()
+            assert room.used == 0
+
+    run(scenario())
+
+
+def test_the_room_of_a_socket_that_is_gone_is_free(run: Run) -> None:
+    async def scenario() -> None:
+        room = BodyRoom(CAPACITY)
+        plane = FakeDataPlane(talk=talk)
+        async with serving(plane, room=room) as front, connected(front) as client:
+            client.send(opening())
+            await client.head()
+            client.send(b"\x82\xff" + len(LARGE).to_bytes(8) + bytes(4) + LARGE[:-1])
+            await until_used(room, len(LARGE) - 1)
+            client.abort()
+            await until_used(room, 0, 0)
+
+    run(scenario())
+
+
+@given(data=st.data())
+def test_messages_are_found_however_their_frames_come(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(0, 70_000), max_size=4))
+    sent = b""
+    for size in sizes:
+        cuts = sorted(data.draw(st.lists(st.integers(0, size), max_size=2)))
+        for place, (begin, end) in enumerate(pairwise([0, *cuts, size])):
+            sent += b"\x89\x83" + bytes(4) + b"abc"  # a ping
+            first = (0 if place else 2) | (0x80 if end == size and place == len(cuts) else 0)
+            length = end - begin
+            if length < 126:
+                head = bytes([0x80 | length])
+            elif length < 65536:
+                head = b"\xfe" + length.to_bytes(2)
+            else:
+                head = b"\xff" + length.to_bytes(8)
+            sent += bytes([first]) + head + bytes(4) + bytes(length)
+    frames = Frames()
+    at = found = 0
+    while at < len(sent):
+        step = data.draw(st.integers(1, max(1, len(sent) // 3)))
+        found += frames.take(sent[at : at + step])
+        at += step
+    assert (list(frames.arrived), found) == (sizes, sum(sizes))
