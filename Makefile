@@ -85,6 +85,9 @@ fuzz: $(READY) ## random graphs on all drivers, and requests of every kind
 	$(BIN)/python -m tests.fuzz_graphs $(WORDS)
 	$(BIN)/python -m tests.api_fuzz
 
+agents: $(READY) ## coding agents of npm, unmodified, against a server with a scripted model
+	$(BIN)/python -m tests.coding_agents $(WORDS)
+
 hostile: $(READY) ## attacks on a server beside a normal client
 	$(BIN)/python -m tests.reliability.hostile $(WORDS)
 

@@ -1,0 +1,1 @@
+"""Coding agents of npm against a server, unmodified: a command of its own."""

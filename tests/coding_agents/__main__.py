@@ -1,0 +1,258 @@
+"""The coding agents of npm, unmodified, against a server whose model follows a script.
+
+``python -m tests.coding_agents`` installs Codex and Claude Code with npm into a temporary folder
+and lets each do a job: read, edit by its own tools, run a command, call a tool of an MCP server,
+find a tool by search. They get no other network: their home is empty and their provider is the
+server. Exits with 1 if a job is not done, and with 2 without npm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.checkout import ROOT
+from tests.process.server_process import ServerProcess
+
+CODEX: Final = "@openai/codex@0.171.0"
+CLAUDE: Final = "@anthropic-ai/claude-code@2.1.197"
+#: The served names. Codex knows models of the first to take patches by a grammar; to others it
+#: offers the tools of MCP servers at once.
+PATCHING: Final = "gpt-5.5"
+OTHER: Final = "scripted"
+_SECONDS: Final = 180
+_GRAPH: Final = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:in"
+output_stream: "HTTP_RESPONSE_PAYLOAD:out"
+node {
+  calculator: "GenerationRequestReaderCalculator"
+  input_stream: "HTTP_REQUEST_PAYLOAD:in"
+  output_stream: "REQUEST:request"
+}
+node {
+  calculator: "script"
+  input_stream: "REQUEST:request"
+  output_stream: "DELTAS:deltas"
+}
+node {
+  calculator: "GenerationResponseWriterCalculator"
+  input_stream: "DELTAS:deltas"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:out"
+}
+"""
+_HELLO: Final = "hello world\n"
+_PATCH: Final = """\
+*** Begin Patch
+*** Update File: hello.txt
+@@
+-hello world
++hello graph
+*** Add File: new.txt
++made by a patch
+*** End Patch
+"""
+
+
+@dataclass
+class Job:
+    """One agent's work.
+
+    Attributes:
+        calls: of the model: the tool and its arguments.
+        command: of the agent, and the variables of its environment.
+        check: returns what is wrong with the folder and what the model saw.
+    """
+
+    name: str
+    calls: list[tuple[str, dict[str, Any]]]
+    command: list[str]
+    check: Callable[[Path, list[dict[str, Any]]], list[str]]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def patch_job(commands: Path, home: Path, url: str) -> Job:
+    """Run commands, and edit by a patch that follows a grammar."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("exec_command", {"cmd": "cat hello.txt"}),
+        ("apply_patch", {"input": _PATCH}),
+        ("exec_command", {"cmd": "cat hello.txt new.txt"}),
+    ]
+
+    def check(folder: Path, seen: list[dict[str, Any]]) -> list[str]:
+        wrong = _files(folder, {"hello.txt": "hello graph\n", "new.txt": "made by a patch\n"})
+        if "hello graph\nmade by a patch" not in str(seen[-1]["last"].get("content")):
+            wrong.append("the last command's result did not come back")
+        if not any("apply_patch" in each["grammars"] for each in seen):
+            wrong.append("apply_patch was offered without its grammar")
+        return wrong
+
+    return _codex("Codex, patch", PATCHING, calls, check, commands, home, url)
+
+
+def server_job(commands: Path, home: Path, url: str) -> Job:
+    """Run a command, and call a tool of an MCP server."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("exec_command", {"cmd": "echo graph > hello.txt"}),
+        ("mcp__clock__now", {}),
+    ]
+
+    def check(folder: Path, seen: list[dict[str, Any]]) -> list[str]:
+        wrong = _files(folder, {"hello.txt": "graph\n"})
+        if "noon o'clock" not in str(seen[-1]["last"].get("content")):
+            wrong.append("the result of the MCP server's tool did not come back")
+        return wrong
+
+    return _codex("Codex, MCP server", OTHER, calls, check, commands, home, url)
+
+
+def _codex(
+    name: str, model: str, calls: list[tuple[str, dict[str, Any]]],
+    check: Callable[[Path, list[dict[str, Any]]], list[str]], commands: Path, home: Path, url: str,
+) -> Job:  # fmt: skip
+    home.mkdir()
+    clock = ROOT / "tests" / "coding_agents" / "clock.py"
+    (home / "config.toml").write_text(f"""\
+model = "{model}"
+model_provider = "graphrt"
+[model_providers.graphrt]
+name = "graphrt"
+base_url = "{url}/v1"
+wire_api = "responses"
+[mcp_servers.clock]
+command = "{sys.executable}"
+args = ["{clock}"]
+default_tools_approval_mode = "approve"
+""")
+    words = ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    command = [str(commands / "codex"), *words, "Greet the graph."]
+    return Job(name, calls, command, check, {"CODEX_HOME": str(home), "HOME": str(home)})
+
+
+def claude_job(commands: Path, home: Path, url: str) -> Job:
+    """Find a tool by search, read, edit, and run a command."""
+    home.mkdir()
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("ToolSearch", {"query": "select:WebFetch", "max_results": 2}),
+        ("Read", {"file_path": "hello.txt"}),
+        ("Edit", {"file_path": "hello.txt", "old_string": "world", "new_string": "graph"}),
+        ("Bash", {"command": "cat hello.txt", "description": "Show the file"}),
+    ]
+
+    def check(folder: Path, seen: list[dict[str, Any]]) -> list[str]:
+        wrong = _files(folder, {"hello.txt": "hello graph\n"})
+        if "hello graph" not in str(seen[-1]["last"].get("content")):
+            wrong.append("the command's result did not come back")
+        if "WebFetch" not in seen[-1]["tools"]:
+            wrong.append("the tool that was searched for is not offered")
+        return wrong
+
+    words = [
+        "-p",
+        "Greet the graph.",
+        "--model",
+        OTHER,
+        "--allowedTools",
+        "Read,Edit,Bash,ToolSearch",
+    ]
+    environment = {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "none",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "ENABLE_TOOL_SEARCH": "true",
+        "CLAUDE_CONFIG_DIR": str(home),
+        "HOME": str(home),
+    }
+    return Job("Claude Code", calls, [str(commands / "claude"), *words], check, environment)
+
+
+def _files(folder: Path, expected: dict[str, str]) -> list[str]:
+    wrong = []
+    for name, text in expected.items():
+        path = folder / name
+        found = path.read_text() if path.exists() else None
+        if found != text:
+            wrong.append(f"{name} has {found!r}, not {text!r}")
+    return wrong
+
+
+def do(job: Job, script: Path, folder: Path) -> list[str]:
+    """Let an agent do its job in a folder; return what is wrong."""
+    (script / "calls.json").write_text(json.dumps(job.calls))
+    seen_file = script / "seen.jsonl"
+    seen_file.write_text("")
+    folder.mkdir()
+    (folder / "hello.txt").write_text(_HELLO)
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
+    try:
+        done = subprocess.run(
+            job.command, cwd=folder, env={**kept, **job.environment}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        return [f"it did not end within {_SECONDS} s: {error.stdout!r} {error.stderr!r}"]
+    seen = [json.loads(line) for line in seen_file.read_text().splitlines()]
+    wrong = [] if done.returncode == 0 else [f"it ended with {done.returncode}"]
+    wrong += job.check(folder, seen) if seen else ["the server got no request"]
+    if "All done." not in done.stdout:
+        wrong.append("the last answer was not shown")
+    if wrong:
+        wrong += [f"{job.name} wrote:", done.stdout[-3000:], done.stderr[-3000:]]
+        wrong += [json.dumps(each)[:600] for each in seen]
+    return wrong
+
+
+def install(folder: Path, packages: list[str]) -> Path:
+    """Install packages with npm; return the folder of their commands."""
+    folder.mkdir()
+    (folder / "package.json").write_text('{"private": true}')
+    subprocess.run(
+        ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages],
+        cwd=folder, check=True,
+    )  # fmt: skip
+    return folder / "node_modules" / ".bin"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.coding_agents", description=__doc__)
+    parser.add_argument("--log", type=Path, help="where the server's log goes")
+    parser.add_argument("--commands", type=Path, help="folder with installed commands, for no npm")
+    arguments = parser.parse_args()
+    if arguments.commands is None and shutil.which("npm") is None:
+        print("npm is needed to install the agents (Node.js 20 or newer)", file=sys.stderr)
+        return 2
+    failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        commands = arguments.commands or install(top / "npm", [CODEX, CLAUDE])
+        script = top / "script"
+        script.mkdir()
+        shutil.copy(Path(__file__).parent / "script.py", script)
+        (script / "graph.pbtxt").write_text(_GRAPH)
+        graphs = [{"name": each, "base_path": "script"} for each in (PATCHING, OTHER)]
+        config = {"mediapipe_config_list": graphs}
+        (top / "config.json").write_text(json.dumps(config))
+        words = ("--config_path", top / "config.json", "--calculators", script / "script.py")
+        with ServerProcess(*words, cwd=top) as server:
+            for place, make in enumerate((patch_job, server_job, claude_job)):
+                job = make(commands, top / f"home{place}", server.url)
+                wrong = do(job, script, top / f"work{place}")
+                print(f"{job.name}: {'not done' if wrong else 'done'}", flush=True)
+                print("".join(f"  {line}\n" for line in wrong), end="")
+                failed += bool(wrong)
+            if arguments.log is not None:
+                arguments.log.write_text("".join(server.log))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
