@@ -1,0 +1,371 @@
+"""Figures of the house: how many rooms, modules and names there are, and how far a request walks.
+
+    python -m bench.house [--static]
+
+Prints the table of ``docs/map.md``. What stands in the files is counted from their syntax, in a
+second; the path of a request, and what a start imports, from servers that run (left out with
+``--static``). None of the figures depends on the machine.
+
+A request's path: all files and functions of the product that run, in the server and in the
+processes of its model, for one request when five like it have been answered before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tokenize
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, Final
+
+from bench.processes import children
+from bench.server_process import ServerProcess
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers")
+#: A module of fewer lines that one neighbour imports is said to be small.
+SMALL: Final = 60
+
+_CHAT: Final = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "stream": True}
+_DEMO: Final = ROOT / "examples" / "models" / "demo"
+_EMBEDDER: Final = ROOT / "examples" / "models" / "docs_embedder"
+#: The modules that do the work of processes of models; their mains import them when they start.
+WORK_OF_PROCESSES: Final = (
+    "calculators.llm.prompt.builder",
+    "calculators.llm.engine.pipelines",
+    "calculators.llm.grammar_process.compiler",
+    "calculators.llm.conversion.gguf_converter",
+    "calculators.speech_to_text.speech_model",
+    "calculators.text_to_speech.speech_model",
+    "calculators.text_models.batch_runner",
+    "calculators.image_generation.artist",
+    "calculators.audio.reading",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module of the product, as its file has it."""
+
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+
+def read_modules(root: Path = ROOT) -> dict[str, Module]:
+    """Return the modules of the product by their dotted names."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            text = path.read_text(encoding="utf-8")
+            found[name] = Module(name, path, text, ast.parse(text))
+    return found
+
+
+def imports_of(module: Module, known: Mapping[str, Any]) -> set[str]:
+    """Return the known modules that one imports, in functions and for types too."""
+    found: set[str] = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                found.add(name if name in known else node.module)
+    return found & known.keys() - {module.name}
+
+
+def readers_of(modules: Mapping[str, Module]) -> dict[str, set[str]]:
+    """Return, for each module, those that import it."""
+    found: dict[str, set[str]] = {name: set() for name in modules}
+    for module in modules.values():
+        for name in imports_of(module, modules):
+            found[name].add(module.name)
+    return found
+
+
+def small_with_one_reader(modules: Mapping[str, Module]) -> list[str]:
+    """Return the small modules that only one module of their own folder imports."""
+    found = []
+    for name, readers in readers_of(modules).items():
+        module = modules[name]
+        if module.is_package or module.lines >= SMALL or len(readers) != 1:
+            continue
+        (reader,) = readers
+        if modules[reader].path.parent == module.path.parent:
+            found.append(name)
+    return found
+
+
+def rooms_of_calculators(modules: Mapping[str, Module]) -> dict[str, set[str]]:
+    """Return the entries of ``calculators/``, each with the entries that it imports."""
+    found: dict[str, set[str]] = {}
+    for module in modules.values():
+        package, _, rest = module.name.partition(".")
+        if package != "calculators" or not rest:
+            continue
+        room = rest.partition(".")[0]
+        others = {
+            name.split(".")[1]
+            for name in imports_of(module, modules)
+            if name.startswith("calculators.")
+        }
+        found.setdefault(room, set()).update(others - {room})
+    return found
+
+
+def floors(rooms: Mapping[str, set[str]]) -> int:
+    """Return the length of the longest way down through rooms.
+
+    Raises:
+        CycleError: rooms import one another in a circle.
+    """
+    height: dict[str, int] = {}
+    for room in TopologicalSorter(rooms).static_order():
+        height[room] = 1 + max((height[below] for below in rooms[room]), default=0)
+    return max(height.values())
+
+
+def names_with_several_meanings(modules: Mapping[str, Module]) -> dict[str, list[str]]:
+    """Return the names of classes that more than one module defines."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for module in modules.values():
+        for name in {node.name for node in module.tree.body if isinstance(node, ast.ClassDef)}:
+            found[name].append(module.name)
+    return {name: places for name, places in sorted(found.items()) if len(places) > 1}
+
+
+def count_lines(modules: Mapping[str, Module]) -> Counter[str]:
+    """Count lines of code without imports and docstrings, lines of imports, comments, and all."""
+    found: Counter[str] = Counter()
+    for module in modules.values():
+        documented, imported, code = set[int](), set[int](), set[int]()
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                imported.update(_lines_of(node))
+            elif (
+                isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                and ast.get_docstring(node, clean=False) is not None
+            ):
+                documented.update(_lines_of(node.body[0]))
+        for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+            if token.type == tokenize.COMMENT:
+                found["comments"] += 1
+            elif token.string.strip() and token.type != tokenize.ENDMARKER:
+                code.update(range(token.start[0], token.end[0] + 1))
+        found["code"] += len(code - documented - imported)
+        found["imports"] += len(imported)
+        found["lines"] += module.lines
+    return found
+
+
+def _lines_of(node: ast.stmt) -> Iterator[int]:
+    yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+#: Put first on the path of a server: every process of it counts the code that it runs.
+_COUNTING: Final = '''
+import json, os, signal, sys, threading
+seen = set()
+def count(frame, event, _):
+    if event == "call":
+        seen.add(frame.f_code)
+def toggle(*_):
+    """Forget what ran, or write it."""
+    place = os.environ["GRAPHRT_COUNTED"]
+    if os.path.exists(os.path.join(place, "begin")):
+        seen.clear()
+        name = "begun"
+    else:
+        name = "ran"
+    found = sorted({(c.co_filename, c.co_qualname) for c in tuple(seen)})
+    path = os.path.join(place, f"{name}.{os.getpid()}")
+    with open(path + ".new", "w") as file:
+        json.dump(found, file)
+    os.replace(path + ".new", path)
+signal.signal(signal.SIGUSR2, toggle)
+threading.setprofile(count)
+sys.setprofile(count)
+'''
+
+
+def path_of_a_request(model: Path, path: str, body: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many files and functions of the product a warm request runs through."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "sitecustomize.py").write_text(_COUNTING, encoding="utf-8")
+        before = dict(os.environ)
+        os.environ["PYTHONPATH"] = os.pathsep.join([place, before.get("PYTHONPATH", str(ROOT))])
+        os.environ["GRAPHRT_COUNTED"] = place
+        try:
+            server = ServerProcess(model)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        with server:
+            sent = json.dumps({"model": server.model, **body}).encode()
+            for _ in range(5):
+                _post(server.url + path, sent)
+            pids = _descendants(server.pids["server"])
+            Path(place, "begin").touch()
+            _signal(pids, Path(place), "begun")
+            Path(place, "begin").unlink()
+            _post(server.url + path, sent)
+            ran = _signal(pids, Path(place), "ran")
+    found = {
+        (file, function)
+        for file, function in ran
+        if file.startswith(tuple(f"{ROOT / package}/" for package in PACKAGES))
+        and not function.startswith("<")
+    }
+    return len({file for file, _ in found}), len(found)
+
+
+def _post(url: str, body: bytes) -> None:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        answer.read()
+
+
+def _descendants(pid: int) -> list[int]:
+    return [pid, *(found for child in children(pid) for found in _descendants(child))]
+
+
+def _signal(pids: list[int], place: Path, name: str) -> set[tuple[str, str]]:
+    """Ask processes for what they ran, and wait until each has written it."""
+    found: set[tuple[str, str]] = set()
+    for pid in pids:
+        os.kill(pid, signal.SIGUSR2)
+    for pid in pids:
+        path = place / f"{name}.{pid}"
+        deadline = time.monotonic() + 30
+        while not path.exists():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"process {pid} does not answer")
+            time.sleep(0.01)
+        found.update((file, function) for file, function in json.loads(path.read_text()))
+    return found
+
+
+def modules_of_a_start() -> int:
+    """Return how many modules of the product `graphrt serve demo` imports in its process."""
+    code = (
+        "import atexit, sys; from servers.cli import main\n"
+        "atexit.register(lambda: print('IMPORTED', *sys.modules, file=sys.stderr))\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, "serve", str(_DEMO), "--rest_port", "auto"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        while "graphrt serves http" not in said:
+            line = process.stderr.readline()
+            if not line:
+                raise RuntimeError(said)
+            said += line
+        process.send_signal(signal.SIGTERM)
+        said += process.stderr.read()
+    names = re.findall(r"^IMPORTED (.*)$", said, re.MULTILINE)[0].split()
+    return sum(name.partition(".")[0] in PACKAGES for name in names)
+
+
+def processes_with_the_runtime() -> list[str]:
+    """Return the rooms of which a process of a model imports ``graph_runtime``."""
+    found = []
+    for name in WORK_OF_PROCESSES:
+        code = f"import sys, {name}; print('graph_runtime' in sys.modules)"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        if done.stdout.strip() == "True":
+            found.append(name)
+    return found
+
+
+def static_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
+    """Return the figures that stand in the files."""
+    rooms = rooms_of_calculators(modules)
+    try:
+        height = str(floors(rooms))
+    except CycleError as error:
+        height = f"a circle ({' -> '.join(error.args[1])})"
+    counted = count_lines(modules)
+    share = 100 * counted["comments"] / counted["lines"]
+    arrows = sum(map(len, rooms.values()))
+    return [
+        ("entries of `calculators/`, floors, arrows", f"{len(rooms)}, {height}, {arrows}"),
+        ("modules of the product", f"{len(modules):,}"),
+        (
+            f"modules under {SMALL} lines that one neighbour imports",
+            str(len(small_with_one_reader(modules))),
+        ),
+        (
+            "lines of code without imports, docstrings, comments; of imports",
+            f"{counted['code']:,}; {counted['imports']:,}",
+        ),
+        (
+            "names of classes with several meanings",
+            str(len(names_with_several_meanings(modules))),
+        ),
+        ("lines with a comment", f"{share:.1f} %"),
+    ]
+
+
+def running_rows() -> list[tuple[str, str]]:
+    """Return the figures of servers that run."""
+    chat = path_of_a_request(_DEMO, "/v3/chat/completions", _CHAT)
+    embeddings = path_of_a_request(_EMBEDDER, "/v3/embeddings", {"input": "Hello"})
+    return [
+        (
+            "files and functions of a warm streamed chat; of embeddings",
+            f"{chat[0]} and {chat[1]}; {embeddings[0]} and {embeddings[1]}",
+        ),
+        ("modules that `graphrt serve demo` imports", str(modules_of_a_start())),
+        (
+            f"of {len(WORK_OF_PROCESSES)} kinds of processes, those with `graph_runtime`",
+            str(len(processes_with_the_runtime())),
+        ),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--static", action="store_true", help="only what stands in the files")
+    parser.add_argument("--names", action="store_true", help="list the names of classes too")
+    arguments = parser.parse_args()
+    modules = read_modules()
+    print("| figure | |\n|---|---|")
+    for row in static_rows(modules) + ([] if arguments.static else running_rows()):
+        print(f"| {row[0]} | {row[1]} |")
+    if arguments.names:
+        for name, places in names_with_several_meanings(modules).items():
+            print(f"{name}: {', '.join(places)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""The figures of the house do not rise: see ``docs/map.md`` and ``python -m bench.house``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from bench.house import (
+    Module,
+    count_lines,
+    names_with_several_meanings,
+    read_modules,
+    rooms_of_calculators,
+    small_with_one_reader,
+)
+
+
+@pytest.fixture(scope="module")
+def modules() -> Mapping[str, Module]:
+    return read_modules()
+
+
+def test_there_are_no_more_rooms_of_calculators(modules: Mapping[str, Module]) -> None:
+    rooms = rooms_of_calculators(modules)
+    assert len(rooms) <= 50
+    assert sum(map(len, rooms.values())) <= 152
+
+
+def test_there_are_no_more_modules(modules: Mapping[str, Module]) -> None:
+    assert len(modules) <= 1_417
+
+
+def test_what_one_neighbour_reads_lives_in_it(modules: Mapping[str, Module]) -> None:
+    assert len(small_with_one_reader(modules)) <= 92
+
+
+def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> None:
+    assert len(names_with_several_meanings(modules)) <= 115
+
+
+def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
+    assert count_lines(modules)["imports"] <= 14_700
