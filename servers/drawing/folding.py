@@ -7,6 +7,7 @@ beginning in it, and from there, in a channel, to the band where it goes on.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -34,6 +35,10 @@ _UNCROSSED = 0.98
 #: Numbers of bands that are compared by being laid out, in graphs of up to so many cells.
 _COMPARED = 3
 _COMPARED_UP_TO = 60
+#: Layers up to which every cut is tried; beyond, those whose bands are at most so far from one
+#: length, of as many numbers of bands as are compared.
+_ALL_CUTS_UP_TO = 120
+_OFF = 0.5
 
 
 def choose_bands(level: Level, layers: Sequence[int]) -> list[list[int]]:
@@ -56,8 +61,15 @@ def choose_bands(level: Level, layers: Sequence[int]) -> list[list[int]]:
         return [[]]
     found: list[list[int]] = [[]]
     most = math.isqrt(math.ceil(sum(lengths) / max(breadths))) + 1
-    found += [_balanced(lengths, cuts, bands) for bands in range(2, min(most, count // 2) + 1)]
-    return sorted(found, key=lambda bands: -_scale(lengths, breadths, bands) / _price(bands))
+    numbers: Sequence[int] = range(2, min(most, count // 2) + 1)
+
+    def worth(bands: list[int]) -> float:
+        return _scale(lengths, breadths, bands) / _price(bands)
+
+    if count > _ALL_CUTS_UP_TO:
+        numbers = sorted(numbers, key=lambda bands: -worth(_even(count, bands)))[:_COMPARED]
+    found += [_balanced(lengths, cuts, bands) for bands in numbers]
+    return sorted(found, key=lambda bands: -worth(bands))
 
 
 def lay_out_folded(level: Level, layers: list[int]) -> Placement:
@@ -101,6 +113,10 @@ def _scale(lengths: list[float], breadths: list[float], bands: list[int]) -> flo
     return min(ROOM[0] / length, ROOM[1] / breadth, 1.0)
 
 
+def _even(count: int, bands: int) -> list[int]:
+    return [count * band // bands for band in range(1, bands)]
+
+
 def _balanced(lengths: list[float], cuts: list[int], bands: int) -> list[int]:
     """Return cuts into bands of about one length, where few nets are cut."""
     count = len(lengths)
@@ -108,21 +124,28 @@ def _balanced(lengths: list[float], cuts: list[int], bands: int) -> list[int]:
     sums = [0.0]
     for each in lengths:
         sums.append(sums[-1] + each)
-    best: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {(0, 0): (0.0, ())}
+    off_by = _OFF if count > _ALL_CUTS_UP_TO else math.inf
+    # By the first layer of the next band: the cost, and the first layers of the bands so far.
+    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
     for band in range(1, bands + 1):
-        for end in range(band, count + 1):
+        before, best = best, {}
+        first, last = count, count
+        if band < bands:
+            first = max(band, bisect_left(sums, (band - off_by) * ideal))
+            last = min(count, bisect_right(sums, (band + off_by) * ideal))
+        for end in range(first, last + 1):
             found = None
-            for begin in range(band - 1, end):
-                before = best.get((band - 1, begin))
-                if before is None:
-                    continue
+            for begin, (so_far, path) in before.items():
+                if begin >= end:
+                    break
                 off = (sums[end] - sums[begin]) / ideal - 1
-                cost = before[0] + 12 * off * off + (cuts[begin] / 3 if begin else 0)
+                cost = so_far + 12 * off * off + (cuts[begin] / 3 if begin else 0)
                 if found is None or cost < found[0]:
-                    found = cost, (*before[1], begin)
+                    found = cost, (*path, begin)
             if found is not None:
-                best[band, end] = found
-    return list(best[bands, count][1][1:])
+                best[end] = found
+    # Layers that are longer than a band may leave no cut near its end.
+    return list(best[count][1][1:]) if best else _even(count, bands)
 
 
 @dataclass
