@@ -152,10 +152,18 @@ class McpSession:
 
     async def _live(self) -> None:
         """Open a session and make the calls that are asked, until it is over."""
+        seconds = self._settings.start_seconds
         async with AsyncExitStack() as stack:
-            client, server = await stack.enter_async_context(self._session())
+            server: StdioServer | None = None
             try:
-                await self._list(client)
+                try:
+                    async with asyncio.timeout(seconds):
+                        client, server = await stack.enter_async_context(self._session())
+                        await self._list(client)
+                except TimeoutError:
+                    if server is not None:
+                        server.reason = "it hangs"
+                    raise _Over(f"it did not list its tools within {seconds:g} s") from None
                 await self._serve(client, server)
             except MCPError:
                 if server is not None and server.reason:

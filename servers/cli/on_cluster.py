@@ -47,6 +47,7 @@ def on_cluster(settings: ServerSettings, options: ServeOptions) -> Iterator[Serv
         return
     # Late: with it come modules that servers of one machine do not need.
     from servers.replicas.cluster import EXTRA, ClusterError, RayCluster, RayMissingError
+    from servers.replicas.head_watch import HeadWatch
     from servers.replicas.placement import Placement
 
     try:
@@ -60,8 +61,10 @@ def on_cluster(settings: ServerSettings, options: ServeOptions) -> Iterator[Serv
             "RAY_AUTH_TOKEN",
         ) from error
     try:
-        _log.info("replicas run on the Ray cluster %s", ray.address)
-        yield replace(settings, elsewhere=Placement(ray, settings, Path(os.getcwd())))
+        address = ray.address
+        _log.info("replicas run on the Ray cluster %s", address)
+        with HeadWatch(ray.is_lost, ray.abandon, address, is_own=ray.is_own):
+            yield replace(settings, elsewhere=Placement(ray, settings, Path(os.getcwd())))
     finally:
         ray.close()
 

@@ -98,17 +98,19 @@ def _begin(message: Begin) -> Registry:
         except Exception:  # the server has imported it, or said why not
             traceback.print_exc()
     registry = registry_with([Path(path) for path in message.paths], REGISTRY).registry
-    _limit(message.memory, message.cpu_seconds)
+    _limit(message.memory, message.cpu_seconds, message.file_bytes)
     return Registry(registry)
 
 
-def _limit(memory: int, cpu_seconds: int) -> None:
+def _limit(memory: int, cpu_seconds: int, file_bytes: int) -> None:
     """Limit what this process may take from now on; 0: no limit."""
     try:
         import resource
     except ImportError:  # not on Windows
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if file_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     if cpu_seconds:
         used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
         most = round(used) + cpu_seconds

@@ -32,7 +32,7 @@ from servers.cli.open_files import allow_open_files
 from servers.cli.serve_options import serve_options
 from servers.cli.served import check_choice, served
 from servers.cli.server_settings import server_settings
-from servers.cli.supervise import check_workers, supervise
+from servers.cli.supervise import check_workers, is_supervised, supervise
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
@@ -57,13 +57,13 @@ def execute(args: argparse.Namespace) -> int:
     check_cluster(options)
     access = access_of(options)
     worker: Worker | None = getattr(args, "worker", None)
-    is_supervisor = server.workers > 1 and worker is None
+    is_supervisor = worker is None and is_supervised(options)
     bar = _load_bar(server) if worker is None and not is_supervisor else None
     set_up_log(
         server,
         verbose=args.verbose,
         terminal=None if bar is None else bar.log_stream,
-        worker=0 if worker is None else worker.begin.number,
+        worker=0 if worker is None or server.workers == 1 else worker.begin.number,
     )
     for package, distribution in clashes():
         print_warning(clash_text(package, distribution), CLASH_HINT)

@@ -1,10 +1,11 @@
-"""The supervisor of `graphrt serve --workers N`: checks, ports, and the start of the workers."""
+"""The supervisor of `graphrt serve`, of `--workers N` or of a front of a cluster."""
 
 from __future__ import annotations
 
 import socket
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from calculators.requests.server_secret import server_secret
 from servers.cli.access import FrontAccess
@@ -16,6 +17,17 @@ from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.workers.crew import CrewSettings, run_crew
 from servers.server.workers.ports import ReservedPorts
 
+#: Whether several processes can listen on one port, and the system spreads its connections.
+_CAN_SHARE_PORTS: Final = sys.platform == "linux" and hasattr(socket, "SO_REUSEPORT")
+
+
+def is_supervised(options: ServeOptions) -> bool:
+    """Return whether fronts run in processes of their own, below a supervisor.
+
+    A front of a Ray cluster does, too: Ray ends its process when the cluster's head has died.
+    """
+    return options.server.workers > 1 or (options.server.on is not None and _CAN_SHARE_PORTS)
+
 
 def check_workers(options: ServeOptions) -> None:
     """Check that several processes can do all that the options ask for.
@@ -25,7 +37,7 @@ def check_workers(options: ServeOptions) -> None:
     """
     if options.server.workers == 1:
         return
-    if sys.platform != "linux" or not hasattr(socket, "SO_REUSEPORT"):
+    if not _CAN_SHARE_PORTS:
         raise CommandFailed(
             "--workers: this system does not spread the connections of one port over processes",
             hint="run a server per port, and a proxy in front of them",

@@ -1,8 +1,9 @@
 """`Scratch`: graphs that are not served, checked and run in child processes.
 
 Calculators may import, compute and block, and they run with options that a client chose: none of
-that may happen in the server. One child checks texts, as fast as people type; each run has a child
-of its own, which ends with it.
+that may happen in the server. One child checks texts, as fast as people type; a text that takes it
+longer than `QUICK_SECONDS` is begun again in a second child, for those, so that nobody's typing
+waits for it. Each run has a child of its own, which ends with it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ _START_SECONDS: Final = 20.0
 #: Bytes that a run may take.
 RUN_MEMORY: Final = 1 << 30
 CHECK_SECONDS: Final = 10.0
+QUICK_SECONDS: Final = 1.0
+#: Bytes that a check, or the files of a run, may take.
+CHECK_MEMORY: Final = 1 << 30
+RUN_FILES: Final = 256 << 20
 #: The child that checks ends after this time without a text.
 IDLE_SECONDS: Final = 60.0
 #: Texts that wait, and runs at a time.
@@ -82,12 +87,9 @@ class Scratch:
         self._author_modules = author_modules
         self._run_seconds = run_seconds
         self._memory = memory
-        self._checker: _Child | None = None
-        self._checker_version: Hashable = None
-        self._lock = asyncio.Lock()
-        self._waiting = 0
+        self._quick = _Checker(author_modules, QUICK_SECONDS)
+        self._slow = _Checker(author_modules, CHECK_SECONDS)
         self._runs: set[_Child] = set()
-        self._idle: asyncio.TimerHandle | None = None
 
     async def check(self, body: DraftCheck) -> CheckedDraft:
         """Return the findings about a text, with its description and layout.
@@ -95,27 +97,16 @@ class Scratch:
         Raises:
             UnavailableError: too many texts wait, or the child failed.
         """
-        if self._waiting >= MOST_WAITING:
-            raise UnavailableError("too many graphs wait to be checked; try again in a second")
-        self._waiting += 1
         try:
-            async with self._lock:
-                child = await self._ready_checker()
-                try:
-                    async with asyncio.timeout(CHECK_SECONDS):
-                        answer = await child.ask(Check(body))
-                except BaseException as error:
-                    # Its next answer would be the one to this text.
-                    await self._end_checker()
-                    if isinstance(error, TimeoutError):
-                        raise UnavailableError(
-                            f"the check took longer than {CHECK_SECONDS:g} s and was stopped"
-                        ) from None
-                    raise
-                self._end_later()
-                return msgspec.json.decode(answer, type=CheckedDraft)
-        finally:
-            self._waiting -= 1
+            return await self._quick.check(body)
+        except TimeoutError:
+            pass
+        try:
+            return await self._slow.check(body)
+        except TimeoutError:
+            raise UnavailableError(
+                f"the check took longer than {CHECK_SECONDS:g} s and was stopped"
+            ) from None
 
     async def run(self, body: DraftRun) -> DraftResult:
         """Run a graph in a child of its own, with limits of time and memory.
@@ -126,10 +117,11 @@ class Scratch:
         if len(self._runs) >= MOST_RUNS:
             raise UnavailableError("other graphs are being tried; try again in a few seconds")
         begin = Begin(
-            *self._imports(),
+            *_imports(self._author_modules()),
             memory=self._memory,
             cpu_seconds=round(self._run_seconds) + 1,
             run_seconds=self._run_seconds,
+            file_bytes=RUN_FILES,
         )
         async with self._child() as child:
             try:
@@ -151,13 +143,10 @@ class Scratch:
 
     async def close(self) -> None:
         """End the children. Checks and runs in progress fail."""
-        await self._end_checker()
+        await self._quick.end()
+        await self._slow.end()
         for child in tuple(self._runs):
             await child.end()
-
-    def _imports(self) -> tuple[list[str], list[str]]:
-        found = self._author_modules()
-        return list(found.modules), [str(path) for path in found.paths]
 
     @asynccontextmanager
     async def _child(self) -> AsyncIterator[_Child]:
@@ -169,40 +158,84 @@ class Scratch:
             self._runs.discard(child)
             await asyncio.shield(child.end())
 
-    async def _ready_checker(self) -> _Child:
+
+def _imports(found: AuthorModules) -> tuple[list[str], list[str]]:
+    return list(found.modules), [str(path) for path in found.paths]
+
+
+class _Checker:
+    """The child that checks texts, one after the other, while there are some."""
+
+    def __init__(self, author_modules: Callable[[], AuthorModules], seconds: float) -> None:
+        """``seconds``: of one text."""
+        self._author_modules = author_modules
+        self._seconds = seconds
+        self._child: _Child | None = None
+        self._version: Hashable = None
+        self._lock = asyncio.Lock()
+        self._waiting = 0
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def check(self, body: DraftCheck) -> CheckedDraft:
+        """Return the findings about a text.
+
+        Raises:
+            TimeoutError: it took too long. The child has ended.
+            UnavailableError: too many texts wait, or the child failed.
+        """
+        if self._waiting >= MOST_WAITING:
+            raise UnavailableError("too many graphs wait to be checked; try again in a second")
+        self._waiting += 1
+        try:
+            async with self._lock:
+                child = await self._ready()
+                try:
+                    async with asyncio.timeout(self._seconds):
+                        answer = await child.ask(Check(body))
+                except BaseException:
+                    # Its next answer would be the one to this text.
+                    await self.end()
+                    raise
+                self._end_later()
+                return msgspec.json.decode(answer, type=CheckedDraft)
+        finally:
+            self._waiting -= 1
+
+    async def end(self) -> None:
+        """End the child. A check in progress fails."""
         if self._idle is not None:
             self._idle.cancel()
-        version = self._author_modules().version
-        if self._checker is not None and version != self._checker_version:
-            await self._end_checker()
-        if self._checker is None or self._checker.is_over:
+        child, self._child = self._child, None
+        if child is not None:
+            await asyncio.shield(child.end())
+
+    async def _ready(self) -> _Child:
+        if self._idle is not None:
+            self._idle.cancel()
+        modules = self._author_modules()
+        if self._child is not None and modules.version != self._version:
+            await self.end()
+        if self._child is None or self._child.is_over:
             child = _Child("check of graphs")
-            self._checker, self._checker_version = child, version
+            self._child, self._version = child, modules.version
             try:
                 async with asyncio.timeout(_START_SECONDS):
-                    await child.start(Begin(*self._imports()))
+                    await child.start(Begin(*_imports(modules), memory=CHECK_MEMORY))
             except BaseException as error:
-                await self._end_checker()
+                await self.end()
                 if isinstance(error, TimeoutError):
                     raise UnavailableError("the process of checks did not start") from None
                 raise
-        return self._checker
+        return self._child
 
     def _end_later(self) -> None:
         loop = asyncio.get_running_loop()
         self._idle = loop.call_later(IDLE_SECONDS, self._end_idle)
 
     def _end_idle(self) -> None:
-        if not self._lock.locked() and self._checker is not None:
-            self._checker.kill()
-            self._checker = None
-
-    async def _end_checker(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-        child, self._checker = self._checker, None
-        if child is not None:
-            await asyncio.shield(child.end())
+        if not self._lock.locked() and self._child is not None:
+            self._child.kill()
+            self._child = None
 
 
 class _Child:

@@ -174,6 +174,7 @@ class Begin(Struct, tag="begin"):
         memory: the most bytes that the child may take further; 0: no limit.
         cpu_seconds: its processor time; 0: no limit.
         run_seconds: a run is cancelled after this time.
+        file_bytes: the most bytes of a file that it writes; 0: no limit.
         folder: an empty directory to work in.
     """
 
@@ -182,6 +183,7 @@ class Begin(Struct, tag="begin"):
     memory: int = 0
     cpu_seconds: int = 0
     run_seconds: float = 0.0
+    file_bytes: int = 0
     folder: str = ""
 
 

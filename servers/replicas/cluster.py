@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import re
+import socket
 import threading
 import time
 from collections import Counter
@@ -47,6 +48,10 @@ _PATIENCE_SECONDS: Final = 15.0
 _TRIES: Final = 2
 #: The address for a cluster that is started here.
 _OWN: Final = "local"
+#: Processes without which a cluster of one node does nothing new.
+_VITAL: Final = ("gcs_server", "raylet")
+#: Seconds for a connection to the head.
+_CONNECT_SECONDS: Final = 2.0
 _DEPLOYMENT: Final = "servable"
 _UNUSUAL: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -152,6 +157,37 @@ class RayCluster:
     def close(self) -> None:
         """Disconnect. A cluster that was started here ends."""
         self._ray.shutdown()
+
+    @property
+    def is_own(self) -> bool:
+        """True if the cluster was started here, and ends with this process."""
+        return self._own_node is not None
+
+    @property
+    def _own_node(self) -> Any:
+        node = importlib.import_module("ray._private.worker")._global_node
+        return node if node is not None and node.is_head() else None
+
+    def abandon(self) -> None:
+        """Kill the processes of a cluster that was started here. Nothing can be asked of it."""
+        node = self._own_node
+        if node is not None:
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def is_lost(self) -> bool:
+        """Return whether the cluster's head does not answer, or a process that it needs has died.
+
+        Of a cluster that was started here the latter cannot be mended.
+        """
+        node = self._own_node
+        if node is not None:
+            return any(kind in _VITAL for kind, _ in node.dead_processes())
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+        except OSError:
+            return True
+        return False
 
     # Names ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +30,7 @@ from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.heap import freeze_garbage
 from servers.operations.loop_watchdog import LoopWatchdog
+from servers.operations.metrics.exposition import MetricsText
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
 from servers.operations.process_state import logged_on_signal
 from servers.operations.request_log import RequestJournal
@@ -157,15 +158,15 @@ class Server:
         self._reloading: asyncio.Task[None] | None = None
         self._watching: list[asyncio.Task[None]] = []
         self._plane: DataPlane = self.repository
-        text = None
+        text: Callable[[str], Awaitable[MetricsText]] | None = None
+        if self.metrics is not None and settings.elsewhere is not None:
+            own = self.metrics.text_in_turns
+            text = partial(settings.elsewhere.metrics_text, self.repository, own)
         if worker is not None:
             self._plane = worker.plane_of(self.repository)
             if self.metrics is not None:
-                worker.write_metrics(self.metrics.text_in_turns)
+                worker.write_metrics(text or self.metrics.text_in_turns)
                 text = worker.metrics_text
-        elif settings.elsewhere is not None and self.metrics is not None:
-            own = self.metrics.text_in_turns
-            text = partial(settings.elsewhere.metrics_text, self.repository, own)
         self._fronts = Fronts(settings.journal, self.metrics, text)
         self._batches: BatchDesk | None = None
         if settings.batches is not None and settings.http is not None:

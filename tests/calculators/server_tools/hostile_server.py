@@ -1,7 +1,9 @@
 """An MCP server on standard input and output whose tools misbehave; made without ``mcp``.
 
 ``python hostile_server.py [START]``; START may be "silent", "dead", "loud", or "many", which lists
-100,000 tools, or "endless", which lists pages without end.
+100,000 tools, or "endless", which lists pages without end; "mute", which never lists them;
+"shouting", which writes to its standard error for ever; "stubborn", which does not end when it is
+told; "relapsing", whose second life in a directory is silent.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "hostile", "version": "1"},
             }
+        case "tools/list" if START == "mute":
+            return None
         case "tools/list":
             tools = [
                 {"name": name, "description": f"Does {name}", "inputSchema": {"type": "object"}}
@@ -99,6 +103,11 @@ def flood() -> None:
         sys.stdout.write(line * 1000)
 
 
+def shout() -> None:
+    while True:
+        print("x" * 65536, file=sys.stderr)
+
+
 def text(content: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": content}]}
 
@@ -111,6 +120,23 @@ def main(start: str) -> None:
     if start == "loud":
         for _ in range(64):
             print("x" * 1024 * 1024, file=sys.stderr)
+    if start == "shouting":
+        threading.Thread(target=shout, daemon=True).start()
+    if start == "relapsing":
+        with open("lives", "a+") as lives:
+            lives.write("x")
+            lives.seek(0)
+            if lives.read() == "xx":
+                lives.close()
+                time.sleep(3600)
+    try:
+        serve()
+    finally:
+        if start == "stubborn":
+            time.sleep(3600)
+
+
+def serve() -> None:
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:

@@ -204,6 +204,43 @@ def test_closing_ends_the_programs(directory: Path, child_program: None) -> None
     assert not is_running(pid)
 
 
+def test_a_program_that_does_not_end_is_killed(directory: Path, child_program: None) -> None:
+    opened = OpenToolbox(hostile(start="stubborn"), directory)
+    pid = int(eventually_works(opened))
+    opened.close()
+    assert not is_running(pid)
+
+
+def test_a_server_whose_next_life_hangs_is_started_once_more(
+    tmp_path: Path, child_program: None
+) -> None:
+    opened = OpenToolbox(
+        f"{hostile(start='relapsing', more='start_seconds: 10')} call_seconds: 1", tmp_path
+    )
+    try:
+        assert opened.call("die").error is not None
+        assert eventually_works(opened)
+        assert (tmp_path / "lives").read_text() == "xxx"
+    finally:
+        opened.close()
+
+
+def test_a_server_that_dies_at_each_call_and_one_that_shouts_disturb_no_other(
+    directory: Path, child_program: None
+) -> None:
+    dying, shouting = hostile(allow="die"), hostile("loud", allow="pid", start="shouting")
+    calm = hostile("calm", allow="echo")
+    opened = OpenToolbox(f"{dying} {shouting} {calm} call_seconds: 1", directory)
+    try:
+        for _ in range(4):
+            results = opened.calls("die", "pid", "echo")
+            assert results["die"].error is not None
+            assert results["pid"].error is None
+            assert results["echo"].output == "{}"
+    finally:
+        opened.close()
+
+
 def test_only_allowed_tools_are_offered(directory: Path, child_program: None) -> None:
     opened = OpenToolbox(hostile(allow="[ep]*", start="loud"), directory)
     assert list(opened.toolbox.tools) == ["echo", "pid"]
@@ -217,6 +254,10 @@ def test_only_allowed_tools_are_offered(directory: Path, child_program: None) ->
         (
             hostile(start="silent", more="start_seconds: 0.2"),
             'server "hostile": it did not list its tools within 0.2 s',
+        ),
+        (
+            hostile(start="mute", more="start_seconds: 1"),
+            'server "hostile": it did not list its tools within 1 s',
         ),
         (
             'server { label: "none" command: "no-such-program" allow: "*" }',

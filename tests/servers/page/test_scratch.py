@@ -28,6 +28,7 @@ node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "ou
 AUTHOR = '''\
 import os
 import subprocess
+import sys
 import time
 
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
@@ -51,6 +52,14 @@ class Heavy(Calculator):
             cc.emit(self.out, len(bytearray(8 << 30)))
         if word == "die":
             os._exit(3)
+        if word == "abort":
+            os.abort()
+        if word == "exit":
+            sys.exit(3)
+        if word == "write":
+            with open("large", "wb") as file:
+                file.seek(300 << 20)
+                file.write(b"x")
         if word == "fail":
             raise ValueError("the packet says so")
         if word == "much":
@@ -59,6 +68,24 @@ class Heavy(Calculator):
             cc.emit(self.out, subprocess.Popen(["sleep", "600"]).pid)
         if word == "key":
             cc.emit(self.out, os.environ.get("API_KEY", "no key"))
+
+
+@calculator
+class Hesitates(Calculator):
+    """Never says what it needs."""
+
+    @classmethod
+    def contract(cls, contract):
+        time.sleep(600)
+
+
+@calculator
+class Greedy(Calculator):
+    """Takes all memory to say what it needs."""
+
+    @classmethod
+    def contract(cls, contract):
+        bytearray(8 << 30)
 
 
 @calculator
@@ -176,13 +203,60 @@ def test_errors_of_calculators_are_those_of_the_run(author: Scratch) -> None:
     assert "the packet says so" in result.error
 
 
-@pytest.mark.parametrize("word", ["sleep", "compute", "allocate", "die"])
+@pytest.mark.parametrize("word", ["sleep", "compute", "allocate", "die", "abort", "exit", "write"])
 def test_no_run_takes_more_than_its_limits(author: Scratch, word: str) -> None:
     result = done(lambda scratch: scratch.run(feed(word)), author)
     assert result.state in ("stopped", "failed")
     assert result.error
     if word == "allocate":
         assert "MemoryError" in result.error
+    if word == "write":
+        assert "File too large" in result.error
+
+
+def test_a_text_that_takes_long_delays_no_other(author: Scratch) -> None:
+    async def work(scratch: Scratch) -> None:
+        slow = asyncio.create_task(scratch.check(DraftCheck('node { calculator: "Hesitates" }')))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            assert (await scratch.check(DraftCheck(PASSES))).valid
+        assert not slow.done()
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+
+    done(work, author)
+
+
+def test_a_check_has_a_limit_of_memory(author: Scratch) -> None:
+    checked = done(
+        lambda scratch: scratch.check(DraftCheck('node { calculator: "Greedy" }')), author
+    )
+    assert "MemoryError" in checked.findings[0].message
+
+
+def test_a_thousand_drafts_at_once_are_checked_or_refused() -> None:
+    async def work(scratch: Scratch) -> None:
+        drafts = [DraftCheck(f'node {{ calculator: "C{each}" }}') for each in range(1000)]
+        found = await asyncio.gather(*map(scratch.check, drafts), return_exceptions=True)
+        refused = [each for each in found if isinstance(each, UnavailableError)]
+        checked = [each for each in found if not isinstance(each, BaseException)]
+        assert len(refused) + len(checked) == 1000
+        assert checked
+        assert (await scratch.check(DraftCheck(PASSES))).valid
+
+    done(work)
+
+
+def test_a_large_draft_is_drawn() -> None:
+    nodes = "".join(
+        f'node {{ calculator: "PassThroughCalculator" input_stream: "s{each}" '
+        f'output_stream: "s{each + 1}" }}\n'
+        for each in range(400)
+    )
+    draft = DraftCheck(f'input_stream: "s0"\n{nodes}')
+    checked = done(lambda scratch: scratch.check(draft))
+    assert checked.valid
+    assert checked.layout is not None
 
 
 def test_processes_that_a_run_starts_end_with_it(author: Scratch) -> None:
