@@ -33,8 +33,14 @@ class OwnedFolder:
         prefix = f"graphrt-{kind}-"
         _remove_left(prefix)
         self.path = tempfile.mkdtemp(prefix=prefix)
+        try:
+            lock = _locked(os.path.join(self.path, _LOCK))
+        except OSError:
+            # Without a lock nobody would ever remove it.
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
         #: Held as long as this process lives.
-        self._lock: int | None = _locked(os.path.join(self.path, _LOCK))
+        self._lock: int | None = lock
 
     def remove(self) -> None:
         """Remove the folder with all that is in it. Removing it again does nothing."""
@@ -47,8 +53,12 @@ class OwnedFolder:
 def _locked(path: str) -> int:
     """Make a file that is locked from the moment it has its name; return the descriptor."""
     lock = os.open(f"{path}.new", os.O_CREAT | os.O_RDWR, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    os.rename(f"{path}.new", path)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.rename(f"{path}.new", path)
+    except OSError:
+        os.close(lock)
+        raise
     return lock
 
 

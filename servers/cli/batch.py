@@ -63,7 +63,9 @@ def execute(args: argparse.Namespace) -> int:
     settings = replace(settings, max_file_bytes=sys.maxsize, max_requests=sys.maxsize)
     server = inner_server(options, args)
     try:
-        batch = _Run(source, output, errors, settings).run(partial(on_cluster, server, options))
+        batch = _Run(source, output, errors, settings).run(
+            partial(on_cluster, server, options, is_front=False)
+        )
     except StoreError as error:
         raise CommandFailed(f"{state}: {error}") from error
     return 1 if batch.failed else 0

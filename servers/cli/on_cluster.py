@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from servers.cli.messages import CommandFailed
+from servers.cli.messages import CommandFailed, print_error
 from servers.cli.serve_options import ServeOptions
 from servers.server.lifecycle import ServerSettings
 
@@ -35,8 +35,13 @@ def check_cluster(options: ServeOptions) -> None:
 
 
 @contextmanager
-def on_cluster(settings: ServerSettings, options: ServeOptions) -> Iterator[ServerSettings]:
+def on_cluster(
+    settings: ServerSettings, options: ServeOptions, *, is_front: bool = True
+) -> Iterator[ServerSettings]:
     """Yield the settings of a server whose servables run where ``--on`` says, if it is given.
+
+    The process ends if the cluster is lost. ``is_front``: SIGTERM lets it end its requests first;
+    otherwise it says that the same command goes on.
 
     Raises:
         CommandFailed: the cluster cannot be used.
@@ -63,7 +68,14 @@ def on_cluster(settings: ServerSettings, options: ServeOptions) -> Iterator[Serv
     try:
         address = ray.address
         _log.info("replicas run on the Ray cluster %s", address)
-        with HeadWatch(ray.is_lost, ray.abandon, address, is_own=ray.is_own):
+
+        def abandon() -> None:
+            if not is_front:
+                lost = f"--on {cluster}: the Ray cluster {address} is lost"
+                print_error(lost, "the same command goes on from here")
+            ray.abandon()
+
+        with HeadWatch(ray.is_lost, abandon, address, is_own=ray.is_own, is_front=is_front):
             yield replace(settings, elsewhere=Placement(ray, settings, Path(os.getcwd())))
     finally:
         ray.close()

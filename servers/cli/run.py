@@ -84,7 +84,10 @@ def execute(args: argparse.Namespace) -> int:
                 status = _drive(runner, side_packets, lines, is_watched=is_watched)
         _write_side_packets(runner, output)
         if tracer is not None:
-            tracer.save(args.trace)
+            try:
+                tracer.save(args.trace)
+            except OSError as error:
+                raise CommandFailed(f"`--trace {args.trace}`: {error.strerror}") from None
     return status
 
 

@@ -1,4 +1,4 @@
-"""`HeadWatch`: ends a front whose cluster is lost, with an error for each request.
+"""`HeadWatch`: ends a process whose cluster is lost; a front gives each request an error first.
 
 Ray ends the process of a front by itself, 60 s after the head has died, and breaks its streams off.
 So the front refuses and ends requests before that, as for SIGTERM. Then it ends its process without
@@ -29,7 +29,7 @@ _ERROR_SECONDS: Final = 2.0
 
 
 class HeadWatch:
-    """Looks at a cluster in a thread; use it as a context manager around the front."""
+    """Looks at a cluster in a thread; use it as a context manager around what needs it."""
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class HeadWatch:
         address: str,
         *,
         is_own: bool,
+        is_front: bool,
         away: float = AWAY_SECONDS,
     ) -> None:
         """
@@ -46,12 +47,14 @@ class HeadWatch:
             abandon: called before the end of the process, for what would outlive it.
             address: of the head, for the log.
             is_own: the cluster was started here.
+            is_front: SIGTERM lets the process end its requests.
             away: seconds that the head of another cluster may be away.
         """
         self._is_lost = is_lost
         self._abandon = abandon
         self._address = address
         self._away = 0.0 if is_own else away
+        self._is_front = is_front
         self._drain = OWN_DRAIN_SECONDS if is_own else DRAIN_SECONDS
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch the head", daemon=True)
@@ -75,20 +78,20 @@ class HeadWatch:
             if lost_since is None:
                 lost_since = now
                 _log.error(
-                    "the Ray cluster %s is lost: requests go on for %g s, then this front begins "
-                    "anew",
+                    "the Ray cluster %s is lost: this process ends in %g s",
                     self._address,
-                    self._away + self._drain,
+                    self._away + (self._drain if self._is_front else 0.0),
                 )
             if now - lost_since >= self._away:
                 self._end()
                 return
 
     def _end(self) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        if not self._stop.wait(self._drain):
-            os.kill(os.getpid(), signal.SIGTERM)  # what is still in flight ends with an error
-            self._stop.wait(_ERROR_SECONDS)
+        if self._is_front:
+            os.kill(os.getpid(), signal.SIGTERM)
+            if not self._stop.wait(self._drain):
+                os.kill(os.getpid(), signal.SIGTERM)  # what is still in flight gets an error
+                self._stop.wait(_ERROR_SECONDS)
         try:
             self._abandon()
             logging.shutdown()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, looped
 
 CHAT = "/v3/chat/completions"
+#: A stream of `Probe`: an event, and the rest when the file `go` is there.
+TICK = {"model": "probe", "do": "tick", "stream": True}
 
 CALCULATORS = '''\
 import asyncio
@@ -259,3 +263,15 @@ def wait_until(is_so: Callable[[], Any]) -> Any:
             return found
         time.sleep(0.1)
     raise AssertionError("it never came true")
+
+
+def answers_kept(output: Path) -> int:
+    """Return the number of answers in the state of a run of `graphrt batch`."""
+    state = output.with_name(f"{output.name}.state") / "store.sqlite"
+    if not state.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as store:
+        try:
+            return int(store.execute("select count(*) from answers").fetchone()[0])
+        except sqlite3.OperationalError:  # it is being made
+            return 0

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import signal
-import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +25,9 @@ import tritonclient.utils
 from tests.patience import PATIENCE
 from tests.ray.cluster_site import (
     CHAT,
+    TICK,
     Site,
+    answers_kept,
     ask,
     grpc_address,
     in_threads,
@@ -39,7 +38,6 @@ from tests.ray.cluster_site import (
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 
-TICK = {"model": "probe", "do": "tick", "stream": True}
 POUR = {"model": "probe", "do": "pour", "stream": True}
 
 
@@ -51,16 +49,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site.add_doubling("double")
     site.add("sleepy", "First", min_replicas=0, downscale_delay_s=1)
     return site
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[None]:
-    """Servers start a cluster, whatever else runs on this machine, with a token of the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_ADDRESS", "local")
-        patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -430,18 +418,6 @@ def test_fronts_of_one_config_share_its_replicas(
         assert second.end()[0] == 0
     assert ask(serving, "late")[0] == 200
     assert replicas_of("double", serving.pid) == before
-
-
-def answers_kept(output: Path) -> int:
-    """Return the number of answers in the state of a run of `graphrt batch`."""
-    state = output.with_name(f"{output.name}.state") / "store.sqlite"
-    if not state.exists():
-        return 0
-    with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as store:
-        try:
-            return int(store.execute("select count(*) from answers").fetchone()[0])
-        except sqlite3.OperationalError:  # it is being made
-            return 0
 
 
 def test_a_batch_runs_on_the_replicas_and_goes_on_after_a_kill(

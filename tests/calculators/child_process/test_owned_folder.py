@@ -48,3 +48,16 @@ def test_a_folder_does_not_outlive_its_process_for_long(
     for folder in (own, second, other, own):
         folder.remove()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_cannot_have_its_lock_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("os.rename", full)
+    with pytest.raises(OSError, match="No space left"):
+        OwnedFolder("test")
+    assert list(tmp_path.iterdir()) == []

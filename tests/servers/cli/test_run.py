@@ -189,3 +189,10 @@ def test_a_trace_that_cannot_be_written_is_told_before_the_run(place: Path) -> N
     done = graphrt(*RUN, "--trace", "no/trace.json", "--feed", "-", cwd=place, feed=number(0, 1))
     assert (done.returncode, done.stdout) == (1, "")
     assert "`--trace no/trace.json`" in done.stderr
+
+
+def test_a_trace_that_finds_no_room_is_an_error_after_the_run(place: Path) -> None:
+    done = graphrt(*RUN, "--trace", "/dev/full", "--feed", "-", cwd=place, feed=number(0, 1))
+    assert done.returncode == 1
+    assert done.stdout, "what the graph has sent"
+    assert done.stderr == "error: `--trace /dev/full`: No space left on device\n"
