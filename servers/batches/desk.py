@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,7 @@ from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
 from calculators.child_process.back_off import BackOff
-from servers.batches.clock import unix_seconds
+from servers.batches.clock import clock_of_child, unix_seconds
 from servers.batches.errors import StorageFullError, StoreError, storage_errors
 from servers.batches.objects import (
     INPUT_PURPOSE,
@@ -253,7 +254,9 @@ class BatchDesk:
         """
         command = self.settings.worker_command
         # In the server's own session: with autogroups, Linux weighs niceness only inside one.
-        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, env={**os.environ, **clock_of_child()}
+        )
         if self.settings.is_idle:
             give_lowest_priority(process.pid)
         self.has_worker = True

@@ -353,10 +353,12 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{1 / REST:.0%}".replace("%", " %"),
         f"{followed.KEPT}, {followed.MOST_AWAITED}; {followed.MOST_CALLS:,}; "
         f"{followed.KEPT_SECONDS:g} s",
-        f"{drafts.RUN_SECONDS:g} s, {drafts.RUN_SECONDS + 1:g} s, {drafts.RUN_MEMORY >> 30} GiB; "
+        f"{drafts.RUN_SECONDS:g} s, {drafts.RUN_SECONDS + 1:g} s, {drafts.RUN_MEMORY >> 30} GiB, "
+        f"{drafts.RUN_FILES >> 20} MiB; "
         f"{drafts.MOST_RUNS}; {tried.MOST_PACKETS:,}, {tried.VALUE_CHARS:,}, "
         f"{tried.ALL_CHARS >> 20} Mi",
-        f"{drafts.CHECK_SECONDS:g} s; {drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
+        f"{drafts.CHECK_SECONDS:g} s, {drafts.QUICK_SECONDS:g} s; {drafts.CHECK_MEMORY >> 30} GiB; "
+        f"{drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
         f"{back_off.FIRST_DELAY:g} s, {back_off.LAST_DELAY:g} s, {back_off.GOOD_LIFE:g} s, "
         f"{member.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
         f"{batches.batch_max_requests:,} (`--batch_max_requests`), "

@@ -4,6 +4,7 @@
 
 Each cycle serves a language model, a Python handler and batches, answers, and ends in one of three
 ways: SIGTERM, SIGINT with a stream in flight, SIGKILL. Then the processes that it had must be gone.
+Between two cycles a server is killed while it starts, a little later each time.
 At the end the directory of temporary files, shared memory, the working directory and the ports must
 be as they were: what a killed server leaves there, the next one removes. The exit code is 1 if
 something is left.
@@ -32,6 +33,9 @@ from tests.servers.cli.serving import Serving
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 ENDS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+WORDS: Final = ("config.json", "--batch_dir", "store", "--port", "auto")
+#: Tenths of seconds after which a starting server is killed, at most.
+_STARTS: Final = 40
 _HANDLER: Final = """\
 class OvmsPythonModel:
     def execute(self, inputs):
@@ -53,6 +57,7 @@ def main() -> int:
         before = _traces(folder, temporary)
         began = time.monotonic()
         for number in range(cycles):
+            killed_start(folder, after=0.1 * (number % _STARTS))
             one_cycle(folder, ENDS[number % len(ENDS)])
         one_cycle(folder, signal.SIGTERM)  # removes what the last one left, if it was killed
         after = _traces(folder, temporary)
@@ -63,14 +68,27 @@ def main() -> int:
     return int(any(left.values()))
 
 
+def killed_start(folder: Path, after: float) -> None:
+    """Start a server and kill it ``after`` seconds.
+
+    Raises:
+        AssertionError: a process of it is left.
+    """
+    with Serving(folder, *WORDS, calculators=(), is_forked=False) as server:
+        time.sleep(after)
+        processes = _descendants(server.pid)
+        server.send_signal(signal.SIGKILL)
+        assert server.end()[0] == -signal.SIGKILL
+    wait_until(lambda: not any(map(is_running, processes)), "the processes of its start are gone")
+
+
 def one_cycle(folder: Path, end: signal.Signals) -> None:
     """Start a server, use it, end it.
 
     Raises:
         AssertionError: it does not answer, or a process of it is left.
     """
-    words = ("config.json", "--batch_dir", "store", "--port", "auto")
-    with Serving(folder, *words, calculators=(), is_forked=False) as server:
+    with Serving(folder, *WORDS, calculators=(), is_forked=False) as server:
         server.wait_until_serving()
         with server.request("POST", CHAT, {"model": "handler"}) as response:
             assert response.status == 200

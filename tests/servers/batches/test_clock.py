@@ -73,3 +73,13 @@ def test_a_correction_in_small_steps_counts_at_once(clocks: Clocks) -> None:
         clocks.wall += 4
         steady.seconds()
     assert steady.seconds() == before + 40
+
+
+def test_a_process_that_starts_during_a_jump_believes_its_parent(clocks: Clocks) -> None:
+    parent = SteadyClock()
+    before = parent.seconds()
+    clocks.wall += 26 * HOURS
+    child = SteadyClock(parent.offset())
+    assert child.seconds() == before
+    clocks.pass_by(600)
+    assert child.seconds() == before + 600 + 26 * HOURS
