@@ -8,6 +8,7 @@ from typing import Any
 
 from calculators.language import GenerationRequest, RequestError, ToolCalled, ToolRan
 from calculators.language.generation_request import text_of_content
+from calculators.requests.json_depth import nests_deeper
 
 
 def request_texts(request: GenerationRequest) -> list[str]:
@@ -38,6 +39,8 @@ def request_texts(request: GenerationRequest) -> list[str]:
 def call_text(name: str, arguments: Any) -> str:
     """Return what a call says: its name, and all strings of its arguments, JSON or parsed."""
     if isinstance(arguments, str):
+        if nests_deeper(arguments):
+            return f"{name} {arguments}"
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):

@@ -16,6 +16,7 @@ from mcp import Client, MCPError
 
 from calculators.child_process.back_off import BackOff
 from calculators.child_process.library_errors import library_reason
+from calculators.requests.json_depth import nests_deeper
 from calculators.server_tools.call_limits import ANSWER_SECONDS, MAX_AT_ONCE, MAX_TOOLS
 from calculators.server_tools.http_transport import connect_http
 from calculators.server_tools.mcp_result import text_of_result
@@ -311,7 +312,8 @@ class McpSession:
 
 def _object(arguments: str) -> dict[str, Any]:
     try:
-        values = json.loads(arguments) if arguments.strip() else {}
+        is_too_deep = nests_deeper(arguments)
+        values = None if is_too_deep else json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):

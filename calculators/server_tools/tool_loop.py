@@ -36,6 +36,7 @@ from calculators.language import (
     Usage,
     usage_sum,
 )
+from calculators.requests.json_depth import nests_deeper
 from calculators.requests.request_record import ToolCallRecord
 from calculators.server_tools.offer import names_of
 from calculators.server_tools.tool_result import ToolResult
@@ -442,7 +443,8 @@ def _nothing() -> None:
 def _json_object(arguments: str) -> str:
     """Return arguments as templates can take them: a model may not have written JSON."""
     try:
-        value: Any = json.loads(arguments) if arguments.strip() else {}
+        is_too_deep = nests_deeper(arguments)
+        value: Any = None if is_too_deep else json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, dict):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from calculators.requests.json_depth import MOST_DEPTH, nests_deeper
 from calculators.tasks import without_prefix
 from servers.batches.contents import content_error, open_content
 from servers.batches.errors import storage_errors
@@ -32,6 +33,8 @@ _PATH: Final = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})
 #: Errors that a failed batch shows.
 _MOST_ERRORS: Final = 20
 _COMMIT_EVERY: Final = 20_000
+#: Levels of an answer, which may repeat what its request has.
+_MOST_ANSWER_DEPTH: Final = 2 * MOST_DEPTH
 
 _LOOKED_THROUGH: Final = 4096
 _TOKENS: Final = re.compile(
@@ -217,6 +220,8 @@ def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, what: str, error: Li
         LineError: it nests too deeply, or ``error``.
     """
     try:
+        if nests_deeper(text, MOST_DEPTH + 1):  # the line is a level of its own
+            raise RecursionError
         return decoder.decode(text)
     except RecursionError:
         custom_id = error.custom_id or _custom_id_in(text)
@@ -311,6 +316,8 @@ def one_line(text: bytes) -> bytes | None:
     """Return JSON on one line; None if it is no JSON, or nests too deeply."""
     try:
         text.decode()  # what is not decoded is not checked either
+        if nests_deeper(text, _MOST_ANSWER_DEPTH):
+            return None
         raw = msgspec.json.decode(text, type=Raw)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from calculators.requests.json_depth import MOST_DEPTH
 from servers.access import Access, TlsFiles
 from servers.options.front_options import HttpOptions
 from servers.page.settings import PageSettings
@@ -59,7 +60,7 @@ class HttpSettings(HttpOptions):
     max_form_text_bytes: int = 1024 * 1024
     max_part_headers: int = 8
     max_part_header_bytes: int = 4224
-    max_json_depth: int = 100
+    max_json_depth: int = MOST_DEPTH
     max_json_elements: int = 100_000
     max_tensor_json_elements: int = 200_000
     max_message_bytes: int = 2 * 1024 * 1024

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from calculators.inference import InferRequest
 from calculators.inference.place import place_of
 from calculators.requests.http_payload import RequestError
+from calculators.requests.json_depth import MOST_DEPTH, nests_deeper
 from graph_runtime.errors import did_you_mean
 from servers.serving.text_generation import values
 from servers.serving.text_generation.inputs import INPUTS, TEXT_INPUT, Input
@@ -103,6 +104,8 @@ def _parameters(request: InferRequest) -> Iterator[InputValue]:
 def _members(sampling: InputValue) -> Iterator[InputValue]:
     """Yield the members of the JSON object ``sampling_parameters``; none for null."""
     try:
+        if nests_deeper(sampling.value or ""):
+            refuse(sampling.place, f"the JSON is nested deeper than {MOST_DEPTH} levels")
         members = json.loads(sampling.value or "{}", parse_constant=_refuse_constant)
         # An escaped half of a surrogate pair is valid JSON, but not text.
         json.dumps(members, ensure_ascii=False).encode()
