@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from msgspec import Struct
 
+from calculators.language.frozen_json import FrozenObject, frozen
 from calculators.language.mistakes import (
     AuthorMistake,
     check_message,
@@ -66,9 +67,10 @@ class Source(Struct, frozen=True):
 class GenerationRequest:
     """A request packet: what is to be generated, and how the answer is written.
 
-    Nothing in it is changed in place, also not the messages: other nodes read the same object. The
-    methods ``with_...`` return a changed copy, and `dataclasses.replace` does for every field; both
-    raise `AuthorMistake` for a value that the field cannot have. Put no request into error texts
+    Nothing in it can be changed in place, also not the messages and what they have in them: other
+    nodes read the same object. The methods ``with_...`` return a changed copy, and
+    `dataclasses.replace` does for every field; both raise `AuthorMistake` for a value that the
+    field cannot have. Put no request into error texts
     and traces: it has prompts.
 
     Attributes:
@@ -165,8 +167,23 @@ class GenerationRequest:
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise _mistake(name, value)
         for message in self.messages:
-            if problem := message_problem(message):
+            if type(message) is not FrozenObject and (problem := message_problem(message)):
                 raise AuthorMistake(f"a message {problem}: {_MEANT['messages']}")
+        if type(self.sampling) is not FrozenObject:
+            for name, value in self.sampling.items():
+                if problem := self._sampling_problem(name, value):
+                    raise AuthorMistake(f"sampling: {problem}: {_MEANT['sampling']}")
+        object.__setattr__(self, "messages", tuple(map(frozen, self.messages)))
+        object.__setattr__(self, "sampling", frozen(self.sampling))
+        object.__setattr__(self, "echo", frozen(self.echo))
+
+    def _sampling_problem(self, name: str, value: object) -> str:
+        """Return what is wrong with a member of ``sampling``; "" if nothing is known to be."""
+        if problem := json_problem(value):
+            return f"{name} {problem}"
+        if value is None:
+            return ""
+        return next((found for check in _checks if (found := check(self.api, name, value))), "")
 
     @property
     def choices(self) -> int:
@@ -236,19 +253,16 @@ class GenerationRequest:
         ``max_tokens`` and ``stop`` replace the members of other names that APIs have for them.
 
         Raises:
-            AuthorMistake: a value is none of JSON's.
+            AuthorMistake: a value is none of JSON's, or none that the member can have.
         """
         for name, value in members.items():
-            if problem := json_problem(value):
-                raise AuthorMistake(
-                    f"with_sampling: {name} {problem}: request.with_sampling(max_tokens=100)"
-                )
+            if problem := self._sampling_problem(name, value):
+                raise AuthorMistake(f"with_sampling: {problem}: {_MEANT['sampling']}")
         replaced = {other for name in members for other in _SAME.get(name, ())}
         kept = {name: value for name, value in self.sampling.items() if name not in replaced}
         merged = {**kept, **members}
-        return replace(
-            self, sampling={name: value for name, value in merged.items() if value is not None}
-        )
+        given = {name: value for name, value in merged.items() if value is not None}
+        return replace(self, sampling=frozen(given))
 
     def answered_by(self, model: str) -> Self:
         """Return the request with the name of the model in its answer."""
@@ -257,6 +271,17 @@ class GenerationRequest:
     def refused(self, refusal: Refusal) -> Self:
         """Return the request with a refusal, which a language model answers with."""
         return replace(self, refusal=refusal)
+
+
+_checks: Final[list[Callable[[Api, str, Any], str]]] = []
+
+
+def check_sampling_by(check: Callable[[Api, str, Any], str]) -> None:
+    """Add a check of the members of ``sampling`` that authors set; a model that reads them has one.
+
+    It gets the API, a name and a value of JSON, and returns what is wrong, or "".
+    """
+    _checks.append(check)
 
 
 def _unchangeable(request: GenerationRequest, name: str, value: object) -> None:

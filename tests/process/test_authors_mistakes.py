@@ -44,6 +44,24 @@ ON_REQUESTS: Final = {
     ),
     "no_text": ("return request.with_system(None)", r'is None, no text: request.with_system\("Be'),
     "sampling": ("return request.with_sampling(stop={1})", r"stop has a set in it.*max_tokens=100"),
+    "hot": (
+        'return request.with_sampling(temperature="hot")',
+        r'"temperature": expected a number, .*request.with_sampling\(max_tokens=100\)',
+    ),
+    "too_hot": ("return request.with_sampling(temperature=5)", '"temperature"'),
+    "no_limit": ('return request.with_sampling(max_tokens="5")', '"max_tokens": expected'),
+    "misspelt": ("return request.with_sampling(temprature=1)", "temperature"),
+    "replaced": ('return replace(request, sampling={"top_p": "x"})', r'"top_p": .*with_sampling\('),
+    "in_place": (
+        'request.messages[-1]["content"] = "x"; return request',
+        r"cannot be changed in place.*request.with_messages\(",
+    ),
+    "in_a_list": (
+        'made = request.with_messages({"role": "user", "content": [{"type": "text"}]})\n'
+        '    made.messages[0]["content"].append({})',
+        "cannot be changed in place",
+    ),
+    "sampled_in_place": ('request.sampling["seed"] = 1', "cannot be changed in place"),
     "texts": ('return replace(request, messages=("x",))', "messages of a request has a str"),
     "images": ('return replace(request, images=["x"])', "images of a request has a str: .*Image"),
     "tools": ('return replace(request, tools="none")', "tools of a request has a str: .*NO_TOOLS"),

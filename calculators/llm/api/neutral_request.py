@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from calculators.language.generation_request import Api, GenerationRequest
+from calculators.language.frozen_json import frozen
+from calculators.language.generation_request import Api, GenerationRequest, check_sampling_by
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
 from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
@@ -33,7 +34,7 @@ from calculators.llm.requests.sampling import (
 from calculators.llm.requests.stop_conditions import STOP_MEMBERS, stop_member
 from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS, only_one
 from calculators.llm.requests.truncation import TRUNCATION_MEMBERS
-from calculators.requests.http_payload import ClientConnection
+from calculators.requests.http_payload import ClientConnection, RequestError
 from calculators.requests.members import Members, Standing, read_members, table
 from calculators.requests.request_record import RequestRecord
 
@@ -78,6 +79,18 @@ def _sampled(api: Api) -> Members:
 
 
 _SAMPLED: Final[Mapping[Api, Members]] = {api: _sampled(api) for api in Api}
+
+
+def _sampling_problem(api: Api, name: str, value: Any) -> str:
+    try:
+        read_members({name: value}, _SAMPLED[api])
+    except RequestError as error:
+        return str(error)
+    return ""
+
+
+# Clients' members were read by the same readers.
+check_sampling_by(_sampling_problem)
 
 #: The limits of requests that no model takes, and defaults that refuse nothing.
 OPEN_LIMITS: Final = RequestLimits(
@@ -153,7 +166,7 @@ def neutral_request(
         api=api,
         model=checked.model,
         form=checked.structured if has_prompt else None,
-        sampling=sampling,
+        sampling=frozen(sampling),
         n=checked.n,
         stream=checked.stream,
         include_usage=checked.include_usage,

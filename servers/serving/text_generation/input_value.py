@@ -104,7 +104,7 @@ def _parameters(request: InferRequest) -> Iterator[InputValue]:
 def _members(sampling: InputValue) -> Iterator[InputValue]:
     """Yield the members of the JSON object ``sampling_parameters``; none for null."""
     try:
-        if nests_deeper(sampling.value or ""):
+        if isinstance(sampling.value, str) and nests_deeper(sampling.value):
             refuse(sampling.place, f"the JSON is nested deeper than {MOST_DEPTH} levels")
         members = json.loads(sampling.value or "{}", parse_constant=_refuse_constant)
         # An escaped half of a surrogate pair is valid JSON, but not text.

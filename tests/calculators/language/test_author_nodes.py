@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import copy
+import json
+import pickle
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -39,6 +43,7 @@ from calculators.language import (
     request_for,
     text_of,
 )
+from calculators.language.mistakes import AuthorMistake
 from calculators.language.testing import items_of
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out, RunError, options
 from graph_runtime.testing import CalculatorRunner
@@ -432,3 +437,32 @@ def test_a_function_that_returns_no_request_is_named() -> None:
     runner.push("REQUEST", request_for())
     with pytest.raises(RunError, match=r"\.py:\d+\) returned None, no request"):
         runner.run()
+
+
+def test_parts_of_a_request_are_read_as_usual_and_not_changed() -> None:
+    given = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
+    request = request_for("").with_messages(given).with_sampling(stop=["a"], seed=1)
+    given["content"] = "changed later"
+    (message,) = request.messages
+    assert message == {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
+    assert json.loads(json.dumps(message)) == msgspec.json.decode(msgspec.json.encode(message))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message)) == message
+    changes: list[Callable[[], object]] = [
+        lambda: message.update(role="system"),
+        lambda: message.pop("role"),
+        lambda: message["content"][0].clear(),
+        lambda: message["content"].append(1),
+        lambda: message["content"].sort(),
+        lambda: request.sampling["stop"].insert(0, "b"),
+        lambda: message.__ior__({"a": 1}),
+        lambda: message["content"].__iadd__([1]),
+    ]
+    for change in changes:
+        with pytest.raises(AuthorMistake, match="cannot be changed in place"):
+            change()
+    for copied in (copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        copied["content"][0]["text"] = "mine"
+        assert type(copied) is dict
+    assert message["content"][0]["text"] == "Hello"
+    again = request.with_messages(*request.messages)
+    assert again.messages[0] is message
