@@ -38,8 +38,11 @@ _SIXTEEN_BITS: Final = frozenset({"I;16", "I;16L", "I;16B", "I;16N", "I"})
 Pillow.MAX_IMAGE_PIXELS = None
 
 
-def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
+def decode_images(images: list[EncodedImage], most: int | None = None) -> tuple[Image, ...]:
     """Decode the images of a request to RGB.
+
+    Args:
+        most: pixels above which an image is reduced, if the model makes less of it anyway.
 
     Raises:
         RequestError: an image cannot be read, or is too large; ``param`` is its place.
@@ -49,6 +52,8 @@ def decode_images(images: list[EncodedImage]) -> tuple[Image, ...]:
     pixels = 0
     is_much = picture_size.pixels_of(images) > MAX_SENT_PIXELS
     share = MAX_SENT_PIXELS // len(images) if is_much else MAX_SENT_PIXELS
+    if most is not None:
+        share = min(share, most)
     for each in images:
         try:
             data = decoded(each.data) if each.is_base64 else each.data

@@ -40,6 +40,7 @@ from calculators.llm.text.token_pieces import read_token_pieces
 from calculators.llm.text.token_table import TokenTable, make_token_table, pieces_of
 from calculators.media.image import EncodedImage, Image
 from calculators.media.tags import check_tags, check_tokens, media_tokens, without_tags
+from calculators.model_json import read_model_json
 from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
@@ -60,6 +61,9 @@ _THREADS: Final = {"NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
 _CUT: Final = "\u200b"
 #: SentencePiece's space.
 _META_SPACE: Final = "\u2581".encode()
+#: A picture with so many times the pixels that a model looks at is reduced to less: half of each
+#: side is left to the model's own, finer reduction.
+_REDUCED_FROM: Final = 4
 #: Special tokens of which one is tried for `PromptBuilder._lead`.
 _FEW: Final = 16
 _TOO_MUCH_MEMORY: Final = "the prompt needs too much memory"
@@ -101,8 +105,10 @@ class PromptBuilder:
         self._max_tokens = max_tokens
         self._sees_images = sees_images
         self._media_tokens: dict[int, str] = {}
+        self._most_pixels: int | None = None
         if sees_images:
             self._media_tokens = media_tokens(_read_config(Path(model_path)), self._vocabulary)
+            self._most_pixels = _most_pixels(Path(model_path))
         self._max_bytes: int | None = None
         if max_tokens is not None:
             # A token stands for at most as many characters as the longest piece has bytes.
@@ -200,7 +206,7 @@ class PromptBuilder:
         check_tags(text, len(chat.images))
         ids = self.encode(without_tags(text), special=False)
         check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
-        return Prompt(ids, text, _decoded(chat.images))
+        return Prompt(ids, text, _decoded(chat.images, self._most_pixels))
 
     def render(self, chat: Chat) -> str:
         """Render the prompt of a chat; raises as the template does."""
@@ -377,13 +383,22 @@ def _written(chats: ChatRenderer, *, with_results: bool) -> set[str]:
         return set()
 
 
-def _decoded(images: list[EncodedImage]) -> tuple[Image, ...]:
+def _decoded(images: list[EncodedImage], most: int | None) -> tuple[Image, ...]:
     if not images:
         return ()
     # Imported here: only models that take images need it.
     from calculators.media.decoding import decode_images
 
-    return decode_images(images)
+    return decode_images(images, most)
+
+
+def _most_pixels(directory: Path) -> int | None:
+    """Return the pixels from which a model makes fewer by itself, with room for a good reduction.
+
+    The engine keeps memory for the largest picture that it was given. None: unknown.
+    """
+    own = read_model_json(directory / "preprocessor_config.json").get("max_pixels")
+    return own * _REDUCED_FROM if isinstance(own, int) and own > 0 else None
 
 
 def _read_config(directory: Path) -> dict[str, Any]:

@@ -126,6 +126,9 @@ def test_a_large_image_is_reduced_by_a_whole_factor(monkeypatch: pytest.MonkeyPa
     assert [each.width for each in decode_images(several)] == [20, 8, 21]
     (line,) = decode_images([EncodedImage("a", picture(1, 200))])
     assert (line.width, line.height) == (1, 200)
+    # A model may look at fewer pixels than that.
+    for most, width in ((None, 40), (5000, 40), (250, 20)):
+        assert decode_images(images[:1], most)[0].width == width
     # What it may cost is still counted by the file's own pixels.
     monkeypatch.setattr(decoding, "MAX_REQUEST_PIXELS", 2000)
     with pytest.raises(RequestError, match="have 2025 pixels"):
