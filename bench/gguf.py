@@ -4,6 +4,10 @@
 distributions from those of the file's own numbers, for each form of the weights, and the perplexity
 over 14,000 characters of ``docs/serving.md`` (512 tokens at a time, second halves).
 ``python -m bench.gguf speed FILE``: tokens per second of each form in openvino-genai, in turns.
+``python -m bench.gguf served FILE``: the perplexity over the same text, as a client reads it from
+``graphrt serve FILE``: completions with ``echo`` and ``logprobs``.
+``python -m bench.gguf conversion FILE``: seconds and the most memory of the converting process,
+beside the bytes of the weights that it writes.
 ``python -m bench.gguf products``: milliseconds of one product by the form of its matrix.
 
 ``--peer`` adds llama.cpp (the package llama-cpp-python). ``gguf.md`` has results.
@@ -12,12 +16,16 @@ over 14,000 characters of ``docs/serving.md`` (512 tokens at a time, second halv
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import math
+import os
+import shlex
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +37,9 @@ from numpy.typing import NDArray
 from openvino import opset15 as op
 
 from bench.paged_model import EXACT, PagedModel
+from bench.processes import children, peak_bytes
+from bench.server_process import ServerProcess
+from calculators.llm.conversion.converted_gguf import convert, read_source
 from calculators.llm.conversion.tokenizer_graph import write_tokenizer
 from calculators.llm.model_files.decoder import read_decoder
 from calculators.llm.model_files.gguf import GgufFile
@@ -36,6 +47,7 @@ from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
 from calculators.llm.model_files.models import build_model
 from calculators.llm.model_files.packed import Form
 from calculators.llm.model_files.weights import Scratch
+from graph_runtime import LoadProgress
 
 _TEXT: Final = Path(__file__).parents[1] / "docs" / "serving.md"
 _CHARACTERS: Final = 14_000
@@ -54,7 +66,7 @@ def built(path: Path, form: Form) -> Iterator[ov.Model]:
     """Build a file's model; its constants lie in a temporary folder."""
     file = GgufFile(path)
     with tempfile.TemporaryDirectory() as folder:
-        scratch = Scratch(Path(folder))
+        scratch = Scratch(Path(folder, "weights"))
         yield build_model(file, read_decoder(file), form, scratch)
 
 
@@ -129,6 +141,57 @@ def exactness(path: Path, source: Path, *, with_peer: bool) -> None:
         result = divergence(reference, peer_logits(path, short))
         score = perplexity(lambda chunk: peer_logits(path, chunk), ids)
         print(f"| llama.cpp | {result} | {score:.2f} |")
+
+
+def served(path: Path, source: Path, flags: Sequence[str]) -> None:
+    """Print the perplexity by the log-probabilities that a server gives to a client."""
+    ids = token_ids(path, source.read_text(encoding="utf-8")[:_CHARACTERS])
+    with ServerProcess(path, *flags) as server:
+        total, count = 0.0, 0
+        for start in range(0, len(ids) - _CHUNK + 1, _CHUNK):
+            body = {
+                "model": path.stem,
+                "prompt": ids[start : start + _CHUNK],
+                "max_tokens": 0,
+                "echo": True,
+                "logprobs": 1,
+            }
+            request = urllib.request.Request(
+                f"{server.url}/v3/completions",
+                json.dumps(body).encode(),
+                {"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request, timeout=600) as answer:
+                found = json.load(answer)["choices"][0]["logprobs"]["token_logprobs"]
+            total -= sum(found[_CHUNK // 2 : _CHUNK])
+            count += _CHUNK - _CHUNK // 2
+    print(f"{path.name}, served: perplexity {math.exp(total / count):.2f} of {len(ids)} tokens")
+
+
+def conversion(path: Path, form: str) -> None:
+    """Print the most memory of the converting process, and its seconds."""
+    source = read_source(path, form)
+
+    async def run(folder: Path) -> int:
+        work = asyncio.create_task(convert(source, folder, path.stem, LoadProgress()))
+        most = 0
+        while not work.done():
+            most = max([most, *map(peak_bytes, children(os.getpid()))])
+            await asyncio.wait({work}, timeout=0.02)
+        await work
+        return most
+
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        most = asyncio.run(run(Path(folder)))
+        seconds = time.perf_counter() - start
+        weights = Path(folder, "openvino_model.bin").stat().st_size
+    print(
+        f"{path.name}, {source.form}: {seconds:.1f} s, most memory {most / 1e6:.0f} MB, weights "
+        f"{weights / 1e6:.0f} MB (file {path.stat().st_size / 1e6:.0f} MB): "
+        f"{most / weights:.2f} times the weights",
+        flush=True,
+    )
 
 
 def speed(
@@ -250,10 +313,11 @@ def products(rows: int = 2048, columns: int = 2048) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["exactness", "speed", "products"])
+    parser.add_argument("what", choices=["exactness", "served", "conversion", "speed", "products"])
     parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--peer", action="store_true", help="llama.cpp too")
     parser.add_argument("--text", type=Path, default=_TEXT, help="default docs/serving.md")
+    parser.add_argument("--flags", default="", help="of graphrt serve, for served")
     parser.add_argument("--forms", default="scaled,split,exact")
     parser.add_argument("--streams", default="1,8,32")
     parser.add_argument("--rounds", type=int, default=3)
@@ -264,6 +328,11 @@ def main() -> None:
         parser.error("give a GGUF file")
     elif arguments.what == "exactness":
         exactness(arguments.file, arguments.text, with_peer=arguments.peer)
+    elif arguments.what == "served":
+        served(arguments.file, arguments.text, shlex.split(arguments.flags))
+    elif arguments.what == "conversion":
+        for each in arguments.forms.split(","):
+            conversion(arguments.file, each)
     else:
         speed(
             arguments.file,

@@ -31,6 +31,16 @@ def resident_bytes(pid: int) -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
+def peak_bytes(pid: int) -> int:
+    """Return the most memory that a process has had; 0 if it has ended."""
+    try:
+        lines = (_PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    found = [line for line in lines.splitlines() if line.startswith("VmHWM:")]
+    return int(found[0].split()[1]) * 1024 if found else 0
+
+
 def proportional_bytes(pid: int) -> int:
     """Return a process's memory, where a page of several processes counts in parts (PSS)."""
     for line in (_PROC / str(pid) / "smaps_rollup").read_text(encoding="ascii").splitlines():

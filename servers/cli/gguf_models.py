@@ -109,10 +109,9 @@ def options_of_directory(options: Mapping[str, Any], *, exact: bool) -> dict[str
 
 def _check_room(directory: Path, size: int) -> None:
     free = shutil.disk_usage(directory).free
-    # The weights are on the disk twice while they are written.
-    if free < 2 * size:
+    if free < size:
         raise CommandFailed(
-            f"{size_text(2 * size)} are needed beside {directory.parent}, where {size_text(free)} "
+            f"{size_text(size)} are needed beside {directory.parent}, where {size_text(free)} "
             "are free"
         )
 

@@ -33,8 +33,6 @@ _KIND: Final = "gguf"
 _FORM: Final = 2
 #: Beside the weights: the graph, and tokenizers of up to 262,144 tokens.
 _FURTHER_BYTES: Final = 64 << 20
-#: While it is written, a model is on the disk twice: as constants, and as the file.
-_COPIES: Final = 2
 #: The part of a machine's memory that the weights may take in their fastest form: the cache and
 #: other models need some too.
 _MEMORY_SHARE: Final = 0.6
@@ -190,7 +188,7 @@ def find_converted(path: Path, form: str, cache: ModelCache) -> Path | None:
 async def _hold(source: GgufSource, cache: ModelCache, progress: LoadProgress) -> CacheEntry | None:
     loop = asyncio.get_running_loop()
     until = loop.time() + WAIT_SECONDS
-    needed = source.size * _COPIES + _FURTHER_BYTES
+    needed = source.size + _FURTHER_BYTES
     while True:
         try:
             key = await asyncio.to_thread(lambda: source.key)

@@ -7,13 +7,14 @@ programs read it as any other: the model, tokenizer and detokenizer, the chat te
 
 from __future__ import annotations
 
-import gc
 import json
+import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import openvino as ov
 
 from calculators.child_process.answering_process import Report
@@ -35,6 +36,7 @@ _MODEL: Final = "openvino_model"
 _BUILDING: Final = (0.1, 0.7)
 _CHECKED: Final = 0.02
 _NOTICED: Final = 0.05
+_BYTE: Final = 8
 #: The class of transformers by whose name the embeddings task knows an encoder.
 _ENCODER_CLASS: Final = "BertModel"
 _RANKING_CLASS: Final = "BertForSequenceClassification"
@@ -70,18 +72,15 @@ def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) 
     build = build_encoder if pooling else build_model
     report(Loading("checking the GGUF file", 0.0, _CHECKED))
     # A tensor that is missing or wrong is found before anything takes time.
-    build(file, decoder, form, DryScratch())
+    dry = DryScratch()
+    drawn = build(file, decoder, form, dry)
     report(Loading("converting the tokenizer of the GGUF file", _CHECKED, _BUILDING[0]))
     write_tokenizer(vocabulary, directory, file.name)
-    # On the disk of the result: the constants are as large.
-    scratch = _ReportingScratch(directory, size, report)
-    model = build(file, decoder, form, scratch)
+    # The constants are written as they are made, into the file of the model.
+    scratch = _ReportingScratch(directory / f"{_MODEL}.bin", size, report)
+    build(file, decoder, form, scratch)
     report(Loading("writing the converted model", _BUILDING[1], 1.0))
-    # The default would round scales to float16.
-    ov.save_model(model, directory / f"{_MODEL}.xml", compress_to_fp16=False)
-    del model
-    gc.collect()
-    _check_whole(directory / _MODEL)
+    _write_graph(drawn, dry, scratch, directory / f"{_MODEL}.xml")
     config = _config(file, vocabulary)
     if pooling == "RANK":
         config["architectures"], config["id2label"] = [_RANKING_CLASS], {"0": "LABEL_0"}
@@ -98,8 +97,8 @@ def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) 
 class _ReportingScratch(Scratch):
     """Reports the progress of the constants that are made in it."""
 
-    def __init__(self, directory: Path, size: int, report: Report) -> None:
-        super().__init__(directory)
+    def __init__(self, path: Path, size: int, report: Report) -> None:
+        super().__init__(path)
         self._expected = max(1, size)
         self._made = 0
         self._next = 0.0
@@ -184,19 +183,36 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def _check_whole(model: Path) -> None:
-    """Check that all constants are in the file: the library does not notice a full disk.
+def _write_graph(model: ov.Model, dry: Scratch, scratch: Scratch, path: Path) -> None:
+    """Write the graph of a model whose constants lie in a scratch's file.
+
+    The library would write them once more, and have them all in memory for that.
+
+    Args:
+        model: as it is built with ``dry``, whose arrays have no numbers.
+        scratch: has the same arrays in the same order.
 
     Raises:
-        OSError: some are not.
+        OSError: the disk is full.
     """
-    size = model.with_suffix(".bin").stat().st_size
-    try:
-        for _, element in ElementTree.iterparse(model.with_suffix(".xml")):
-            if element.tag == "data":
-                end = int(element.get("offset", 0)) + int(element.get("size", 0))
-                if end > size:
-                    raise OSError(f"{model.name}.bin is cut off: is the disk full?")
-            element.clear()
-    except ElementTree.ParseError:
-        raise OSError(f"{model.name}.xml is cut off: is the disk full?") from None
+    arrays = dict(zip(dry.constants, scratch.constants.values(), strict=True))
+    arrays |= {name: value for name, value in _small_constants(model) if name not in dry.constants}
+    ov.serialize(model, path, os.devnull)
+    tree = ElementTree.parse(path)
+    for layer in tree.iter("layer"):
+        data = layer.find("data")
+        if layer.get("type") == "Const" and data is not None:
+            array = arrays[layer.get("name", "")]
+            assert array.nbytes == int(data.get("size", -1)), layer.get("name")
+            data.set("offset", str(scratch.place(array)))
+    tree.write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _small_constants(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and numbers of the constants that NumPy has types for, in loops too."""
+    for node in model.get_ordered_ops():
+        if node.get_type_name() == "Constant":
+            if node.get_element_type().bitwidth >= _BYTE:
+                yield node.get_friendly_name(), np.ascontiguousarray(node.data)
+        elif node.get_type_name() in ("Loop", "TensorIterator"):
+            yield from _small_constants(node.get_function())

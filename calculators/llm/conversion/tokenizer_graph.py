@@ -36,6 +36,8 @@ _Outputs: TypeAlias = list[Any]
 
 _NAMES: Final = ("openvino_tokenizer", "openvino_detokenizer")
 _META_SPACE: Final = "▁"
+#: In front of a word that is a token as it is: a character that no text should have.
+_WHOLE_WORD: Final = "\U0010fffe"
 #: Words that the operation remembers with their tokens.
 _REMEMBERED_WORDS: Final = 20_000
 #: Tokens of a text, so far from the largest number that tokens around it do not exceed it.
@@ -134,14 +136,21 @@ class _Graph:
         if not texts:
             return ragged
         behind = self._spaces_behind()
-        kept = [each for each in texts if each not in behind]
+        mask = self._masks_before()
+        kept = [each for each in texts if each not in behind | mask]
         swallowing = [each for each in texts if each in behind]
-        patterns = []
+        patterns = [b"(?:\\s*)(" + _quoted(each) + b")" for each in mask]
         if swallowing:
             patterns.append(b"(" + b"|".join(map(_quoted, swallowing)) + b")(?:\\s*)")
         if kept:
             patterns.append(b"(" + b"|".join(map(_quoted, kept)) + b")")
         return _make("SpecialTokensSplit", [*ragged, _text(b"|".join(patterns))])
+
+    def _masks_before(self) -> set[bytes]:
+        """Return the mask if it swallows the spaces before it."""
+        vocabulary = self._vocabulary
+        texts = {vocabulary.tokens[i] for i in self._special}
+        return {b"<mask>", b"[MASK]"} & texts if vocabulary.mask_strips else set()
 
     def _spaces_behind(self) -> set[bytes]:
         """Return the special tokens that swallow the spaces behind them."""
@@ -180,15 +189,40 @@ class _Graph:
             if vocabulary.kind == "llama"
             else _pairs(vocabulary.merges, is_byte_level=self._is_byte_level)
         )
+        words = self._words(merges)
+        whole = self._not_merged(words, merges) if self._pre_tokenizer.takes_whole_words else []
+        if whole:
+            either = b"|".join(_quoted(words[i]) for i in whole)
+            pattern = rb"\A(?:" + either + rb")\z"
+            marked = [*ragged[2:], _text(pattern), _text(_WHOLE_WORD + "$0")]
+            ragged = [*ragged[:2], *_make("RegexNormalization", marked)]
+        return self._tokens(_without_skips(ragged), words, merges, whole)
+
+    def _tokens(
+        self,
+        ragged: _Outputs,
+        words: Sequence[bytes],
+        merges: Sequence[tuple[bytes, bytes]],
+        whole: Sequence[int],
+    ) -> _Outputs:
+        """Merge the letters of words.
+
+        Args:
+            whole: tokens of marked words.
+        """
+        vocabulary = self._vocabulary
+        has_bytes = bool((vocabulary.types == TokenType.BYTE).any())
+        added = [vocabulary.tokens[i] for i in self._special]
+        added += [_WHOLE_WORD.encode() + words[i] for i in whole]
         return _make(
             "BPETokenizer",
             [
-                *_without_skips(ragged),
-                *_strings(self._words(merges)),
+                *ragged,
+                *_strings(words),
                 *_strings([left for left, _ in merges]),
                 *_strings([right for _, right in merges]),
-                *_strings([vocabulary.tokens[i] for i in self._special]),
-                _numbers(self._special),
+                *_strings(added),
+                _numbers([*self._special, *whole]),
             ],
             unk_token=vocabulary.text(vocabulary.unknown) if has_bytes else "",
             fuse_unk=has_bytes,
@@ -197,6 +231,32 @@ class _Graph:
             byte_fallback=has_bytes,
             cache_capacity=_REMEMBERED_WORDS,
         )
+
+    def _not_merged(
+        self, words: Sequence[bytes], merges: Sequence[tuple[bytes, bytes]]
+    ) -> list[int]:
+        """Return the tokens that are not what merging their letters leads to.
+
+        The operation finds those only by merging, and a word that is such a token is that token.
+        """
+        text = opset.parameter(ov.PartialShape(["?"]), ov.Type.string)
+        ragged = _ragged(opset.string_tensor_unpack(text).outputs())
+        outputs = [opset.result(each) for each in self._tokens(ragged, words, merges, ())[:3]]
+        model = ov.Core().compile_model(ov.Model(outputs, [text], "merges"), "CPU")
+        special = set(self._special)
+        texts = {i: word.decode("utf-8", "ignore") for i, word in enumerate(words)}
+        usual = [
+            i
+            for i, word in enumerate(words)
+            if i not in special and word == texts[i].encode() != b""
+        ]
+        found = model([[texts[i] for i in usual]])
+        begins, ends, ids = (found[at] for at in range(3))
+        return [
+            token
+            for token, begin, end in zip(usual, begins.tolist(), ends.tolist(), strict=True)
+            if end - begin != 1 or ids[begin] != token
+        ]
 
     def _words(self, merges: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
         """Return the tokens that texts can have; the others are empty.

@@ -1,4 +1,6 @@
-"""``tokenizer.json`` of a vocabulary whose model takes pairs of texts: WordPiece and Unigram.
+"""``tokenizer.json`` of a vocabulary whose model takes pairs of texts.
+
+WordPiece, Unigram and byte-level BPE are written.
 
 OpenVINO's tokenizers know no pairs, and a model that ranks reads a query and a document as one
 sequence. The package `tokenizers` knows them; it reads this file.
@@ -11,6 +13,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.llm.conversion.pretokenizers import PreTokenizer, pre_tokenizer_of
 from calculators.llm.conversion.tokenizer_graph import word_pieces
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary
 from graph_runtime import ResourceError
@@ -29,18 +32,24 @@ def write_tokenizer_json(vocabulary: Vocabulary, directory: Path, file: str) -> 
     Raises:
         ResourceError: the vocabulary is of another kind.
     """
-    if vocabulary.kind not in ("bert", "t5"):
-        raise ResourceError(
-            f'"{file}" ranks texts with a tokenizer of the kind "{vocabulary.kind}", and pairs of '
-            "texts can be read by bert and t5; serve such a model in OpenVINO's form"
-        )
-    parts = _word_piece(vocabulary) if vocabulary.kind == "bert" else _unigram(vocabulary)
+    match vocabulary.kind:
+        case "bert":
+            parts = _word_piece(vocabulary)
+        case "t5":
+            parts = _unigram(vocabulary)
+        case "gpt2":
+            parts = _byte_level(vocabulary, pre_tokenizer_of(vocabulary, file))
+        case other:
+            raise ResourceError(
+                f'"{file}" ranks texts with a tokenizer of the kind "{other}", and pairs of texts '
+                "can be read by bert, t5 and gpt2; serve such a model in OpenVINO's form"
+            )
     added = [
         {
             "id": i,
             "content": vocabulary.text(i),
             "single_word": False,
-            "lstrip": i == vocabulary.mask,
+            "lstrip": i == vocabulary.mask and vocabulary.kind != "bert",
             "rstrip": False,
             "normalized": False,
             "special": True,
@@ -114,6 +123,38 @@ def _unigram(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
+def _byte_level(vocabulary: Vocabulary, pre_tokenizer: PreTokenizer) -> dict[str, Any]:
+    cuts: list[dict[str, Any]] = [
+        # The package knows a script only by its name alone.
+        {
+            "type": "Split",
+            "pattern": {"Regex": pattern.replace("sc:", "")},
+            "behavior": "Isolated",
+            "invert": False,
+        }
+        for pattern in pre_tokenizer.patterns
+    ]
+    letters = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": False,
+    }
+    return {
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*cuts, letters]},
+        "decoder": letters,
+        "model": {
+            "type": "BPE",
+            "unk_token": None,
+            "byte_fallback": False,
+            "ignore_merges": pre_tokenizer.takes_whole_words,
+            "vocab": {vocabulary.text(i): i for i in range(len(vocabulary.tokens))},
+            "merges": [merge.decode("utf-8", "replace") for merge in vocabulary.merges],
+        },
+    }
+
+
 def _pairs(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the template of a text, and of a pair: ``[CLS] a [SEP] b [SEP]``.
 
@@ -123,6 +164,7 @@ def _pairs(vocabulary: Vocabulary) -> dict[str, Any]:
     end = vocabulary.separator if vocabulary.separator is not None else vocabulary.eos
     ends = [end] if end is not None else []
     is_bert = vocabulary.kind == "bert"
+    has_one_separator = is_bert or vocabulary.text(vocabulary.bos) == "[CLS]"
 
     def special(tokens: list[int], segment: int) -> list[dict[str, Any]]:
         return [
@@ -134,7 +176,7 @@ def _pairs(vocabulary: Vocabulary) -> dict[str, Any]:
 
     single = [*special(begin, 0), *text("A", 0), *special(ends, 0)]
     second = 1 if is_bert else 0
-    between = [] if is_bert else special(ends, 0)
+    between = [] if has_one_separator else special(ends, 0)
     return {
         "type": "TemplateProcessing",
         "single": single,

@@ -435,18 +435,11 @@ class Builder:
 
     def _slopes(self, heads: int) -> ov.Output:
         """Return the mask with slopes: each head sees farther tokens less (ALiBi)."""
-        power = 1 << int(math.log2(heads))
-        slopes = [
-            2.0 ** (-8 / power * (head + 1))
-            if head < power
-            else 2.0 ** (-4 / power * (2 * (head - power) + 1))
-            for head in range(heads)
-        ]
         key, query, given, keys, queries = self._places()
         seen = op.logical_and(op.less_equal(key, query), given)
         lengths = [op.unsqueeze(queries, whole(0)), op.unsqueeze(keys, whole(0))]
         shape = op.concat([self._batch, whole([heads]), *lengths], 0)
-        steep = floats(np.reshape(slopes, (1, heads, 1, 1)))
+        steep = floats(np.reshape(slopes(heads), (1, heads, 1, 1)))
         bias = op.multiply(steep, op.convert(key, "f32"))
         flat = op.concat([whole([1, heads, 1]), lengths[1]], 0)
         bias = op.reshape(op.reshape(bias, flat, False), flat, False)
@@ -488,6 +481,8 @@ class Builder:
                 return _swish(x)
             case "gelu":
                 return op.gelu(x, "tanh").output(0)
+            case "gelu_erf":
+                return op.gelu(x, "erf").output(0)
             case "relu2":
                 return op.power(op.relu(x), floats(2.0)).output(0)
             case other:
@@ -628,6 +623,17 @@ class Builder:
         up = op.add(op.clamp(up, -_CLAMP, _CLAMP), floats(1.0))
         gate = op.swish(op.minimum(gate, floats(_CLAMP)), floats(_SLOPE))
         return op.multiply(up, gate).output(0)
+
+
+def slopes(heads: int) -> list[float]:
+    """Return how much less each head sees farther tokens (ALiBi)."""
+    power = 1 << int(math.log2(heads))
+    return [
+        2.0 ** (-8 / power * (head + 1))
+        if head < power
+        else 2.0 ** (-4 / power * (2 * (head - power) + 1))
+        for head in range(heads)
+    ]
 
 
 # Nodes.

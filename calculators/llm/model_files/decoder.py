@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.llm.model_files.families import (
-    ENCODERS,
     NO_ROTATION,
     Family,
+    find_encoder,
     find_family,
     pooling_of,
 )
@@ -135,7 +135,7 @@ def check_model(path: Path) -> Decoder:
 
 def check_file(file: GgufFile) -> Decoder:
     """Check a model whose headers are read; see `check_model`."""
-    family = ENCODERS.get(file.architecture) if pooling_of(file) else None
+    family = find_encoder(file) if pooling_of(file) else None
     decoder = read_decoder(file, family=family)
     for tensor in file.tensors.values():
         check_type(file.name, tensor)
@@ -307,7 +307,8 @@ class _Reader:
                 )
         else:
             period = self._file.metadata.integer(pattern) or family.window_period
-            slides = [number % period < period - 1 or period == 1 for number in range(layers)]
+            full = 0 if family.window_starts_full else period - 1
+            slides = [number % period != full or period == 1 for number in range(layers)]
         return [window if each else 0 for each in slides[:layers]]
 
     def _rotates(self, layer: int, windows: list[int]) -> bool:

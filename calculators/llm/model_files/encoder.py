@@ -5,14 +5,16 @@ output is a vector for each token, ``last_hidden_state``; the embeddings task ma
 these, by the pooling that the file names. There are two kinds:
 
 - *BERT and its kin*: every token sees every other one, norms stand behind attention and
-  feed-forward part (``attn_output_norm``, ``layer_output_norm``), positions are learned, or rotate
-  (Nomic);
+  feed-forward part (``attn_output_norm``, ``layer_output_norm``), positions are learned, rotate
+  (Nomic, Jina 3), or weaken what is far away (Jina 2);
 - *decoders* with ``pooling_type`` (Qwen3-Embedding): the builder of decoders, without states.
-  Tokens see those before them, or all (EmbeddingGemma, and ``attention.causal`` false).
+  Tokens see those before them, or all (ModernBERT, EuroBERT, NeoBERT, EmbeddingGemma, and
+  ``attention.causal`` false).
 
-A model that ranks has a head behind one token, the first or, of a decoder, the last: ``cls`` with
-tanh and ``cls.output``. Its output is ``logits``, one number; of a head with yes and no (Qwen3-
-Reranker) their difference. Segments of a pair come by ``token_type_ids``.
+A model that ranks has a head behind one token, the first or, of a decoder, the last, or behind the
+mean of all (ModernBERT): ``cls`` with tanh and ``cls.output``. Its output is ``logits``, one
+number; of a head with yes and no (Qwen3-Reranker) their difference. Segments of a pair come by
+``token_type_ids``.
 
 EmbeddingGemma has two more products behind its pooling (``dense_2``, ``dense_3``). They are linear,
 and so is pooling: here they are applied to each token.
@@ -20,16 +22,23 @@ and so is pooling: here they are applied to each token.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
 import openvino as ov
 from openvino import opset15 as op
 
-from calculators.llm.model_files.builder import _LOWEST, Builder, _parameter, floats
+from calculators.llm.model_files.builder import _LOWEST, Builder, _parameter, floats, slopes
 from calculators.llm.model_files.decoder import Decoder, Layer
 from calculators.llm.model_files.families import ENCODERS, pooling_of
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.packed import Form
 from calculators.llm.model_files.weights import Scratch, whole
 from graph_runtime import ResourceError
+
+#: The number of a pooling by the first token.
+_FIRST: Final = 2
 
 
 def build_encoder(file: GgufFile, encoder: Decoder, form: Form, scratch: Scratch) -> ov.Model:
@@ -39,8 +48,8 @@ def build_encoder(file: GgufFile, encoder: Decoder, form: Form, scratch: Scratch
         ResourceError: a tensor is missing, left over, of a wrong shape, or of a type that cannot be
             computed.
     """
-    is_bert = encoder.architecture in ("bert", "nomic-bert")
-    return (BertBuilder if is_bert else EncoderBuilder)(file, encoder, form, scratch).build()
+    kind = _BUILDERS.get(encoder.architecture, EncoderBuilder)
+    return kind(file, encoder, form, scratch).build()
 
 
 class EncoderBuilder(Builder):
@@ -81,9 +90,12 @@ class EncoderBuilder(Builder):
     def _scores_of(self, x: ov.Output) -> ov.Output:
         """Return the score of each text, (batch, 1)."""
         weights, width = self._weights, self._decoder.width
-        x = op.gather(x, self._place_of_score(), whole(1), 1).output(0)
+        x = self._ranked(x)
         if "cls.weight" in weights:
-            x = op.tanh(weights.product(x, "cls", (width, width))).output(0)
+            rows = weights.tensor("cls.weight").shape[0]
+            x = self._head_activated(weights.product(x, "cls", (rows, width)))
+            if rows == 1 and "cls.output.weight" not in weights:  # Jina Reranker 1
+                return x
         rows = weights.tensor("cls.output.weight").shape[0]
         if rows > 2:
             raise ResourceError(
@@ -94,6 +106,13 @@ class EncoderBuilder(Builder):
             yes, no = op.split(y, whole(-1), 2).outputs()
             y = op.subtract(yes, no).output(0)
         return y
+
+    def _ranked(self, x: ov.Output) -> ov.Output:
+        """Return the vector of each text that the head reads."""
+        return op.gather(x, self._place_of_score(), whole(1), 1).output(0)
+
+    def _head_activated(self, x: ov.Output) -> ov.Output:
+        return op.tanh(x).output(0)
 
     def _place_of_score(self) -> ov.Output:
         """Return the place of the last token of each text."""
@@ -113,7 +132,8 @@ class EncoderBuilder(Builder):
         """Return the vectors behind the last layer."""
         if "output.weight" in self._weights:  # of a decoder, which is not needed
             self._weights.used.add("output.weight")
-        return self._norm(x, "output_norm", self._decoder.width)
+        own = "enc.output_norm" if "enc.output_norm.weight" in self._weights else self.LAST_NORM
+        return self._norm(x, own, self._decoder.width)
 
     def _remembered(self, x: ov.Output, number: int, what: str, heads: int, size: int) -> ov.Output:
         return x
@@ -132,7 +152,12 @@ class EncoderBuilder(Builder):
             length = op.gather(op.shape_of(self._ids), whole([1]), whole(0))
             shape = op.concat([self._batch, whole([1]), length, length], 0)
             seen = op.broadcast(seen, shape)
-            self._masks[layer.window] = op.select(seen, floats(0.0), floats(_LOWEST)).output(0)
+            bias = floats(0.0)
+            if self._decoder.family.positions == "slopes":
+                steep = floats(-np.reshape(slopes(layer.heads), (1, layer.heads, 1, 1)))
+                apart = op.absolute(op.subtract(key, query))
+                bias = op.multiply(steep, op.convert(apart, "f32"))
+            self._masks[layer.window] = op.select(seen, bias, floats(_LOWEST)).output(0)
         return self._masks[layer.window]
 
 
@@ -159,19 +184,52 @@ class BertBuilder(EncoderBuilder):
         return x
 
     def _place_of_score(self) -> ov.Output:
-        """Return the place of the first token of each text, behind padding on the left."""
-        mask = self._inputs["attention_mask"].output(0)
-        first = op.topk(mask, whole(1), 1, "max", "index", "i64", stable=True).output(1)
-        return op.squeeze(first, whole([1])).output(0)
+        return first_place(self._inputs["attention_mask"])
 
     def _layer(self, x: ov.Output, number: int, layer: Layer) -> ov.Output:
         blk, width = f"blk.{number}.", self._decoder.width
         a = op.add(x, self._attention(x, number, layer)).output(0)
         a = self._norm(a, f"{blk}attn_output_norm", width)
+        if f"{blk}attn_norm_2.weight" in self._weights:  # Jina 2 for code
+            a = self._norm(op.add(a, x).output(0), f"{blk}attn_norm_2", width)
         f = op.add(a, self._feed_forward(a, number)).output(0)
         return self._norm(f, f"{blk}layer_output_norm", width)
 
-    def _activated(self, x: ov.Output) -> ov.Output:
-        if self._decoder.family.activation == "gelu":
-            return op.gelu(x, "erf").output(0)
-        return super()._activated(x)
+
+class ModernBertBuilder(EncoderBuilder):
+    """Builds ModernBERT: a decoder's layers, and a head of its own."""
+
+    def _embedded(self) -> ov.Output:
+        return self._norm(super()._embedded(), self.FIRST_NORM, self._decoder.width)
+
+    def _optional_norm(self, x: ov.Output, blk: str, name: str) -> ov.Output:
+        if blk == "blk.0." and name == "attn_norm" and f"{blk}{name}.weight" not in self._weights:
+            return x  # it is normed already
+        return super()._optional_norm(x, blk, name)
+
+    def _ranked(self, x: ov.Output) -> ov.Output:
+        key = f"{self._decoder.architecture}.classifier.pooling_type"
+        if self._file.metadata.integer(key) == _FIRST:
+            return op.gather(x, first_place(self._inputs["attention_mask"]), whole(1), 1).output(0)
+        mask = op.unsqueeze(op.convert(self._inputs["attention_mask"], "f32"), whole(-1))
+        total = op.reduce_sum(op.multiply(x, mask), whole([1]), False)
+        return op.divide(total, op.reduce_sum(mask, whole([1]), False)).output(0)
+
+    def _head_activated(self, x: ov.Output) -> ov.Output:
+        x = op.gelu(x, "erf").output(0)
+        has_norm = "cls.norm.weight" in self._weights
+        return self._norm(x, "cls.norm", self._decoder.width) if has_norm else x
+
+
+def first_place(mask: ov.Node) -> ov.Output:
+    """Return the place of the first token of each text, behind padding on the left."""
+    first = op.topk(mask, whole(1), 1, "max", "index", "i64", stable=True).output(1)
+    return op.squeeze(first, whole([1])).output(0)
+
+
+_BUILDERS: Final[Mapping[str, type[EncoderBuilder]]] = {
+    **dict.fromkeys(
+        ("bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3"), BertBuilder
+    ),
+    "modern-bert": ModernBertBuilder,
+}

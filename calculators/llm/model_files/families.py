@@ -61,8 +61,8 @@ class Family:
         parallel: ``yes``: attention and feed-forward have the same input, and both are added to it.
             ``value``: as ``use_parallel_residual`` says. ``unnormed``: where the norm before the
             feed-forward part is absent.
-        activation: of the feed-forward part: ``silu``, ``gelu`` (by tanh), ``relu2``, ``clamped``
-            (gpt-oss).
+        activation: of the feed-forward part: ``silu``, ``gelu`` (by tanh), ``gelu_erf``, ``relu2``,
+            ``clamped`` (gpt-oss).
         rotates_before_norm: queries and keys are rotated, then normed.
         values: the optional values of a file that count; see `_VALUES`.
         defaults: values that a file may leave out.
@@ -70,6 +70,7 @@ class Family:
             see everything. A file's own pattern counts first.
         window_base: base of the rotary embedding in layers with a window; 0: the common one.
         window_layers: windows are used only with so many layers; 0: always.
+        window_starts_full: the first layer of a period sees everything, not the last one.
         rotates_windows_only: layers that see everything have no rotary embedding.
         unrotated_period: every so many layers one has no rotary embedding; 0: none.
         attention_scale: ``size`` of a head, ``one``; or ``width``: by the width of a head's share,
@@ -96,6 +97,7 @@ class Family:
     window_period: int = 0
     window_base: float = 0.0
     window_layers: int = 0
+    window_starts_full: bool = False
     rotates_windows_only: bool = False
     unrotated_period: int = 0
     attention_scale: str = "size"
@@ -296,32 +298,31 @@ MISSING: Final[Mapping[str, str]] = {
     "apertus": "the activation xIELU",
     "baichuan": "Baichuan's packed attention",
 }
-_ENCODERS: Final = frozenset(
-    {
-        "bert",
-        "nomic-bert",
-        "nomic-bert-moe",
-        "jina-bert-v2",
-        "jina-bert-v3",
-        "modern-bert",
-        "neo-bert",
-        "eurobert",
-        "gemma-embedding",
-        "t5encoder",
-    }
+_BERT: Final = Family(
+    "BERT, RoBERTa, XLM-RoBERTa, MiniLM, BGE, E5",
+    NO_ROTATION,
+    positions="learned",
+    norm="layer",
+    activation="gelu_erf",
 )
-
-
 #: The families of models that turn texts into vectors; see `encoder.py`.
 ENCODERS: Final[Mapping[str, Family]] = {
-    "bert": Family(
-        "BERT, RoBERTa, XLM-RoBERTa, MiniLM, BGE, E5",
-        NO_ROTATION,
-        positions="learned",
-        norm="layer",
-        activation="gelu",
+    "bert": _BERT,
+    "jina-bert-v2": replace(_BERT, models="Jina Embeddings 2, Jina Reranker 1", positions="slopes"),
+    "jina-bert-v3": replace(_BERT, models="Jina Embeddings 3", rotary=HALVES, positions="rotary"),
+    "nomic-bert": Family("Nomic Embed 1", norm="layer"),
+    "nomic-bert-moe": Family(
+        "Nomic Embed 2", norm="layer", activation="gelu_erf", expert_sum=False
     ),
-    "nomic-bert": Family("Nomic Embed", norm="layer"),
+    "modern-bert": Family(
+        "ModernBERT, Granite Embedding R2, GTE ModernBERT",
+        norm="layer",
+        activation="gelu_erf",
+        window_period=3,
+        window_starts_full=True,
+    ),
+    "neo-bert": Family("NeoBERT", NEIGHBOURS),
+    "eurobert": Family("EuroBERT"),
     "gemma-embedding": replace(FAMILIES["gemma3"], models="EmbeddingGemma"),
 }
 #: Ways of making one vector of those of the tokens, by ``pooling_type``.
@@ -338,6 +339,15 @@ def pooling_of(file: GgufFile) -> str:
     if kind in _POOLING and (name in ENCODERS or name in FAMILIES):
         return _POOLING[kind]
     return "MEAN" if name in ENCODERS else ""
+
+
+def find_encoder(file: GgufFile) -> Family | None:
+    """Return the declaration of an encoder's family; None: the file is of a decoder."""
+    name = file.architecture
+    family = ENCODERS.get(name)
+    if family is not None and file.metadata.text(f"{name}.hidden_activation") == "silu":
+        return replace(family, activation="silu")
+    return family
 
 
 def find_family(file: GgufFile) -> Family:
@@ -362,7 +372,7 @@ def find_family(file: GgufFile) -> Family:
         raise ResourceError(
             f'"{file.name}" holds the eyes of a model (mmproj): give the file of its language model'
         )
-    if name in _ENCODERS:
+    if name in ENCODERS or name == "t5encoder":
         raise ResourceError(f'"{file.name}" is a model of the architecture "{name}": {_NO_DECODER}')
     if name in MISSING:
         raise ResourceError(

@@ -38,6 +38,8 @@ _IDS: Final[Mapping[str, Mapping[str, int]]] = {
     "bert": {"bos": 101, "cls": 101, "unknown": 100, "seperator": 102, "padding": 0, "mask": 103},
 }
 
+#: Pre-tokenizers of models whose mask swallows the spaces before it.
+_MASK_STRIPS: Final = ("jina-v2-de", "jina-v2-es", "jina-v2-code")
 #: Texts of tokens that end an answer whatever the keys say. Most files name one end token only, and
 #: a chat model has another one at the end of a turn.
 _ENDS: Final = frozenset(
@@ -88,6 +90,7 @@ class Vocabulary:
         lowercases, strips_accents: of WordPiece.
         templates: chat templates by name; "" is the default one.
         strips_behind: special tokens swallow the spaces behind them (Phi-3).
+        mask_strips: the mask swallows the spaces before it.
     """
 
     kind: str
@@ -113,6 +116,7 @@ class Vocabulary:
     strips_accents: bool
     templates: Mapping[str, str]
     strips_behind: bool
+    mask_strips: bool
 
     @property
     def padding(self) -> int | None:
@@ -165,10 +169,12 @@ class _Reader:
         types = self._types()
         lowercases = self._flag("normalizer.lowercase", kind == "bert")
         name = self._metadata.text("general.name", "") or ""
+        architecture = self._metadata.text("general.architecture", "") or ""
+        pre = self._metadata.text(_PREFIX + "pre", "") or ""
         eos = self._end()
         return Vocabulary(
             kind=kind,
-            pre_tokenizer=self._metadata.text(_PREFIX + "pre", "") or "",
+            pre_tokenizer=pre,
             tokens=self._tokens,
             types=types,
             scores=self._scores(),
@@ -194,6 +200,8 @@ class _Reader:
             strips_accents=self._flag("normalizer.strip_accents", lowercases),
             templates=self._templates(),
             strips_behind=any(each in name.lower() for each in ("phi-3", "phi3")),
+            mask_strips=pre in _MASK_STRIPS
+            or architecture in ("nomic-bert-moe", "jina-bert-v3", "modern-bert"),
         )
 
     def _checked_kind(self) -> str:

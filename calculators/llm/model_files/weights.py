@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import mmap
-import tempfile
+import os
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -57,9 +57,10 @@ from graph_runtime import ResourceError
 
 #: Weights that are unpacked at a time.
 _SLICE: Final = 1 << 20
-#: The smallest array that is kept on the disk, and the bytes that are mapped at once.
+#: The smallest array that is kept on the disk.
 _SMALLEST: Final = 1 << 16
-_CHUNK: Final = 256 << 20
+#: Bytes of arrays that are made until the complete ones leave the memory.
+_RELEASED: Final = 32 << 20
 _ALIGNMENT: Final = 64
 #: The part of the weights from which on groups of 16 decide; see `Weights.input_group`.
 _SMALL_GROUPS: Final = 0.1
@@ -80,54 +81,87 @@ class Rows(NamedTuple):
 
 
 class Scratch:
-    """Memory for a model's constants: large arrays lie in a file without a name.
+    """Memory for a model's constants: arrays lie one behind the other in a file.
 
-    A model refers to its arrays, so a scratch must be kept as long as the model.
+    A model refers to its arrays, so a scratch must be kept as long as the model. Arrays that are
+    complete leave the process's memory, and come back from the file when they are read.
 
     Attributes:
         is_dry: the arrays stay as they are, and take no memory: a model is built only to find out
-            whether its file has all that it needs.
+            whether its file has all that it needs, and what it looks like.
+        constants: the arrays that became constants, in order, by the names of their nodes.
     """
 
     is_dry = False
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None) -> None:
+        """``path``: of the file, which must not exist yet; None: the arrays are in memory."""
+        self.constants: dict[str, NDArray[Any]] = {}
         self._file = None
-        if directory is not None:
-            self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+        if path is not None:
+            self._file = path.open("x+b")
             weakref.finalize(self, self._file.close)
-        self._chunk: Bytes | None = None
-        self._used = 0
         self._size = 0
+        self._places: dict[int, int] = {}
+        self._unreleased: list[mmap.mmap] = []
         self._kept: list[object] = []
 
     def empty(self, shape: Sequence[int], dtype: Any) -> NDArray[Any]:
-        """Return an array whose numbers are not set."""
+        """Return an array whose numbers are not set.
+
+        Raises:
+            OSError: the disk is full.
+        """
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if self._file is None or size < _SMALLEST:
-            found = np.empty(shape, dtype)
-        else:
-            place = self._place(size)
-            found = place.view(dtype).reshape(shape)
-        self._kept.append(found)
+            return np.empty(shape, dtype)
+        if sum(map(len, self._unreleased)) > _RELEASED:
+            self._release()
+        length = -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        # A file with holes would kill the process where the disk has no room for them.
+        os.posix_fallocate(self._file.fileno(), self._size, length)
+        # Shared with the file, so what is released is not lost.
+        memory = mmap.mmap(self._file.fileno(), length, offset=self._size)
+        found = np.frombuffer(memory, dtype, math.prod(shape)).reshape(shape)
+        self._places[found.ctypes.data] = self._size
+        self._unreleased.append(memory)
+        self._size += length
         return found
 
-    def keep(self, value: object) -> None:
-        """Keep something that a constant refers to."""
-        self._kept.append(value)
+    def constant(
+        self, array: NDArray[Any], kind: ov.Type | None = None, shape: Sequence[int] = ()
+    ) -> ov.Node:
+        """Return a constant that refers to an array.
 
-    def _place(self, size: int) -> Bytes:
+        Args:
+            kind: of its numbers, where NumPy has no such type; ``shape`` is then theirs.
+        """
+        tensor = (
+            ov.Tensor(array, shared_memory=True)
+            if kind is None
+            else ov.Tensor(array, ov.Shape(list(shape)), kind)
+        )
+        self._kept.append(tensor)
+        node = op.constant(tensor, shared_memory=True)
+        self.constants[node.get_friendly_name()] = array
+        return node
+
+    def place(self, array: NDArray[Any]) -> int:
+        """Return the place of an array in the file, and write it there unless it is there."""
         assert self._file is not None
-        start = -(-self._used // _ALIGNMENT) * _ALIGNMENT
-        if self._chunk is None or start + size > self._chunk.size:
-            whole = max(size, _CHUNK)
-            whole = -(-whole // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-            self._file.truncate(self._size + whole)
-            self._chunk = np.memmap(self._file, np.uint8, "r+", self._size, (whole,))
-            self._size += whole
-            start = 0
-        self._used = start + size
-        return self._chunk[start : start + size]
+        at = array.ctypes.data
+        if at not in self._places:
+            self._size = -(-self._size // _ALIGNMENT) * _ALIGNMENT
+            os.pwrite(self._file.fileno(), array.tobytes(), self._size)
+            self._kept.append(array)  # no other array may get its address
+            self._places[at] = self._size
+            self._size += array.nbytes
+        return self._places[at]
+
+    def _release(self) -> None:
+        for memory in self._unreleased:
+            memory.madvise(mmap.MADV_DONTNEED)
+        self._unreleased.clear()
 
 
 class DryScratch(Scratch):
@@ -399,8 +433,7 @@ class Weights:
         """Return a constant that refers to an array."""
         if array.size == 1:
             return op.constant(array)
-        self._scratch.keep(array)
-        return op.constant(array, shared_memory=True)
+        return self._scratch.constant(array)
 
     def _plain(
         self, tensors: Sequence[Tensor], orders: Sequence[NDArray[np.int64] | None]
@@ -424,9 +457,7 @@ class Weights:
                 found[at + start : at + stop] = rows.view("<u2") if kind == "BF16" else numbers
             at += count
         if kind == "BF16":
-            tensor_of = ov.Tensor(found, ov.Shape(list(found.shape)), ov.Type.bf16)
-            self._scratch.keep(tensor_of)
-            return op.convert(op.constant(tensor_of, shared_memory=True), "f32")
+            return op.convert(self._scratch.constant(found, ov.Type.bf16, found.shape), "f32")
         node = self._shared(found)
         return op.convert(node, "f32") if kind == "F16" else node
 
@@ -478,11 +509,9 @@ class Weights:
                 if correction is not None:
                     correction[where] = added
             at += count
-        shape = ov.Shape([rows, groups, target.group])
-        tensor_of = ov.Tensor(codes, shape, getattr(ov.Type, target.kind))
-        self._scratch.keep(tensor_of)
+        shape = (rows, groups, target.group)
         return _Stored(
-            op.constant(tensor_of, shared_memory=True),
+            self._scratch.constant(codes, getattr(ov.Type, target.kind), shape),
             None if zero is None else self._shared(zero),
             self._shared(scale),
             None if correction is None else self._shared(correction),

@@ -104,7 +104,7 @@ def served_tokens(model: ov.Model, folder: Path, prompt: list[int], count: int) 
 )
 def test_a_served_model_answers_as_its_logits_say(name: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", name, 4)
-    file, scratch = GgufFile(path), Scratch(tmp_path)
+    file, scratch = GgufFile(path), Scratch(tmp_path / "weights")
     decoder = read_decoder(file)
     prompt, count = ids_for(4)[:45], 6
     tokens = served_tokens(
@@ -188,7 +188,7 @@ def test_inputs_of_small_groups_are_rounded_in_small_groups(tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ["Q4_K", "Q6_K", "Q8_0", "F16"])
 def test_a_model_takes_the_bytes_that_were_told(kind: str, form: Form, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", "llama", 1, kind, **{**WIDE, "inner": 512})
-    file, scratch = GgufFile(path), Scratch(tmp_path)
+    file, scratch = GgufFile(path), Scratch(tmp_path / "weights")
     model = build_model(file, read_decoder(file), form, scratch)
     ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
     told = sum(
