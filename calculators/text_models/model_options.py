@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from calculators.cpu_features import has_slow_bfloat16
 from calculators.device_name import device_problem
-from calculators.model_cache import CacheEntry, ModelCache
+from calculators.model_cache import CacheEntry, ModelCache, user_cache
 from calculators.model_cache.compiled_models import hold_compiled
 from calculators.model_directory import find_model_directory, read_checked_json
 from calculators.plugin_config import read_json_properties
@@ -57,17 +57,25 @@ def read_text_model(
     max_tokens: int = 0,
     usual_max_tokens: int = USUAL_MAX_TOKENS,
     exported_with: str = "optimum-cli export openvino --task feature-extraction",
+    conversions: ModelCache | None = None,
 ) -> TextModelOptions:
-    """Check the options of a node, and the files that they name.
+    """Check the options of a node, and the files that they name. Reads files: for a thread.
 
     Args:
         max_tokens: tokens of a sequence as the node says; 0: as config.json says.
         usual_max_tokens: those where config.json does not say.
         exported_with: the command that makes such a model, for errors.
+        conversions: keeps the models of GGUF files; None: the user's cache does.
 
     Raises:
         ResourceError: with the field, what is wrong, and what would be right.
     """
+    file = Path(graph_directory, models_path).absolute()
+    if file.suffix == ".gguf" and file.is_file():
+        # Imported here: models in other forms need none of it.
+        from calculators.text_models.gguf_model import directory_of_gguf
+
+        models_path = str(directory_of_gguf(file, conversions or user_cache()))
     directory = _directory(models_path, graph_directory, exported_with)
     device = target_device or "CPU"
     if problem := device_problem(device):

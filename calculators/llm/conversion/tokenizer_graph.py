@@ -50,6 +50,9 @@ _CHINESE: Final = (
 )
 #: What WordPiece leaves out, and where it cuts words.
 _CONTROLS: Final = r"[\x{0}-\x{8}\x{B}\x{C}\x{E}-\x{1F}\x{7F}-\x{9F}\x{FFFD}]|\p{Cf}|\p{Co}"
+#: Lower-case letters that the folding of case changes, and what stands for them meanwhile: letters
+#: of private use are left out before.
+_FOLDED: Final = {"ς": "\ue000", "µ": "\ue001"}
 _ALONE: Final = r"[!-/:-@\[-`{-~]|\p{P}|" + _CHINESE
 
 
@@ -244,13 +247,12 @@ class _Graph:
         outputs = [opset.result(each) for each in self._tokens(ragged, words, merges, ())[:3]]
         model = ov.Core().compile_model(ov.Model(outputs, [text], "merges"), "CPU")
         special = set(self._special)
-        texts = {i: word.decode("utf-8", "ignore") for i, word in enumerate(words)}
-        usual = [
-            i
-            for i, word in enumerate(words)
-            if i not in special and word == texts[i].encode() != b""
-        ]
-        found = model([[texts[i] for i in usual]])
+        usual: dict[int, str] = {}
+        for i, word in enumerate(words):
+            letters = word.decode("utf-8", "ignore")
+            if letters.encode() == word != b"" and i not in special:
+                usual[i] = letters
+        found = model(list(usual.values()))
         begins, ends, ids = (found[at] for at in range(3))
         return [
             token
@@ -289,7 +291,11 @@ class _Graph:
             pieces = _normalized(pieces, normalization_form="nfd")
             pieces = _make("RegexNormalization", [*pieces, _text(r"\p{Mn}"), _text("")])
         if vocabulary.lowercases:
+            for letter, kept in _FOLDED.items():
+                pieces = _make("RegexNormalization", [*pieces, _text(letter), _text(kept)])
             pieces = _normalized(pieces, normalization_form="identity", case_fold=True)
+            for letter, kept in _FOLDED.items():
+                pieces = _make("RegexNormalization", [*pieces, _text(kept), _text(letter)])
         ragged = [*texts, *pieces]
         for pattern, behaviour in ((r"\s+", "remove"), (_ALONE, "isolate")):
             ragged = _split(ragged, pattern, behaviour)

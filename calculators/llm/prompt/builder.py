@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import openvino_genai as genai
+from numpy.typing import NDArray
 
 from calculators.child_process.library_errors import library_reason
 from calculators.llm.parsers.registry import reasoning_parser
@@ -66,6 +67,8 @@ _META_SPACE: Final = "\u2581".encode()
 _REDUCED_FROM: Final = 4
 #: Special tokens of which one is tried for `PromptBuilder._lead`.
 _FEW: Final = 16
+#: Letters that most vocabularies join with no other one.
+_LETTERS_BEFORE: Final = ("\n", "\t", "\x01", "\u2060")
 _TOO_MUCH_MEMORY: Final = "the prompt needs too much memory"
 
 
@@ -272,14 +275,36 @@ class PromptBuilder:
         ids = [self._encoder.encode(first, special=False)]
         # Some tokenizers begin each text with a space, some only what no token precedes.
         lead, lead_id = self._lead
-        for piece, each in zip(
-            others, self._encoder.encode_many([lead + piece for piece in others]), strict=True
-        ):
+        encoded = self._encoder.encode_many([lead + piece for piece in others])
+        for piece, each in zip(others, encoded, strict=True):
             own = each[1:] if lead and each[0] == lead_id else each
-            ids.append(
-                own[1:] if int(own[0]) in self._spaces and not piece.startswith(" ") else own
-            )
+            ids.append(self._without_space(own, piece) if self._has_space(own, piece) else own)
         return np.concatenate(ids).tobytes()
+
+    def _has_space(self, ids: NDArray[np.int64], piece: str) -> bool:
+        """Return True if the tokens of a piece begin with a space more than the piece."""
+        spaces = 0
+        for token in ids.tolist():
+            text = self._pieces[token].replace(_META_SPACE, b" ")
+            rest = text.lstrip(b" ")
+            spaces += len(text) - len(rest)
+            if rest:
+                break
+        return spaces > len(piece) - len(piece.lstrip(" "))
+
+    def _without_space(self, ids: NDArray[np.int64], piece: str) -> NDArray[np.int64]:
+        """Return the tokens of a piece without the space that its tokenizer begins texts with."""
+        if int(ids[0]) in self._spaces:
+            return ids[1:]
+        # The space has become a part of a longer token, so it must stand before another letter.
+        for letter in _LETTERS_BEFORE:
+            each = self._encoder.encode(letter + piece, special=False)
+            begin = b""
+            for count, token in enumerate(each.tolist()[:_FEW], 1):
+                begin += self._pieces[token].replace(_META_SPACE, b" ")
+                if begin.lstrip(b" ") == letter.encode():
+                    return each[count:]
+        return ids
 
     # Tokens that text must not have ---------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from calculators.llm.conversion.tokenizer_graph import make_models, write_tokeni
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
 from calculators.llm.prompt.builder import PromptBuilder
+from calculators.llm.prompt.messages import Chat, Prompt
 from graph_runtime import ResourceError
 from tests.calculators.llm.conversion import vocabularies
 from tests.calculators.llm.conversion.vocabularies import TEXTS
@@ -153,6 +154,56 @@ def test_the_server_makes_text_of_tokens_exactly(kind: str, tmp_path: Path) -> N
 
     assert ready.tokens.is_exact
     assert len(ready.tokens.pieces) == len(read(tmp_path, KINDS[kind]()).tokens)
+
+
+@pytest.mark.parametrize("text", ["a</s> b", "a</s>b", "</s>  <|im_end|>x", "<|im_end|>\n</s>"])
+def test_a_special_token_in_text_gets_no_space_of_its_own(text: str, tmp_path: Path) -> None:
+    facts = vocabularies.sentencepiece()
+    tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
+    scores = facts["tokenizer.ggml.scores"]
+    assert isinstance(tokens, list)
+    assert isinstance(types, list)
+    assert isinstance(scores, list)
+    # A space and the end of such a token become one.
+    facts |= {
+        "tokenizer.ggml.tokens": [*tokens, "▁>", "▁|", "|"],
+        "tokenizer.ggml.token_type": [*types, 1, 1, 1],
+        "tokenizer.ggml.scores": [*scores, 0.0, 0.0, -999.0],
+        "tokenizer.chat_template": "{{ messages[0]['content'] }}",
+    }
+    write_tokenizer(read(tmp_path, facts), tmp_path, "tiny.gguf")
+    builder = PromptBuilder(str(tmp_path))
+
+    prompt = builder.answer(Chat([{"role": "user", "content": text}]))
+
+    assert isinstance(prompt, Prompt)
+    ids = np.frombuffer(prompt.input_ids, np.int64).tolist()
+    assert builder.decode(ids, False) == text
+    assert not {1, 2} & set(ids)
+
+
+def test_every_token_of_llama_3_is_found_as_a_word(tmp_path: Path) -> None:
+    facts = vocabularies.byte_level("llama-bpe")
+    tokens, merges = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.merges"]
+    types = facts["tokenizer.ggml.token_type"]
+    assert isinstance(tokens, list)
+    assert isinstance(merges, list)
+    assert isinstance(types, list)
+    # "zqv" is never merged: "qv" is joined first, and no token begins so.
+    new = ["qv", "zq", "zqv"]
+    facts |= {
+        "tokenizer.ggml.tokens": [*tokens, *new],
+        "tokenizer.ggml.token_type": [*types, 1, 1, 1],
+        "tokenizer.ggml.merges": ["q v", "z q", "zq v", *merges],
+        "tokenizer.ggml.add_bos_token": False,
+    }
+    tokenizer, _ = compiled(read(tmp_path, facts))
+    first = len(tokens)
+
+    found = [tokenizer([text])["input_ids"][0].tolist() for text in ("zqv", "zqvx")]
+
+    letters = {each: tokens.index(each) for each in "zx"}
+    assert found == [[first + 2], [letters["z"], first, letters["x"]]]
 
 
 def test_templates_are_written_by_name(tmp_path: Path) -> None:

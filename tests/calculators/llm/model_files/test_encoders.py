@@ -107,10 +107,31 @@ def test_a_model_that_ranks_scores_one_token(name: str, side: str, tmp_path: Pat
     assert score == pytest.approx(float(expected), abs=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["word_piece", "unigram"])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("modern-bert", -1.34067), ("jina-bert-v2", -0.97046)]
+)
+def test_heads_of_other_encoders_give_llama_cpps_scores(
+    name: str, expected: float, tmp_path: Path
+) -> None:
+    directory = converted(tmp_path, name, 4)
+    core = ov.Core()
+    model = core.compile_model(directory / "openvino_model.xml", "CPU", {_PRECISION: "f32"})
+    ids = core.compile_model(directory / "openvino_tokenizer.xml", "CPU")([TEXT])["input_ids"]
+    sides = ((0, 0), (3, 0))
+    inputs = [np.pad(ids, sides), np.pad(np.ones_like(ids), sides)]
+    inputs += [np.zeros_like(inputs[0])] * (len(model.inputs) - 2)
+
+    (score,) = model(inputs)[0].reshape(-1)
+
+    assert score == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["word_piece", "unigram", "byte_level"])
 def test_pairs_are_read_by_the_same_tokens(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "words.gguf"
-    write_gguf(file, getattr(vocabularies, kind)(), {})
+    more = {"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.add_eos_token": True}
+    facts = getattr(vocabularies, kind)()
+    write_gguf(file, {**facts, **more} if kind == "byte_level" else facts, {})
     vocabulary = read_vocabulary(GgufFile(file).metadata, file.name)
     write_tokenizer_json(vocabulary, tmp_path, file.name)
     pairs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -120,6 +141,7 @@ def test_pairs_are_read_by_the_same_tokens(kind: str, tmp_path: Path) -> None:
         "The quick brown fox",
         "Hello, World! it's 12",
         "Grüße  aus München",
+        "Ο λόγος σου: 5 µm",  # noqa: RUF001
         "我们去公园",
     ):
         assert pairs.encode(text).ids == tokenizer([text])["input_ids"].reshape(-1).tolist()

@@ -172,16 +172,16 @@ def _layer(name: str, number: int) -> dict[str, tuple[int, ...]]:
             return {**attention, **joined, **norms}
         case "neo-bert":
             return {**attention, **joined, **before}
+    # The numbers follow from the order.
     found = {
         "attn_q.weight": (width, width),
         "attn_k.weight": (32, width),
         "attn_v.weight": (32, width),
         "attn_output.weight": (width, width),
-        **before,
-        **dense,
     }
     if name != "eurobert":
         found |= {"attn_q_norm.weight": (16,), "attn_k_norm.weight": (16,)}
+    found |= {**before, **dense}
     if name == "gemma-embedding":
         found |= {"post_attention_norm.weight": (width,), "post_ffw_norm.weight": (width,)}
     return found
