@@ -132,7 +132,11 @@ async def load_servable(
             raise ResourceError(f"the model cannot be loaded: {error}{hint}") from None
         raise
     if prompts_ready.template_problem:
-        log.warning("%s: chat completions: %s", name, prompts_ready.template_problem)
+        log.warning(
+            "%s: no chats, since it has no usable chat template: %s",
+            name,
+            prompts_ready.template_problem,
+        )
     if not prompts_ready.tokens.is_exact:
         log.warning("%s: text is decoded by the tokenizer itself, which costs time", name)
     log.info("%s: %s on %s, loaded in %.1f s", name, ready.engine, ready.device, ready.seconds)

@@ -338,7 +338,8 @@ def _add_render_prompt(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_argument(
         "model_dir",
         metavar="MODEL_DIR",
-        help="the directory with the model's chat template, or with a graph.pbtxt that names it",
+        help="a GGUF file, or the directory with the model's chat template, or with a graph.pbtxt "
+        "that names it",
     )
 
 

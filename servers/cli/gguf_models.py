@@ -188,30 +188,52 @@ def _tokenizer_facts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _template_facts(vocabulary: Vocabulary, file: GgufFile) -> dict[str, Any] | None:
-    beside = file.parts[0].parent
-    source = vocabulary.templates.get("")
     try:
-        template = (
-            ChatTemplate.load(beside)
-            if source is None
-            else ChatTemplate.of_source(
-                source,
-                bos_token=vocabulary.text(vocabulary.bos),
-                eos_token=vocabulary.text(vocabulary.eos),
-            )
-        )
+        template = _template_of(vocabulary, file)
         if template.files.is_default:
             return None
         chats = ChatRenderer(template)
     except ChatTemplateError as error:
         return {"problem": str(error)}
     return {
-        "file": None if source is not None else template.files.main.file,
+        "file": None if "" in vocabulary.templates else template.files.main.file,
         "others": [name for name in vocabulary.templates if name],
         "tool_parser": chats.tool_parser or None,
         "reasoning_parser": chats.analysis.reasoning_parser,
         "knows_tools": chats.knows_tools,
     }
+
+
+def _template_of(vocabulary: Vocabulary, file: GgufFile) -> ChatTemplate:
+    """Return the file's template, else the one beside it."""
+    source = vocabulary.templates.get("")
+    if source is None:
+        return ChatTemplate.load(file.parts[0].parent)
+    return ChatTemplate.of_source(
+        source,
+        bos_token=vocabulary.text(vocabulary.bos),
+        eos_token=vocabulary.text(vocabulary.eos),
+    )
+
+
+def template_of_gguf(path: Path) -> ChatTemplate:
+    """Return the chat template of a GGUF file, which may lie beside it.
+
+    Raises:
+        CommandFailed: the file is damaged, or has no template.
+        ChatTemplateError: the template cannot be used.
+    """
+    try:
+        file = GgufFile(path)
+        template = _template_of(read_vocabulary(file.metadata, file.name), file)
+    except (OSError, ResourceError) as error:
+        raise CommandFailed(str(error)) from error
+    if template.files.is_default:
+        raise CommandFailed(
+            f"{path} has no chat template, as base models have none",
+            hint="put it as chat_template.jinja beside the file",
+        )
+    return template
 
 
 def _text(facts: Mapping[str, Any]) -> str:

@@ -30,8 +30,9 @@ _TOOL_PARSER = re.compile(r"""^[^#\n]*?\btool_parser\s*:\s*(["'])(.*?)\1""", re.
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
-    if not Path(args.model_dir).is_dir():
-        raise CommandFailed(f"{args.model_dir}: there is no such directory")
+    given = Path(args.model_dir)
+    if not given.is_dir() and not _is_gguf(given):
+        raise CommandFailed(f"{given}: there is no such directory, and no such GGUF file")
     request = _read_request()
     try:
         messages = normalise_messages(request.get("messages"))
@@ -40,9 +41,8 @@ def execute(args: argparse.Namespace) -> int:
         continues = request.get("continue_final_message") is True
         if continues:
             arguments["add_generation_prompt"] = False
-        directory, tool_parser = _model(Path(args.model_dir))
-        _check_is_model(directory)
-        renderer = ChatRenderer(ChatTemplate.load(directory))
+        model, tool_parser = _model(given)
+        renderer = ChatRenderer(_template(model))
         prompt = renderer.render(
             with_tags(messages),
             tools=tools,
@@ -58,6 +58,21 @@ def execute(args: argparse.Namespace) -> int:
     sys.stdout.buffer.write(prompt)
     sys.stdout.buffer.flush()
     return 0
+
+
+def _is_gguf(path: Path) -> bool:
+    return path.suffix == ".gguf" and path.is_file()
+
+
+def _template(model: Path) -> ChatTemplate:
+    files = sorted(model.glob("*.gguf")) if model.is_dir() else [model]
+    if len(files) == 1 and _is_gguf(files[0]) and not (model / "openvino_model.xml").exists():
+        # Imported here: other models need none of it.
+        from servers.cli.gguf_models import template_of_gguf
+
+        return template_of_gguf(files[0])
+    _check_is_model(model)
+    return ChatTemplate.load(model)
 
 
 def _check_is_model(directory: Path) -> None:
@@ -109,9 +124,9 @@ def _name(tool: dict[str, Any]) -> Any:
 
 
 def _model(given: Path) -> tuple[Path, str]:
-    """Return the directory of the model, and the tool parser that is chosen for it, "" for none.
+    """Return the model's directory or file, and the tool parser chosen for it, "" for none.
 
-    A graph in the given directory may name another directory, and the parser.
+    A graph in the given directory may name another one, and the parser.
     """
     try:
         graph = (given / _GRAPH_FILE).read_text(encoding="utf-8")

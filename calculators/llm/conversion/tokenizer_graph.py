@@ -196,8 +196,7 @@ class _Graph:
         whole = self._not_merged(words, merges) if self._pre_tokenizer.takes_whole_words else []
         if whole:
             either = b"|".join(_quoted(words[i]) for i in whole)
-            pattern = rb"\A(?:" + either + rb")\z"
-            marked = [*ragged[2:], _text(pattern), _text(_WHOLE_WORD + "$0")]
+            marked = [*ragged[2:], _text(rb"\A(?:" + either + rb")\z"), _text(_WHOLE_WORD + "$0")]
             ragged = [*ragged[:2], *_make("RegexNormalization", marked)]
         return self._tokens(_without_skips(ragged), words, merges, whole)
 

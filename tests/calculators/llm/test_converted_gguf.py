@@ -141,7 +141,7 @@ def test_a_base_model_says_what_a_chat_lacks_unless_a_template_lies_beside_it(
         await model.close()
 
     asyncio.run(run())
-    assert "chat completions: its GGUF file has none" in caplog.text
+    assert "no chats, since it has no usable chat template: its GGUF file has none" in caplog.text
 
 
 def test_split_files_are_one_model(directory: Path, tmp_path: Path) -> None:

@@ -53,6 +53,28 @@ def test_a_base_model_says_that_it_has_no_template(file: Path) -> None:
     assert "template      none: completions only" in graphrt("describe", str(file)).stdout
 
 
+def test_the_prompt_of_a_file_is_shown(file: Path) -> None:
+    chat = json.dumps({"messages": [{"role": "user", "content": "Hi there"}]})
+
+    of_file = graphrt("render-prompt", str(file), feed=chat)
+    of_graph = graphrt("render-prompt", str(file.parent), feed=chat)
+
+    assert "Hi there" in of_file.stdout
+    assert of_graph.stdout == of_file.stdout
+
+
+def test_a_base_model_has_no_prompt_of_a_chat(file: Path) -> None:
+    facts = {key: value for key, value in metadata(TINY).items() if "template" not in key}
+    write_gguf(file, facts, dict(weights(TINY)))
+
+    done = graphrt(
+        "render-prompt", str(file), feed='{"messages": [{"role": "user", "content": "Hi"}]}'
+    )
+
+    assert done.returncode == 1
+    assert "has no chat template, as base models have none" in done.stderr
+
+
 def test_a_template_that_does_not_compile_is_named(file: Path) -> None:
     facts = {**metadata(TINY), "tokenizer.chat_template": "{% for %}"}
     write_gguf(file, facts, dict(weights(TINY)))
@@ -112,6 +134,47 @@ def test_an_embedding_model_is_served_for_embeddings(tmp_path: Path) -> None:
     vector = answer["data"][0]["embedding"]
     assert vector == pytest.approx(EXPECTED["bert 1"], abs=1e-2)
     assert "by mean pooling" in graphrt("describe", str(file)).stdout
+
+
+def test_graphs_name_files_of_encoders(tmp_path: Path) -> None:
+    for name, architecture, pooling in (
+        ("Embeddings", "jina-bert-v2", 1),
+        ("Rerank", "modern-bert", 4),
+    ):
+        folder = tmp_path / name.lower()
+        folder.mkdir()
+        write_encoder(folder / "tiny.gguf", architecture, pooling)
+        (folder / "graph.pbtxt").write_text(
+            f"""
+            input_stream: "REQUEST_PAYLOAD:input"
+            output_stream: "RESPONSE_PAYLOAD:output"
+            node {{
+              name: "node"
+              calculator: "{name}CalculatorOV"
+              input_side_packet: "{name.upper()}_NODE_RESOURCES:servable"
+              input_stream: "REQUEST_PAYLOAD:input"
+              output_stream: "RESPONSE_PAYLOAD:output"
+              node_options: {{
+                [type.googleapis.com/mediapipe.{name}CalculatorOVOptions]: {{
+                  models_path: "tiny.gguf"
+                }}
+              }}
+            }}
+            """
+        )
+    text = "The quick brown fox jumps over the lazy dog, and 12 cats"
+    ranked = {"model": "rerank", "query": "the fox", "documents": ["the dog", "the quick fox"]}
+
+    with Serving(tmp_path, tmp_path / "embeddings", tmp_path / "rerank", calculators=()) as serving:
+        serving.wait_until_serving()
+        asked = {"model": "embeddings", "input": text}
+        with serving.request("POST", "/v3/embeddings", asked) as found:
+            vector = json.load(found)["data"][0]["embedding"]
+        with serving.request("POST", "/v3/rerank", ranked) as found:
+            results = json.load(found)["results"]
+
+    assert vector == pytest.approx(EXPECTED["jina-bert-v2 1"], abs=1e-2)
+    assert sorted(each["index"] for each in results) == [0, 1]
 
 
 def test_a_model_that_ranks_is_served_for_rerank(tmp_path: Path) -> None:

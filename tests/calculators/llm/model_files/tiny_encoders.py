@@ -143,7 +143,10 @@ def _layer(name: str, number: int) -> dict[str, tuple[int, ...]]:
     }
     attention = {"attn_qkv.weight": (3 * width, width), "attn_output.weight": (width, width)}
     around = _norms(("attn_output_norm", "layer_output_norm"), width)
-    before = {"attn_norm.weight": (width,), "ffn_norm.weight": (width,)}
+    before: dict[str, tuple[int, ...]] = {
+        "attn_norm.weight": (width,),
+        "ffn_norm.weight": (width,),
+    }
     joined = {"ffn_up.weight": (2 * inner, width), "ffn_down.weight": (width, inner)}
     biased = _biased(("attn_q", "attn_k", "attn_v", "attn_output"), width, width)
     plain = {**_biased(("ffn_up",), inner, width), **_biased(("ffn_down",), width, inner)}
@@ -172,8 +175,14 @@ def _layer(name: str, number: int) -> dict[str, tuple[int, ...]]:
             return {**attention, **joined, **norms}
         case "neo-bert":
             return {**attention, **joined, **before}
+        case _:
+            return _decoder_layer(name, {**before, **dense})
+
+
+def _decoder_layer(name: str, rest: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
     # The numbers follow from the order.
-    found = {
+    width = _WIDTH
+    found: dict[str, tuple[int, ...]] = {
         "attn_q.weight": (width, width),
         "attn_k.weight": (32, width),
         "attn_v.weight": (32, width),
@@ -181,7 +190,7 @@ def _layer(name: str, number: int) -> dict[str, tuple[int, ...]]:
     }
     if name != "eurobert":
         found |= {"attn_q_norm.weight": (16,), "attn_k_norm.weight": (16,)}
-    found |= {**before, **dense}
+    found |= rest
     if name == "gemma-embedding":
         found |= {"post_attention_norm.weight": (width,), "post_ffw_norm.weight": (width,)}
     return found
