@@ -4,8 +4,8 @@
 
 ``--lm-eval`` is the executable of an environment of its own: ``pip install 'lm-eval[api,hf]'
 gguf``. Both sides get the same tokens and the weights of the same GGUF file, which transformers
-reads into float32: that of `bench.smollm2` (Q4_1), and the same weights in float16, because
-openvino-genai 2026.4 rounds the offsets of a Q4_1 file. The tasks are made here, so nothing is
+reads into float32: that of `bench.smollm2` (Q4_1), and the same weights in float16, whose products
+take inputs that are not rounded. The tasks are made here, so nothing is
 downloaded:
 
 - ``continuation``: which of four sentences follows in these documents? By log-probability

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from calculators.llm.model_files.families import FAMILIES, MISSING, NEIGHBOURS, Family
-from calculators.llm.model_files.packed import UNPACKED, Form, stored_bytes
+from calculators.llm.model_files.families import ENCODERS, FAMILIES, MISSING, NEIGHBOURS, Family
+from calculators.llm.model_files.packed import UNPACKED, Form, computable_types, stored_bytes
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "models.md"
 _BEGIN: Final = "<!-- made by website.gguf_tables -->\n"
@@ -19,12 +20,8 @@ _SAMPLE: Final = 1 << 20
 
 def tables() -> str:
     """Return both tables, and what cannot be run."""
-    lines = ["| architecture | models | attention | feed-forward |", "|---|---|---|---|"]
-    for name in sorted(FAMILIES):
-        family = FAMILIES[name]
-        lines.append(
-            f"| `{name}` | {family.models} | {_attention(family)} | {_feed_forward(family)} |"
-        )
+    lines = _families(FAMILIES)
+    lines += ["", "Encoders, for embeddings and rerank:", "", *_families(ENCODERS)]
     by_need: dict[str, list[str]] = {}
     for name, need in MISSING.items():
         by_need.setdefault(need, []).append(f"`{name}`")
@@ -41,11 +38,24 @@ def tables() -> str:
         + " |",
         "|---|---|---|" + "---|" * len(Form),
     ]
-    for name, layout in UNPACKED.items():
+    for name in computable_types():
+        layout = UNPACKED.get(name)
         sizes = [f"{stored_bytes(name, _SAMPLE, form) / _SAMPLE:.2f}" for form in Form]
-        offset = ", with offset" if layout.has_offset else ""
-        lines.append(f"| {name} | {layout.kind}{offset} | {layout.group} | {' | '.join(sizes)} |")
+        codes, group = "none", "none"
+        if layout is not None:
+            codes = layout.kind + (", with offset" if layout.has_offset else "")
+            group = str(layout.group)
+        lines.append(f"| {name} | {codes} | {group} | {' | '.join(sizes)} |")
     return "\n".join(lines) + "\n"
+
+
+def _families(families: Mapping[str, Family]) -> list[str]:
+    lines = ["| architecture | models | attention | feed-forward |", "|---|---|---|---|"]
+    for name, family in sorted(families.items()):
+        lines.append(
+            f"| `{name}` | {family.models} | {_attention(family)} | {_feed_forward(family)} |"
+        )
+    return lines
 
 
 def _attention(family: Family) -> str:
@@ -77,7 +87,13 @@ def _attention(family: Family) -> str:
 
 
 def _feed_forward(family: Family) -> str:
-    words = {"silu": "SiLU", "gelu": "GELU", "relu2": "ReLU²", "clamped": "clamped SwiGLU"}
+    words = {
+        "silu": "SiLU",
+        "gelu": "GELU",
+        "gelu_erf": "GELU",
+        "relu2": "ReLU²",
+        "clamped": "clamped SwiGLU",
+    }
     found = [words[family.activation]]
     if family.parallel == "yes":
         found.append("parallel to attention")
