@@ -418,8 +418,11 @@ class _Reader:
         if self._take("]"):
             # As in Python; in ECMA 262 such a class matches nothing.
             pairs.append((ord("]"), ord("]")))
+        opposites: set[str] = set()
         while not self._take("]"):
             here = self._at
+            if self._peek("\\"):
+                opposites.add(self._text[here + 1 : here + 2])
             low = self._class_item(start)
             if negated and low == _CLASSES["s"]:
                 low = _SPACES
@@ -433,6 +436,8 @@ class _Reader:
                 pairs.append((low[0][0], high[0][0]))
             else:
                 pairs += low
+        if any({each, each.upper()} <= opposites for each in _CLASSES):
+            pairs.append((0, LAST))  # though what is white space differs between languages
         ranges = all_but(pairs) if negated else ranges_of(pairs)
         if not ranges:
             raise self._error("a class of no letters", start)

@@ -172,10 +172,14 @@ class Rules:
         return name
 
     def _add_counted(self, counted: BoundedRepeat) -> str:
-        # The library inlines a rule only if there is no reference in it.
+        # The library inlines a rule only if there is no reference in it; one that does not end with
+        # the letter costs less, as nearly all tokens begin with a letter.
         nothing = self.add('""')
         stop = self.add(f"{_word(counted.stop)} {nothing}")
-        ways = " | ".join(f"{_word(way)} {nothing}" for way in counted.ways)
+        if any(len(way) > 1 for way in counted.ways):
+            ways = " | ".join(self._way(way, nothing) for way in counted.ways)
+        else:
+            ways = " | ".join(f"{_word(way)} {nothing}" for way in counted.ways)
         letter, following = self.add(ways), stop
         for _ in range(NEAR):
             following = self.add(f"{letter} {following} | {stop}")
@@ -190,6 +194,12 @@ class Rules:
         end = self.add(f"{_word(counted.end)} {nothing}") if counted.end else nothing
         name = self.counted(far, low, counted.far, end, last=near)
         return self.add(f"{_word(counted.begin)} {name}")
+
+    def _way(self, way: Word, nothing: str) -> str:
+        """Write a way to write a letter; longer ones end in a rule of their own."""
+        if len(way) == 1:
+            return _word(way)
+        return f"{_word(way[:-1])} {self.add(f'{_word(way[-1:])} {nothing}')}"
 
     def text(self, first: str) -> str:
         """Return the grammar that begins with this rule, without alternatives that cannot end.
