@@ -25,7 +25,6 @@ MAX_REMAINDER: Final = 1_000
 _MOST_COUNTED: Final = 40
 
 _BOUND_DECIMALS: Final = 20
-_BEYOND: Final = Decimal(10) ** INTEGER_DIGITS
 _EXACT: Final = Context(prec=2 * MAX_DIGITS)
 
 INTEGER: Final = parse_regex(rf"0|-?[1-9]\d{{0,{INTEGER_DIGITS - 1}}}")
@@ -56,6 +55,15 @@ def _shortened(value: Decimal, step: int) -> Decimal:
         return value
     rounding = ROUND_CEILING if step > 0 else ROUND_FLOOR
     return value.quantize(Decimal(1).scaleb(-_BOUND_DECIMALS), rounding, _EXACT)
+
+
+def _beyond(other: Bound | None, sign: int) -> Decimal:
+    """Return a magnitude that no number of this sign has, beside the bound at the other end."""
+    digits = INTEGER_DIGITS
+    # One that no number reaches is none.
+    if other is not None and other.value * sign > -(Decimal(10) ** INTEGER_DIGITS):
+        digits = max(digits, other.value.adjusted() + 2)
+    return Decimal(10) ** digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +115,12 @@ class NumberRange:
     def _bounded(self) -> NumberRange:
         """Leave out bounds that no number of our length exceeds, and digits that none has."""
         low, high = self.low, self.high
-        if low is not None:
-            low = None if low.value <= -_BEYOND else low._replaced(_shortened(low.value, 1))
-        if high is not None:
-            high = None if high.value >= _BEYOND else high._replaced(_shortened(high.value, -1))
+        if self.low is not None:
+            low = self.low._replaced(_shortened(self.low.value, 1))
+            low = None if low.value <= -_beyond(self.high, -1) else low
+        if self.high is not None:
+            high = self.high._replaced(_shortened(self.high.value, -1))
+            high = None if high.value >= _beyond(self.low, 1) else high
         if low is not None and high is not None and low.value > high.value:
             return self
         return replace(self, low=low, high=high)

@@ -25,7 +25,12 @@ from calculators.llm.grammars.regular_expression import RegexError
 from calculators.llm.grammars.rules import Rules
 from calculators.llm.grammars.schema_keywords import Located, NoValueError, SchemaError
 from calculators.llm.grammars.schema_parts import Part
-from calculators.llm.grammars.schema_scalars import counts, matches, search_automaton
+from calculators.llm.grammars.schema_scalars import (
+    counts,
+    matches,
+    refused_automaton,
+    search_automaton,
+)
 
 if TYPE_CHECKING:
     from calculators.llm.grammars.schema_rules import SchemaRules
@@ -238,7 +243,8 @@ def _key(
     """Add the rule of names that match the chosen patterns and no other."""
     made = base
     for pattern, language in languages.items():
-        made = _common(made, language if pattern in chosen else complement(language))
+        other = language if pattern in chosen else complement(refused_automaton(pattern))
+        made = _common(made, other)
     if made is None:
         return builder.rules.add_expression(json_text.STRING)
     return builder.rules.add_string(made)

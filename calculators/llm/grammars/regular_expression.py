@@ -147,6 +147,19 @@ def parse_search(pattern: str) -> Node:
     return _Reader(pattern).whole(contains=True)
 
 
+def parse_refused(pattern: str) -> Node:
+    """Parse a pattern; return the expression of the texts in which a part may match it.
+
+    ECMA 262 and Python differ in the letters of classes, and in Python ``$`` is before a last line
+    end, too. A text that is none of these matches in neither.
+
+    Raises:
+        RegexError: as `parse_regex`.
+    """
+    node = _Reader(pattern, _LINE_END, is_loose=True).whole(contains=True)
+    return Sequence((node, Repeat(CharClass(_LINE_END), 0, 1)))
+
+
 def parse_token(pattern: str, *, dot_is_any: bool = False) -> Node:
     """Parse a pattern; return the expression of exactly the texts that it matches, as in Python.
 
@@ -156,21 +169,28 @@ def parse_token(pattern: str, *, dot_is_any: bool = False) -> Node:
     Raises:
         RegexError: as `parse_regex`.
     """
-    return _Reader(pattern, dot=() if dot_is_any else ((0x0A, 0x0A),)).token()
+    return _Reader(pattern, dot=() if dot_is_any else _LINE_END).token()
 
 
 ANY_TEXT: Final = Repeat(CharClass(((0, LAST),)), 0, None)
+_LINE_END: Final = ((0x0A, 0x0A),)
 _LINE_ENDS: Final = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 _CLASSES: Final[dict[str, Ranges]] = {
     "d": ((0x30, 0x39),),
     "w": ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
     "s": ((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0)),
 }
-#: All that is white space in ECMA 262 or in Python, for classes without it.
+#: The same classes with all letters that they have in ECMA 262 or in Python.
 _SPACES: Final = (
     (0x09, 0x0D), (0x1C, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A),
     (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
 )  # fmt: skip
+_LOOSE: Final[dict[str, Ranges]] = {
+    "d": ranges_of((*_CLASSES["d"], *((low, min(high, LAST)) for low, high in
+                    unicode_class("Nd") or () if low <= LAST))),
+    "w": ranges_of((*_CLASSES["w"], (0x80, LAST))),
+    "s": _SPACES,
+}  # fmt: skip
 _CONTROLS: Final = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D, "0": 0x00}
 _HEX: Final = {
     "x": re.compile(r"x([0-9A-Fa-f]{2})"),
@@ -199,10 +219,17 @@ _LOOK: Final = re.compile(r"\(\?<?[=!]")
 class _Reader:
     """Parser of one pattern. ``_at`` is the position of the next letter."""
 
-    def __init__(self, pattern: str, dot: Ranges = _LINE_ENDS) -> None:
-        """``dot``: the letters that a dot does not stand for."""
+    def __init__(self, pattern: str, dot: Ranges = _LINE_ENDS, *, is_loose: bool = False) -> None:
+        """Make a parser.
+
+        Args:
+            dot: the letters that a dot does not stand for.
+            is_loose: read classes as the language that has the most letters in them; else as the
+                one that has the fewest.
+        """
         self._text = pattern
         self._dot = dot
+        self._is_loose = is_loose
         self._at = 0
         self._depth = 0
         #: True once a ``$`` has been read that ends everything which follows on this path.
@@ -316,7 +343,13 @@ class _Reader:
         self._at = found.end()
         ended = self._ended
         self._depth += 1
+        is_negative = "!" in found[0]
+        outside = (self._is_loose, self._dot)
+        if is_negative:
+            self._is_loose = not self._is_loose
+            self._dot = _LINE_END if self._is_loose else _LINE_ENDS
         node = self._choice()
+        self._is_loose, self._dot = outside
         self._depth -= 1
         self._ended = ended
         if not self._take(")"):
@@ -328,7 +361,7 @@ class _Reader:
             raise self._error(
                 "a boundary in an assertion is not supported", start, unsupported=True
             )
-        return _Look(node, is_behind, "!" in found[0])
+        return _Look(node, is_behind, is_negative)
 
     def _repeated(self, node: Node) -> Node:
         start = self._at
@@ -414,6 +447,7 @@ class _Reader:
 
     def _class(self, start: int) -> Ranges:
         negated = self._take("^")
+        self._is_loose ^= negated
         pairs: list[tuple[int, int]] = []
         if self._take("]"):
             # As in Python; in ECMA 262 such a class matches nothing.
@@ -424,8 +458,6 @@ class _Reader:
             if self._peek("\\"):
                 opposites.add(self._text[here + 1 : here + 2])
             low = self._class_item(start)
-            if negated and low == _CLASSES["s"]:
-                low = _SPACES
             if self._peek("-") and not self._text.startswith("-]", self._at):
                 self._at += 1
                 high = self._class_item(start)
@@ -436,6 +468,7 @@ class _Reader:
                 pairs.append((low[0][0], high[0][0]))
             else:
                 pairs += low
+        self._is_loose ^= negated
         if any({each, each.upper()} <= opposites for each in _CLASSES):
             pairs.append((0, LAST))  # though what is white space differs between languages
         ranges = all_but(pairs) if negated else ranges_of(pairs)
@@ -470,11 +503,9 @@ class _Reader:
             return self._property(start)
         self._at += 1
         if letter in _CLASSES:
-            return _CLASSES[letter]
-        if letter == "S":
-            return all_but(_SPACES)
+            return (_LOOSE if self._is_loose else _CLASSES)[letter]
         if letter.lower() in _CLASSES:
-            return all_but(_CLASSES[letter.lower()])
+            return all_but((_CLASSES if self._is_loose else _LOOSE)[letter.lower()])
         if letter == "0" and self._text[self._at : self._at + 1].isdigit():
             raise self._error("octal numbers are not supported", start)
         if letter in _CONTROLS:

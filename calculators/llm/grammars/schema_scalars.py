@@ -31,6 +31,7 @@ from calculators.llm.grammars.regular_expression import (
     RegexError,
     Repeat,
     UnsupportedRegex,
+    parse_refused,
     parse_regex,
     parse_search,
     text_node,
@@ -106,6 +107,19 @@ def search_automaton(pattern: str) -> Automaton:
     """
     try:
         return smallest(make_automaton(parse_search(pattern)))
+    except NoTextError:
+        raise RegexError("no text matches it") from None
+
+
+@lru_cache(maxsize=256)
+def refused_automaton(pattern: str) -> Automaton:
+    """Return the automaton of the texts in which a part may match a pattern.
+
+    Raises:
+        RegexError, TooComplex: it cannot be followed.
+    """
+    try:
+        return smallest(make_automaton(parse_refused(pattern)))
     except NoTextError:
         raise RegexError("no text matches it") from None
 
@@ -193,7 +207,7 @@ class _Strings:
     def _refuse(self, pattern: object, place: str, leave_out: LeaveOut) -> None:
         try:
             if isinstance(pattern, str):
-                self.refused.append((search_automaton(pattern), place))
+                self.refused.append((refused_automaton(pattern), place))
         except (RegexError, TooComplex) as error:
             leave_out(place, f"regular expression: {error}")
 

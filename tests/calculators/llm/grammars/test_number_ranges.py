@@ -100,3 +100,17 @@ def test_bounds_that_no_number_reaches_are_none() -> None:
     assert bounded.automaton() == NumberRange(is_whole=True).automaton()
     # Numbers above a bound have as many digits as it takes.
     assert NumberRange(Bound(Decimal("1e30")), None, True).automaton().accepts("1" + "0" * 30)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [("1e18", "1e19"), ("-1e19", "-1e18"), ("1e20", "1e21"), ("-5e18", "1e19")]
+)
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_bounds_beyond_the_usual_digits_hold(low: str, high: str, is_whole: bool) -> None:
+    first, last = Decimal(low), Decimal(high)
+    automaton = NumberRange(Bound(first), Bound(last), is_whole).automaton()
+    for each in (first, last, (first + last) / 2):
+        assert automaton.accepts(f"{each:f}")
+    for each in (first - 1, last + 1, last * 3, first * 3, last * 10 + 7, first * 10 - 7):
+        if not first <= each <= last:
+            assert not automaton.accepts(f"{each:f}"), each
