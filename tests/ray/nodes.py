@@ -1,9 +1,10 @@
 """Nodes of a Ray cluster on this machine, by a process of their own.
 
-    python -m tests.ray.nodes
+    python -m tests.ray.nodes [PORT]
 
 It prints the address, and takes a command with each line of its standard input: ``kill`` ends the
-second node at once, ``add`` starts another one. Each is answered by a line.
+second node at once, ``add`` starts another one. Each is answered by a line. PORT: of the head, 0
+for any.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ class Nodes:
 
     Attributes:
         address: of the cluster, for ``RAY_ADDRESS``.
+        pid: the process that started them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.ray.nodes"],
+            [sys.executable, "-m", "tests.ray.nodes", str(port)],
             env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
+        self.pid = self._process.pid
         self.address = self._answer()
 
     def kill(self) -> None:
@@ -67,7 +70,12 @@ def main() -> None:
 
     cluster = Cluster(
         initialize_head=True,
-        head_node_args={"num_cpus": 1, "resources": {"left": 1}, "include_dashboard": False},
+        head_node_args={
+            "num_cpus": 1,
+            "resources": {"left": 1},
+            "include_dashboard": False,
+            "gcs_server_port": int("".join(sys.argv[1:]) or 0) or None,
+        },
     )
     try:
         right = cluster.add_node(num_cpus=1, resources={"right": 1})

@@ -1,6 +1,6 @@
 """A head, a raylet or a replica dies in the middle of a stream, a batch, an update.
 
-The cluster of each test is started by the command, so that what the test kills ends it for good.
+The cluster of most tests is started by the command, so that what the test kills ends it for good.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 
+from tests.checkout import ROOT
 from tests.ray.cluster_site import (
     CHAT,
     TICK,
@@ -29,6 +31,7 @@ from tests.ray.cluster_site import (
     replicas_of,
     wait_until,
 )
+from tests.ray.nodes import Nodes
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 
@@ -109,6 +112,34 @@ def test_a_server_outlives_the_cluster_that_it_has_started(
     wait_until(lambda: answer_of(serving) == "second")
     wait_until(lambda: len(replicas_of("probe", serving.pid)) == 2)
     wait_until(lambda: not any(is_alive(pid) and is_of_cluster(pid) for pid in before))
+
+
+def test_a_front_waits_for_the_head_of_another_cluster_and_connects_again(
+    site: Site, own_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", python_path)
+    with Nodes() as before:
+        monkeypatch.setenv("RAY_ADDRESS", before.address)
+        with Serving(site.folder, "config.json", "--on", "ray") as serving:
+            serving.wait_until_serving()
+            processes = processes_below(before.pid)
+            (head,) = processes_below(before.pid, "gcs_server")
+            with serving.request("POST", CHAT, {**TICK, "go": "/nowhere"}) as response:
+                assert next_event(response).isdigit()
+                os.kill(head, signal.SIGKILL)
+                # It may come back, so requests go on.
+                assert answer_of(serving) == "first"
+                assert json.loads(next_event(response))["error"]["code"] == "service_unavailable"
+                assert next_event(response) == "[DONE]"
+            for each in (*processes, before.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+            with Nodes(int(before.address.rpartition(":")[2])) as after:
+                assert after.address == before.address
+                wait_until(lambda: answer_of(serving) == "first")
+                serving.send_signal()
+                assert serving.end()[0] == 0
 
 
 def test_an_update_goes_on_when_replicas_die_in_it(serving: Serving, site: Site) -> None:
