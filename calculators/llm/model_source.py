@@ -21,7 +21,7 @@ from calculators.model_cache.compiled_models import PROPERTY, finish, hold_compi
 from graph_runtime import LoadProgress, ResourceError
 
 if TYPE_CHECKING:
-    from calculators.llm.conversion.converted_gguf import ConvertedModel
+    from calculators.llm.conversion.converted_gguf import ConvertedModel, GgufSource
 
 
 @dataclass(slots=True)
@@ -70,13 +70,16 @@ async def find_source(
     """
     conversions = conversions or cache
     source = ModelSource(options.model_path, options.engine, progress)
+    draft, draft_file = options.engine.draft, _draft_file(options.engine)
+    # All files are read before one of them is converted, which takes long.
+    main = await _read(options.model_path, options) if options.model_path.is_file() else None
+    drafting = None if draft_file is None else await _read(draft_file, options)
     try:
-        if options.model_path.is_file():
-            source.path = await _convert(source, options.model_path, options, name, conversions)
+        if main is not None:
+            source.path = await _convert(source, main, name, conversions)
             source.engine = msgspec.structs.replace(source.engine, model_path=str(source.path))
-        draft, draft_file = options.engine.draft, _draft_file(options.engine)
-        if draft is not None and draft_file is not None:
-            path = await _convert(source, draft_file, options, name, conversions)
+        if draft is not None and drafting is not None:
+            path = await _convert(source, drafting, name, conversions)
             draft = msgspec.structs.replace(draft, path=str(path))
             source.engine = msgspec.structs.replace(source.engine, draft=draft)
         if cache is not None and _can_be_compiled_once(source.engine):
@@ -90,15 +93,9 @@ async def find_source(
     return source
 
 
-async def _convert(
-    source: ModelSource,
-    path: Path,
-    options: NodeOptions,
-    name: str,
-    conversions: ModelCache | None,
-) -> Path:
+async def _read(path: Path, options: NodeOptions) -> GgufSource:
     # Imported here: servers of other models need none of it.
-    from calculators.llm.conversion.converted_gguf import hold_converted, read_source
+    from calculators.llm.conversion.converted_gguf import read_source
 
     gguf = await asyncio.to_thread(read_source, path, options.weights_form)
     if gguf.pooling:
@@ -106,6 +103,14 @@ async def _convert(
             f'"{path.name}" turns texts into vectors or scores, and continues none: `graphrt serve '
             "FILE` serves it for embeddings or rerank"
         )
+    return gguf
+
+
+async def _convert(
+    source: ModelSource, gguf: GgufSource, name: str, conversions: ModelCache | None
+) -> Path:
+    from calculators.llm.conversion.converted_gguf import hold_converted
+
     model, source.progress = await hold_converted(gguf, conversions, name, source.progress)
     source._converted.append(model)
     return model.path

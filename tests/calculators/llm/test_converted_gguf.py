@@ -25,6 +25,7 @@ from graph_runtime import (
     REGISTRY,
     LoadProgress,
     Registry,
+    ResourceError,
     ResourceSettings,
     load_graph_config,
     validate_graph,
@@ -167,6 +168,23 @@ def test_split_files_are_one_model(directory: Path, tmp_path: Path) -> None:
         assert split[2:] == whole[2:]
 
     asyncio.run(run())
+
+
+def test_a_damaged_draft_is_refused_before_the_model_is_converted(
+    directory: Path, tmp_path: Path
+) -> None:
+    for name in ("graph.pbtxt", "model.gguf"):
+        shutil.copy(directory / name, tmp_path / name)
+    (tmp_path / "draft.gguf").write_bytes((tmp_path / "model.gguf").read_bytes()[:4000])
+    graph = (tmp_path / "graph.pbtxt").read_text()
+    draft = 'draft_models_path: "draft.gguf" models_path:'
+    (tmp_path / "graph.pbtxt").write_text(graph.replace("models_path:", draft))
+    cache = ModelCache(tmp_path / "cache")
+
+    with pytest.raises(ResourceError, match=r'"draft\.gguf" is only a part of a GGUF file'):
+        asyncio.run(serve(tmp_path, cache))
+
+    assert not list(tmp_path.glob("cache/**/*.xml"))
 
 
 def test_a_cut_conversion_is_made_again(directory: Path, tmp_path: Path) -> None:
