@@ -44,6 +44,7 @@ from bench.processes import cpu_seconds
 from bench.written_report import add_write, publish
 from tests.calculators.audio.sounds import tone, wav
 from tests.calculators.image_generation import image_models
+from tests.calculators.media.pictures import scanned_jpeg
 from tests.calculators.text_to_speech import tone_model
 from tests.process.server_process import ServerProcess
 from tests.processes import children_of
@@ -65,12 +66,23 @@ _HELLO: Final = [{"role": "user", "content": "Hello"}]
 
 @dataclass(frozen=True)
 class Ask:
-    """A request over HTTP."""
+    """A request over HTTP.
+
+    Attributes:
+        json: the length of the JSON in front of the tensors of an inference; None without any.
+    """
 
     path: str
     body: bytes = b""
     type: str = "application/json"
     method: str = "POST"
+    json: int | None = None
+
+    def headers(self, key: str) -> dict[str, str]:
+        found = {"Authorization": f"Bearer {key}", "Content-Type": self.type}
+        if self.json is not None:
+            found["Inference-Header-Content-Length"] = str(self.json)
+        return found
 
     @property
     def size(self) -> int:
@@ -132,7 +144,7 @@ def all_at_once(make: Callable[[], Iterable[Ask]]) -> Callable[[], Send]:
 
             async def one(session: aiohttp.ClientSession, ask: Ask) -> None:
                 nonlocal out
-                headers = {"Authorization": f"Bearer {key}", "Content-Type": ask.type}
+                headers = ask.headers(key)
                 try:
                     async with session.request(
                         ask.method, url + ask.path, data=ask.body, headers=headers
@@ -320,6 +332,16 @@ def classified(model: str, side: int) -> Ask:
     return post(f"/v2/models/{model}/infer", inputs=[tensor])
 
 
+def pictured(file: bytes) -> Ask:
+    """Return an inference of a graph that takes a picture."""
+    data = len(file).to_bytes(4, "little") + file
+    size = {"binary_data_size": len(data)}
+    tensor = {"name": "image", "shape": [1], "datatype": "BYTES", "parameters": size}
+    head = json.dumps({"inputs": [tensor]}).encode()
+    path = "/v2/models/image_classification/infer"
+    return Ask(path, head + data, "application/octet-stream", json=len(head))
+
+
 _LONG: Final = {"max_tokens": 2000, "ignore_eos": True}
 _SMALL_CHAT: Final = chat(max_tokens=3)
 _SMALL_SOUND: Final = spoken(wav(tone(1.0)))
@@ -420,12 +442,22 @@ ROWS: Final = (
         all_at_once(lambda: [post(
             "/v3/images/generations", model="tiny", prompt="a cat", size="512x512", n=4)] * 8),
         _SMALL_IMAGE),
+    Row("images", "8 of 100 steps, four of each",
+        all_at_once(lambda: [post(
+            "/v3/images/generations", model="tiny", prompt="a cat", size="256x256", n=4,
+            steps=100)] * 8),
+        _SMALL_IMAGE),
     Row("images", "16 edits of 5,000 x 5,000",
         all_at_once(lambda: [form(
             "/v3/images/edits", picture(5000), "image", model="tiny", prompt="a cat")] * 16),
         _SMALL_IMAGE),
     Row("KServe REST", "8 of a million numbers",
         all_at_once(lambda: [tensor(1_000_000)] * 8), _SMALL_TENSOR),
+    Row("KServe pictures", "64 of 6,300 x 6,300",
+        all_at_once(lambda: [pictured(picture(6300, "RGB"))] * 64), pictured(picture(64, "RGB"))),
+    Row("KServe pictures", "16 of 4,000 x 4,000 in 250 scans",
+        all_at_once(lambda: [pictured(scanned_jpeg(4000, 250))] * 16),
+        pictured(picture(64, "RGB"))),
     Row("KServe gRPC", "16 of 4,000,000 booleans for no input", grpc_booleans(16, 4_000_000),
         _SMALL_TENSOR),
     Row("plain models", "32 batches of 100,000 rows",
@@ -492,6 +524,8 @@ def make_config(folder: Path) -> Path:
           for name in ("tones", "tiny", "retrieval", *_CONFIGURED)),
         {"name": "flowers", "base_path": str(_GRAPHS / "flowers"),
          "subconfig": str(_GRAPHS / "flowers" / "subconfig.json")},
+        {"name": "image_classification", "base_path": str(_GRAPHS / "image_classification"),
+         "subconfig": str(_GRAPHS / "image_classification" / "subconfig.json")},
         {"name": "python_chat", "base_path": str(_GRAPHS / "python_chat")},
     ]  # fmt: skip
     config = folder / "config.json"
@@ -560,7 +594,7 @@ class Client:
         connection = HTTPConnection("127.0.0.1", self._port, timeout=150)
         begin = time.monotonic()
         try:
-            headers = {"Authorization": f"Bearer {self._key}", "Content-Type": self._ask.type}
+            headers = self._ask.headers(self._key)
             connection.request(self._ask.method, self._ask.path, self._ask.body or None, headers)
             answer = connection.getresponse()
             answer.read()
