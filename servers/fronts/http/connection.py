@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast
 
 from aiohttp import web
 from aiohttp.http_websocket import WebSocketReader
+from aiohttp.web_protocol import _ErrInfo
 
 from calculators.requests.client_identity import UNKNOWN_CLIENT
 from servers.access.access import identity_of_peer
@@ -172,6 +173,11 @@ class HttpConnection(web.RequestHandler):
             if self._header_since is None:
                 self._header_since = self.loop.time()
         super().data_received(data)
+        for message, _ in self._messages:
+            if isinstance(message, _ErrInfo):
+                # The error of a request that is not HTTP has aiohttp's frame in its traceback, and
+                # that frame the error: a cycle that would keep the bytes.
+                message.exc.__traceback__ = message.exc.__context__ = message.exc.__cause__ = None
 
     def set_parser(
         self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None

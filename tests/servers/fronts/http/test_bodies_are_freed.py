@@ -108,6 +108,30 @@ def test_a_refused_body_is_freed(run: Run, garbage: list[Any], name: str) -> Non
     assert sizes_in(garbage) == []
 
 
+_GET = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n"
+_POST = b"POST /v3/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+#: What is no HTTP.
+HEADS = {
+    "a long header": _GET + b"a: " + b"x" * LARGE + b"\r\n\r\n",
+    "a long target": b"GET /" + b"x" * LARGE + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "many headers": _GET + b"a: b\r\n" * (LARGE // 6) + b"\r\n",
+    "no HTTP at all": b"\x16\x03\x01" + bytes(LARGE),
+    "two lengths": _POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n" + b"x" * LARGE,
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_what_is_no_http_is_freed(run: Run, garbage: list[Any], name: str) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane()) as front, connected(front) as client:
+            client.send(HEADS[name])
+            status, _ = await client.head()
+            assert status == 400
+
+    run(scenario())
+    assert sizes_in(garbage) == []
+
+
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_body_that_its_client_abandons_is_freed(run: Run, garbage: list[Any], name: str) -> None:
     room = BodyRoom(CAPACITY)
