@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from calculators.graph_directory import GRAPH_DIRECTORY
-from calculators.image.label_map import Label, label_file, label_items
+from calculators.image.label_map import Label, label_items, with_label_file
 from calculators.image.packet_types import list_of, message
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
@@ -58,14 +59,18 @@ class DetectionLabelIdToTextCalculator(Calculator):
         contract.use_service(GRAPH_DIRECTORY)
         contract.timestamp_offset = 0
 
-    def open(self, cc: CalculatorContext) -> None:
+    def open(self, cc: CalculatorContext) -> Awaitable[None] | None:
         options = self.options
         if options.HasField("label_map_path"):
-            self._labels = label_file(cc, options.label_map_path)
-        elif options.label:
-            self._labels = {number: Label(name) for number, name in enumerate(options.label)}
+            return with_label_file(cc, options.label_map_path, self._label)
+        if options.label:
+            self._label({number: Label(name) for number, name in enumerate(options.label)})
         else:
-            self._labels = label_items(options.label_items)
+            self._label(label_items(options.label_items))
+        return None
+
+    def _label(self, labels: dict[int, Label]) -> None:
+        self._labels = labels
 
     def process(self, cc: CalculatorContext) -> None:
         cc.outputs[0].add([self._labelled(found) for found in cc.inputs[0].value], cc.time)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +55,23 @@ def label_file(cc: CalculatorContext, path: str) -> dict[int, Label]:
             code=Code.INVALID_ARGUMENT,
         )
     return {number: Label(line) for number, line in enumerate(lines)}
+
+
+def with_label_file(
+    cc: CalculatorContext, path: str, then: Callable[[dict[int, Label]], None]
+) -> Awaitable[None] | None:
+    """Call ``then`` with the labels of `label_file`, read in a thread beside an event loop.
+
+    Returned from ``open``: errors are raised as by `label_file`.
+    """
+    if asyncio._get_running_loop() is None:
+        then(label_file(cc, path))
+        return None
+
+    async def read() -> None:
+        then(await asyncio.to_thread(label_file, cc, path))
+
+    return read()
 
 
 def label_items(items: Any) -> dict[int, Label]:

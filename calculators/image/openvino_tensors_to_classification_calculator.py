@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.image.class_scores import classification_list, only_tensor
 from calculators.image.image_error import ImageError
-from calculators.image.label_map import label_file
+from calculators.image.label_map import Label, with_label_file
 from calculators.image.packet_types import TENSORS, message
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
@@ -52,9 +54,14 @@ class OpenVINOTensorsToClassificationCalculator(Calculator):
         contract.use_service(GRAPH_DIRECTORY)
         contract.timestamp_offset = 0
 
-    def open(self, cc: CalculatorContext) -> None:
-        path = self.options.label_map_path
-        self._labels = label_file(cc, path) if self.options.HasField("label_map_path") else {}
+    def open(self, cc: CalculatorContext) -> Awaitable[None] | None:
+        self._label({})
+        if self.options.HasField("label_map_path"):
+            return with_label_file(cc, self.options.label_map_path, self._label)
+        return None
+
+    def _label(self, labels: dict[int, Label]) -> None:
+        self._labels = labels
 
     def process(self, cc: CalculatorContext) -> None:
         options = self.options

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from calculators.graph_directory import GRAPH_DIRECTORY
 from calculators.image.class_scores import classification_list, only_tensor
-from calculators.image.label_map import Label, label_file, label_items
+from calculators.image.label_map import Label, label_items, with_label_file
 from calculators.image.packet_types import TENSORS, message
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
@@ -67,8 +67,18 @@ class TensorsToClassificationCalculator(Calculator):
         contract.use_service(GRAPH_DIRECTORY)
         contract.timestamp_offset = 0
 
-    def open(self, cc: CalculatorContext) -> None:
-        self._labels = _labels(cc, self.options)
+    def open(self, cc: CalculatorContext) -> Awaitable[None] | None:
+        options = self.options
+        if options.HasField("label_map_path"):
+            return with_label_file(cc, options.label_map_path, self._label)
+        if options.label_items:
+            self._label(label_items(options.label_items))
+        else:
+            self._label({entry.id: Label(entry.label) for entry in options.label_map.entries})
+        return None
+
+    def _label(self, labels: dict[int, Label]) -> None:
+        self._labels = labels
 
     def process(self, cc: CalculatorContext) -> None:
         options = self.options
@@ -88,11 +98,3 @@ class TensorsToClassificationCalculator(Calculator):
         if self.options.allow_classes:
             return number in self.options.allow_classes
         return number not in self.options.ignore_classes
-
-
-def _labels(cc: CalculatorContext, options: Any) -> dict[int, Label]:
-    if options.HasField("label_map_path"):
-        return label_file(cc, options.label_map_path)
-    if options.label_items:
-        return label_items(options.label_items)
-    return {entry.id: Label(entry.label) for entry in options.label_map.entries}
