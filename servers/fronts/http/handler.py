@@ -128,6 +128,8 @@ class Handler:
             self._journal.end(record, end)
         if not request.content.is_eof():
             exchange.keeps_alive = False  # the rest of the body is not read
+        if status != 101 and wants_socket(request):
+            exchange.keeps_alive = False  # what follows may be messages, and not a request
         if not exchange.keeps_alive:
             connection.is_last = True
             response.force_close()

@@ -97,6 +97,29 @@ def _refused_often(path: str, headers: dict[str, str], body: bytes, number: int)
     return lambda target: _many(number, 10, lambda: one(target.port))
 
 
+_LIVE: Final = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n"
+_UPGRADE: Final = (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+def _odd(data: bytes, number: int) -> Send:
+    """Clients send what is no request that they need, ten at a time."""
+
+    async def one(port: int) -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(data)
+            return (await reader.read(65536))[9:12].decode() or "closed"
+        except ConnectionError:
+            return "closed"
+        finally:
+            writer.transport.abort()
+
+    return lambda target: _many(number, 10, lambda: one(target.port))
+
+
 def _message(**of_input: Any) -> bytes:
     request: Any = message_class("inference.ModelInferRequest")(model_name="flowers")
     request.inputs.add(name="none", **of_input)
@@ -191,6 +214,7 @@ async def _resets(target: Target) -> Counter[str]:
 
 _LEFT: Final = frozenset({"left", "closed"})
 _REFUSED: Final = frozenset({"400", "503"})
+_NO_HTTP: Final = frozenset({"400", "closed"})
 _STATUSES: Final = frozenset({"INVALID_ARGUMENT", "UNAVAILABLE"})
 
 
@@ -219,6 +243,10 @@ FRONT_ATTACKS: Final = (
     _attack("60 kB that become 60 MiB, 40 clients",
             act(_refused_often(_INFER, {**_TENSORS, "Content-Encoding": "gzip"},
                                gzip.compress(bytes(60 * _MIB)), 40)), _REFUSED),
+    _attack("200 headers of 1 MiB", act(_odd(_LIVE + b"a: " + b"x" * _MIB, 200)), _NO_HTTP),
+    _attack("10,000 headers, 100 clients", act(_odd(_LIVE + b"a: b\r\n" * 10_000, 100)), _NO_HTTP),
+    _attack("30 MiB behind an upgrade of no socket, 40 clients",
+            act(_odd(_LIVE + _UPGRADE + bytes(30 * _MIB), 40)), _NO_HTTP | {"200"}),
     _attack("40 gRPC messages of 60 MiB", _calls(_large_message, 40, 20), _STATUSES),
     _attack("gRPC: 60 kB that become 60 MiB, 20 messages",
             _calls(_large_message, 20, 10, grpc.Compression.Gzip), _STATUSES),

@@ -312,3 +312,13 @@ def test_messages_are_found_however_their_frames_come(data: st.DataObject) -> No
         found += frames.take(sent[at : at + step])
         at += step
     assert (list(frames.arrived), found) == (sizes, sum(sizes))
+
+
+def test_a_connection_that_becomes_no_socket_is_closed(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane()) as front, connected(front) as client:
+            client.send(request_bytes("GET", "/v2/health/live", b"", UPGRADE) + bytes(SMALL))
+            assert (await client.head())[0] == 200
+            await client.wait_closed_by_server()
+
+    run(scenario())
