@@ -140,6 +140,7 @@ class _Dimensions(Integer):
     """A number of dimensions. Only the model knows its bound, and its refusal names it."""
 
     def read(self, value: Any, path: str) -> int:
+        value = fields.whole(value)
         if type(value) is not int:
             raise fields.wrong_type(path, "an integer", value)
         return value
@@ -208,15 +209,13 @@ def read_texts(body: Mapping[str, Any], param: str) -> Texts:
         )
     if not value:
         raise RequestError(f"{param} array should not be empty", param=param)
-    if isinstance(value[0], int) and not isinstance(value[0], bool):
-        _check_ids(param, param, value)
-        return _of_ids(param, [value], is_list=False)
+    if type(fields.whole(value[0])) is int:
+        return _of_ids(param, [_read_ids(param, param, value)], is_list=False)
     if len(value) > MAX_TEXTS:
         raise fields.invalid(param, f"{len(value)} texts are above the maximum {MAX_TEXTS}")
     if isinstance(value[0], list):
-        for place, ids in enumerate(value):
-            _check_ids(param, f"{param}[{place}]", ids)
-        return _of_ids(param, value, is_list=True)
+        read = [_read_ids(param, f"{param}[{place}]", ids) for place, ids in enumerate(value)]
+        return _of_ids(param, read, is_list=True)
     for place, text in enumerate(value):
         if not isinstance(text, str):
             raise _wrong_item(param, f"{param}[{place}]", text, is_first=place == 0)
@@ -231,14 +230,15 @@ def _wrong_item(param: str, path: str, value: object, *, is_first: bool) -> Requ
     return RequestError(f"{said}: {path} is {fields.describe(value)}", param=path)
 
 
-def _check_ids(param: str, path: str, ids: object) -> None:
-    """Refuse an array that has other elements than integers; the vocabulary is checked later."""
+def _read_ids(param: str, path: str, ids: object) -> list[int]:
+    """Return an array of integers, and refuse any other; the vocabulary is checked later."""
     if not isinstance(ids, list):
         raise RequestError(
             f"{param} must be homogeneous: {path} is {fields.describe(ids)}", param=path
         )
     if not ids:
         raise RequestError(f"inner arrays in {param} should not be empty: {path} is", param=path)
+    ids = list(map(fields.whole, ids))
     for place, each in enumerate(ids):
         if type(each) is not int:
             if path == param:
@@ -253,6 +253,7 @@ def _check_ids(param: str, path: str, ids: object) -> None:
                 f"{path}[{place}] is {fields.describe(each)}, which is no token id",
                 param=f"{path}[{place}]",
             )
+    return ids
 
 
 def _wrong_id(param: str, path: str, value: object) -> RequestError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -172,6 +173,11 @@ def _body(members: Members) -> Schema:
 
 
 def _form(members: Members, files: Mapping[str, Schema]) -> Schema:
+    """Describe a form. Names of lists are patterns: generators confuse them with the plain ones."""
     body = _body(members)
-    body["properties"] |= files
+    body["properties"] |= {name: form for name, form in files.items() if name.isidentifier()}
+    body["patternProperties"] = {
+        f"^{re.escape(name)}$": form for name, form in files.items() if not name.isidentifier()
+    }
+    body["anyOf"] = [{"required": [name]} for name in files if name.startswith("image")]
     return body

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calculators.requests import schema
+from calculators.requests import fields, schema
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import Members, honoured, ignored, refused, table
 from calculators.requests.readers import BOOLEAN, Choice, Integer, Value
@@ -67,6 +67,7 @@ class Whole:
     shown: str = ""
 
     def read(self, value: Any, path: str) -> int:
+        value = fields.whole(value)
         if type(value) is not int or value > self.maximum:
             raise refusal(f"{path} field is not a {self.kind}", path)
         if value < self.minimum:
@@ -129,7 +130,13 @@ ALIASES: Final = {
 }
 
 _COMMON: Final[Members] = table(
-    honoured("model", Text(), "The name of the model, or of an adapter."),
+    honoured(
+        "model",
+        Text(),
+        "The name of the model, or of an adapter.",
+        is_required=True,
+        minLength=1,
+    ),
     honoured("prompt_2", Text(), "For the second text encoder."),
     honoured("prompt_3", Text(), "For the third text encoder."),
     honoured("negative_prompt", Text(), "Not to be seen; needs a guidance_scale above 1."),

@@ -77,6 +77,14 @@ def describe(value: object) -> str:
             return "an object"
 
 
+def whole(value: Any) -> Any:
+    """Return the integer for a float without a fraction, which is one for JSON Schema.
+
+    Some libraries write ``1066.0``. Other values are returned as they are.
+    """
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
 def boolean(body: Mapping[str, Any], name: str, path: str | None = None) -> bool | None:
     """Read ``true`` or ``false``."""
     value = body.get(name)

@@ -17,8 +17,8 @@ from calculators.requests.schema import Schema
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,64}(\.[0-9]{1,64})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _TRUTHS: Final = {"true": True, "false": False}
-#: Texts that ask for nothing.
-_NOTHING: Final = frozenset({"", "false", "null"})
+#: Texts of a member that is no string and that is absent: libraries write null as "null".
+NOTHING: Final = frozenset({"", "null"})
 
 
 def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
     A text of a member that is a number or a boolean is read as one, a text of a member that is only
     an object as JSON; a text that does not parse stays a string, which the member's reader refuses.
     A member that is an array has its texts in order, under its name with or without ``[]``. An
-    empty text of a member that is no string is as good as absent, as null is in JSON.
+    empty text of a member that is no string is as good as absent, and so is "null".
 
     Raises:
         RequestError: a member that is no array occurs twice.
@@ -42,7 +42,9 @@ def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
         schema = member.schema()
         kinds = _kinds(schema)
         if member.standing is Standing.REFUSED:
-            body[plain] = [text for text in texts if text.strip().lower() not in _NOTHING]
+            body[plain] = [
+                text for text in texts if text.strip().lower() not in {*NOTHING, "false"}
+            ]
         elif "array" in kinds:
             items = _kinds(schema.get("items", {}))
             body.setdefault(plain, []).extend(_value(text, items) for text in texts)
@@ -80,7 +82,7 @@ def _value(text: str, kinds: set[str]) -> Any:
     if "string" in kinds:
         return text
     bare = text.strip()
-    if not bare:
+    if bare.lower() in NOTHING:
         return None
     if "boolean" in kinds and bare.lower() in _TRUTHS:
         return _TRUTHS[bare.lower()]

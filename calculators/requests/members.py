@@ -18,7 +18,16 @@ from calculators.requests import fields
 from calculators.requests.http_payload import RequestError
 from calculators.requests.readers import Reader, Value
 from calculators.requests.request_record import MOST_WARNINGS, current_record
-from calculators.requests.schema import Schema, nullable, record
+from calculators.requests.schema import (
+    Schema,
+    anything,
+    array,
+    const,
+    nullable,
+    one_of,
+    record,
+    string,
+)
 from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime.errors import did_you_mean
 
@@ -53,6 +62,7 @@ class Member:
         about: the description in the OpenAPI document.
         keywords: further keywords of its schema, for checks that the parser makes later.
         is_required: the parser refuses bodies without it.
+        beside: the schema of bodies that have it, for what it needs beside it; {}: nothing.
     """
 
     name: str
@@ -62,6 +72,7 @@ class Member:
     about: str = ""
     keywords: Schema = field(default_factory=dict)
     is_required: bool = False
+    beside: Schema = field(default_factory=dict)
 
     def schema(self) -> Schema:
         """The JSON schema of its values; null is among them unless it is required."""
@@ -75,10 +86,21 @@ Members: TypeAlias = Mapping[str, Member]
 
 
 def honoured(
-    name: str, reader: Reader, about: str = "", *, is_required: bool = False, **keywords: Any
+    name: str,
+    reader: Reader,
+    about: str = "",
+    *,
+    is_required: bool = False,
+    beside: Schema | None = None,
+    **keywords: Any,
 ) -> Member:
-    """A member that ``reader`` checks; ``keywords`` are added to its schema."""
-    return Member(name, Standing.HONOURED, reader.read, reader, about, keywords, is_required)
+    """A member that ``reader`` checks; ``keywords`` are added to its schema.
+
+    ``beside`` describes bodies that have it, and is for the document: the parser checks later.
+    """
+    return Member(
+        name, Standing.HONOURED, reader.read, reader, about, keywords, is_required, beside or {}
+    )
 
 
 def ignored(why: str, names: str) -> list[Member]:
@@ -102,10 +124,10 @@ def refused(why: str, names: str, *, may_be_empty: bool = False) -> list[Member]
             return
         raise fields.invalid(path, f"the member {why}")
 
-    nothing: list[Any] = [None, False, "", []]
+    nothing = [const(None), const(False), string(maxLength=0), array({}, maxItems=0)]
     if may_be_empty:
-        nothing.append({})
-    reader = Value({"enum": nothing}, read)
+        nothing.append(anything(maxProperties=0))
+    reader = Value(one_of(*nothing), read)
     return [Member(name, Standing.REFUSED, read, reader, f"It {why}.") for name in names.split()]
 
 
@@ -167,12 +189,14 @@ def read_members(
 
 
 def body_schema(members: Members) -> Schema:
-    """The JSON schema of a body with these members and no others."""
+    """The JSON schema of a body with these members and no others, and with what they need."""
+    beside = {name: member.beside for name, member in members.items() if member.beside}
     return record(
         {name: member.schema() for name, member in members.items()},
         f"Null is as good as absent. {OTHERS_ARE_REFUSED}",
         required=[name for name, member in members.items() if member.is_required],
         additionalProperties=False,
+        **({"dependentSchemas": beside} if beside else {}),
     )
 
 

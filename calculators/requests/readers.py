@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from calculators.requests import schema
-from calculators.requests.fields import INT32_MAX, UINT32_MAX, describe, invalid, wrong_type
+from calculators.requests.fields import INT32_MAX, UINT32_MAX, describe, invalid, whole, wrong_type
 from calculators.requests.schema import Schema
 
 #: The engine computes with 32-bit floats: more than this becomes infinite.
@@ -60,8 +60,7 @@ class Integer:
     refused: Mapping[int, str] = field(default_factory=dict)
 
     def read(self, value: Any, path: str) -> int:
-        if type(value) is float and value.is_integer():
-            value = int(value)  # an integer in JSON Schema, and what some libraries write
+        value = whole(value)
         if type(value) is not int:
             raise wrong_type(path, "an integer", value)
         if value < self.minimum:
@@ -83,8 +82,11 @@ class Integer:
 class Number:
     """A finite number: from ``minimum`` to ``maximum``, or strictly above and below.
 
-    The engine computes with 32-bit floats, so the range also holds for what such a float makes of
-    the number; one too small for it is 0.0.
+    The engine computes with 32-bit floats. A number that such a float would round to an end that
+    is not in the range is read as the float next to the end; one too small for it is 0.0.
+
+    Attributes:
+        above, below: from 0 on.
     """
 
     minimum: float | None = None
@@ -106,9 +108,13 @@ class Number:
         if rounded - rounded != 0:
             raise invalid(path, f"{describe(value)} is not a finite number")
         if self.above is not None and rounded <= self.above:
-            raise invalid(path, f"{describe(value)} is not above {self.above:g}")
+            if value <= self.above:
+                raise invalid(path, f"{describe(value)} is not above {self.above:g}")
+            return _next_float(self.above, 1)
         if self.below is not None and rounded >= self.below:
-            raise invalid(path, f"{describe(value)} is not below {self.below:g}")
+            if value >= self.below:
+                raise invalid(path, f"{describe(value)} is not below {self.below:g}")
+            return _next_float(self.below, -1)
         return float(value) if rounded else 0.0
 
     def schema(self, about: str) -> Schema:
@@ -121,6 +127,13 @@ class Number:
         else:
             bounds["maximum"] = LARGEST_FLOAT if self.maximum is None else self.maximum
         return schema.number(about, **bounds)
+
+
+def _next_float(value: float, step: int) -> float:
+    """Return the 32-bit float that is ``step`` after one that is not negative."""
+    bits: int = struct.unpack("i", struct.pack("f", value))[0]
+    found: float = struct.unpack("f", struct.pack("i", bits + step))[0]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

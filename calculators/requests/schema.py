@@ -36,8 +36,15 @@ def flag(about: str = "", **keywords: Any) -> Schema:
 
 
 def word(words: Iterable[str], about: str = "") -> Schema:
-    """One of a few words."""
-    return _schema("string", about, {"enum": list(words)})
+    """One of a few words.
+
+    Words that differ in case alone get names, which generators of clients need for constants.
+    """
+    several = list(words)
+    keywords: Schema = {"enum": several}
+    if len({each.upper() for each in several}) < len(several):
+        keywords["x-enum-varnames"] = [f"{each}_{place}" for place, each in enumerate(several)]
+    return _schema("string", about, keywords)
 
 
 def array(items: Schema, about: str = "", **keywords: Any) -> Schema:
@@ -93,7 +100,7 @@ def values(allowed: Iterable[int]) -> Schema:
 def nullable(schema: Schema) -> Schema:
     """The values of a schema, or null."""
     kind = schema.get("type")
-    if kind == "null":
+    if kind == "null" or schema.keys() <= {"description"}:
         return schema
     if not isinstance(kind, str) or "const" in schema:
         made = {name: value for name, value in schema.items() if name == "description"}

@@ -76,7 +76,7 @@ def integer_with(error: str) -> Value:
     """Reader of an integer of at least 1, with OpenVINO Model Server's error for other types."""
 
     def read(value: Any, path: str) -> int:
-        if type(value) is not int:
+        if type(fields.whole(value)) is not int:
             raise RequestError(error, param=path)
         return POSITIVE.read(value, path)
 

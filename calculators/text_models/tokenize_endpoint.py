@@ -141,6 +141,7 @@ def _read_detokenize(value: object) -> Detokenize:
         raise fields.wrong_type("tokens", "an array of token ids", tokens)
     if len(tokens) > MAX_PADDED:
         raise fields.invalid("tokens", f"{len(tokens)} are above the maximum {MAX_PADDED}")
+    tokens = list(map(fields.whole, tokens))
     for place, each in enumerate(tokens):
         if type(each) is not int or not 0 <= each <= fields.INT32_MAX:
             raise fields.wrong_type(f"tokens[{place}]", "a token id", each)

@@ -11,12 +11,21 @@ from typing import Any, Final, cast
 
 import schemathesis
 
+from tests.api_fuzz.acceptance import documented_requests_are_accepted
 from tests.api_fuzz.site import INPUT, MODEL, PASSED, SPARE, TEXT
+
+__all__ = ["before_call", "documented_requests_are_accepted"]
 
 #: Answers are short: the checks are about how a request is parsed, not about how long a model
 #: writes.
 _LENGTHS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens")
 _MOST_TOKENS: Final = 4
+#: The limit of endpoints whose requests need none.
+_LENGTH_OF: Final = {
+    "/chat/completions": "max_tokens",
+    "/completions": "max_tokens",
+    "/responses": "max_output_tokens",
+}
 #: With schemathesis's own values most requests would time out before they begin.
 _LEAST_SECONDS: Final = 30
 _MODELS: Final = cycle(("arithmetic", PASSED, MODEL))
@@ -28,6 +37,9 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     body = case.body if isinstance(case.body, dict) else {}
     if isinstance(body.get("model"), str) and body["model"]:
         body["model"] = MODEL
+    for ending, name in _LENGTH_OF.items():
+        if case.operation.path.endswith(ending) and "model" in body:
+            body.setdefault(name, _MOST_TOKENS)
     for name in _LENGTHS:
         if type(body.get(name)) is int and _MOST_TOKENS < body[name] < 2**32:
             body[name] = _MOST_TOKENS
@@ -39,12 +51,23 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
         if _is_short(float(case.headers["X-Request-Timeout"])):
             case.headers["X-Request-Timeout"] = str(_LEAST_SECONDS)
     path = case.operation.path
+    if "image[]" in body:  # a text for schemathesis, which knows files only by their exact names
+        body.setdefault("image", body.pop("image[]"))
+    if path.endswith(("/generate", "/generate_stream")):
+        _drop_arrays(body)
     if "/repository/" in path and "model" in case.path_parameters:
         case.path_parameters["model"] = SPARE
     elif "/models/{model}" in path:
         case.path_parameters["model"] = _model_for(body)
         if str(case.path_parameters.get("version")).isdecimal():
             case.path_parameters["version"] = "1"
+
+
+def _drop_arrays(body: dict[str, Any]) -> None:
+    """Leave out arrays that are no input of the model; a schema cannot know its inputs."""
+    for name in [name for name, value in body.items() if isinstance(value, list)]:
+        if name not in (TEXT, INPUT, "id", "parameters"):
+            del body[name]
 
 
 def _is_short(seconds: object) -> bool:

@@ -83,9 +83,10 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
                         "id": _TEXT,
                         "function": record(
                             {
-                                "name": _TEXT,
+                                "name": string(),
                                 "arguments": {"description": "A JSON object, mostly as text."},
-                            }
+                            },
+                            required=("name",),
                         ),
                     },
                     required=("function",),

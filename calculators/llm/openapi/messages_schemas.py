@@ -26,6 +26,14 @@ from calculators.requests.schema import (
 
 _TEXT: Final = ref("TextBlock")
 
+
+def _message(role: str, block: str) -> Schema:
+    return record(
+        {"role": const(role), "content": one_of(string(), array(ref(block)))},
+        required=("role", "content"),
+    )
+
+
 MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
     **union(
         "ImageSource",
@@ -33,7 +41,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         SentImage=tagged("base64", {"media_type": string(), "data": string()}),
     ),
     **union(
-        "MessageBlock",
+        "UserBlock",
         TextBlock=tagged("text", {"text": string()}),
         ImageBlock=tagged("image", {"source": ref("ImageSource")}),
         DocumentBlock=record(
@@ -77,8 +85,23 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
             },
             required=("type", "tool_use_id"),
         ),
+    ),
+    **union(
+        "AssistantBlock",
+        SaidBlock=tagged("text", {"text": string()}),
         ThoughtBlock=tagged("thinking", {"thinking": string()}),
         RedactedBlock=tagged("redacted_thinking", {}),
+        ElsewhereBlock=record(
+            {
+                "type": {
+                    "type": "string",
+                    "pattern": "^(server_tool_use|.*_tool_result)$",
+                    "not": {"const": "mcp_tool_result"},
+                }
+            },
+            "About a tool that ran at Anthropic; passed over.",
+            required=("type",),
+        ),
         ToolUseBlock=tagged("tool_use", {"id": string(), "name": string(), "input": anything()}),
         ServerToolUseBlock=tagged(
             "mcp_tool_use",
@@ -129,12 +152,11 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         "The choice of a server's tools.",
         required=("type", "mcp_server_name"),
     ),
-    "MessageParam": record(
-        {
-            "role": word(("user", "assistant", "system")),
-            "content": one_of(string(), array(ref("MessageBlock"))),
-        },
-        required=("role", "content"),
+    **union(
+        "MessageParam",
+        UserMessage=_message("user", "UserBlock"),
+        AssistantMessage=_message("assistant", "AssistantBlock"),
+        SystemMessage=_message("system", "TextBlock"),
     ),
     "MessageTool": record(
         {

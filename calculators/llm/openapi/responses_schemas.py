@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.llm.api.openai.responses_input import ITEM_TYPES, PASSED_OVER, STORED
+from calculators.llm.openapi.tool_schemas import FUNCTION
 from calculators.llm.requests.client_tools import TOOL_TYPES
 from calculators.llm.requests.template_arguments import VERBOSITY
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
@@ -30,6 +31,17 @@ from calculators.requests.schema import (
 NAME: Final = f"^{name_pattern(LONGEST_NAME)}$"
 _STATUS: Final = word(("in_progress", "completed", "incomplete"))
 _CONTENT: Final = one_of(string(), array(ref("InputPart"), minItems=1))
+_OUTPUT: Final = one_of(string(), array(ref("InputPart")))
+#: The id of a call has either name.
+_HAS_CALL_ID: Final[list[Schema]] = [
+    {"required": [name], "properties": {name: string()}} for name in ("call_id", "id")
+]
+_CALL_ID: Final[Members] = {"call_id": {"description": "Or `id`."}}
+#: A function in a namespace.
+_MEMBER_TOOL: Final = record(
+    {"type": {"type": ["string", "null"], "enum": ["function", None]}, **FUNCTION},
+    required=("name",),
+)
 _TEXTS: Final = nullable(array({}, "Parts with a `text`; others are passed over."))
 
 RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
@@ -63,17 +75,18 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         InputCall=record(
             {
                 "type": const("function_call"),
-                "call_id": string("Or `id`."),
+                **_CALL_ID,
                 "name": string(),
                 "arguments": string("A JSON object, as text."),
             },
             required=("type", "name", "arguments"),
+            anyOf=_HAS_CALL_ID,
         ),
         InputCallOutput=record(
             {
                 "type": const("function_call_output"),
                 "call_id": {"type": ["string", "null"]},
-                "output": nullable(_CONTENT),
+                "output": nullable(_OUTPUT),
             },
             required=("type",),
         ),
@@ -95,33 +108,36 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         InputCustomCall=record(
             {
                 "type": const("custom_tool_call"),
-                "call_id": string("Or `id`."),
+                **_CALL_ID,
                 "name": string(),
                 "input": string(),
             },
-            required=("type", "call_id", "name", "input"),
+            required=("type", "name", "input"),
+            anyOf=_HAS_CALL_ID,
         ),
         InputActionCall=record(
             {
                 "type": word(("local_shell_call", "shell_call")),
-                "call_id": string("Or `id`."),
+                **_CALL_ID,
                 "action": anything(),
             },
-            required=("type", "call_id", "action"),
+            required=("type", "action"),
+            anyOf=_HAS_CALL_ID,
         ),
         InputPatchCall=record(
             {
                 "type": const("apply_patch_call"),
-                "call_id": string("Or `id`."),
+                **_CALL_ID,
                 "operation": anything(),
             },
-            required=("type", "call_id", "operation"),
+            required=("type", "operation"),
+            anyOf=_HAS_CALL_ID,
         ),
         InputToolOutput=record(
             {
                 "type": word(("custom_tool_call_output", "local_shell_call_output")),
                 "call_id": {"type": ["string", "null"]},
-                "output": nullable(_CONTENT),
+                "output": nullable(_OUTPUT),
             },
             required=("type",),
         ),
@@ -129,7 +145,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             {
                 "type": word(("shell_call_output", "apply_patch_call_output")),
                 "call_id": {"type": ["string", "null"]},
-                "output": one_of(string(), array(anything()), {"type": "null"}),
+                "output": one_of(string(), array({}), {"type": "null"}),
             },
             required=("type",),
         ),
@@ -141,7 +157,9 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         InputMoreTools=record(
             {
                 "type": word(("additional_tools", "tool_search_output")),
-                "tools": nullable(array(one_of(ref("Tool"), ref("ToolOfClient")))),
+                "tools": nullable(
+                    array(one_of(ref("Tool"), ref("ToolOfClient"), ref("ServerTool")))
+                ),
             },
             "Tools beside those of the request.",
             required=("type",),
@@ -168,7 +186,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
                 "type": const("namespace"),
                 "name": string(pattern=NAME),
                 "description": {"type": ["string", "null"]},
-                "tools": nullable(array(ref("FlatFunctionTool"))),
+                "tools": nullable(array(one_of(_MEMBER_TOOL, ref("ToolOfClient")))),
             },
             "Functions, which the model knows as `NAME__FUNCTION`.",
             required=("type", "name"),
@@ -226,6 +244,10 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         },
         "The tool to call.",
         required=("type",),
+        anyOf=[
+            {"properties": {"type": {"not": {"const": "custom"}}}},
+            {"required": ["name"], "properties": {"name": string()}},
+        ],
     ),
     "AllowedTools": record(
         {

@@ -12,7 +12,7 @@ def _name(longest: int) -> Schema:
     return string(pattern=f"^{name_pattern(longest)}$")
 
 
-_FUNCTION: Final[dict[str, Schema]] = {
+FUNCTION: Final[dict[str, Schema]] = {
     "name": _name(CHAT_NAME),
     "description": {"type": ["string", "null"]},
     "parameters": {
@@ -23,18 +23,23 @@ _FUNCTION: Final[dict[str, Schema]] = {
 }
 
 TOOL_SCHEMAS: Final[dict[str, Schema]] = {
+    "ServerTool": record(
+        {"type": const("mcp")},
+        "A server of tools, where this endpoint takes none: left out with a warning.",
+        required=("type",),
+    ),
     **union(
         "Tool",
         FunctionTool=record(
             {
                 "type": {"type": ["string", "null"], "enum": ["function", None]},
-                "function": record(_FUNCTION, required=("name",)),
+                "function": record(FUNCTION, required=("name",)),
             },
             "A tool as chat requests have it.",
             required=("function",),
         ),
         FlatFunctionTool=record(
-            {"type": const("function"), **_FUNCTION, "name": _name(LONGEST_NAME)},
+            {"type": const("function"), **FUNCTION, "name": _name(LONGEST_NAME)},
             "A tool as responses have it.",
             required=("type", "name"),
         ),

@@ -71,7 +71,7 @@ CHAT_MEMBERS: Final[Members] = table(
         "tools",
         Value(
             array(
-                one_of(ref("Tool"), ref("CustomChatTool"), ref("HostedTool")),
+                one_of(ref("Tool"), ref("CustomChatTool"), ref("ToolOfClient"), ref("ServerTool")),
                 maxItems=LIMITS.max_tools,
             )
         ),
@@ -152,7 +152,7 @@ def parse_chat_request(
             tools = read_tools(body, limits, longest_name=CHAT_NAME)
         else:
             tools = read_client_tools(body, limits, takes_servers=False, longest_name=CHAT_NAME)
-            custom = tuple(each for each in body["tools"] or () if each.get("type") == "custom")
+            custom = tuple(each for each in body.get("tools") or () if each.get("type") == "custom")
     messages = _read_messages(body.get("messages"), limits)
     images = _images_of(messages, limits)
     return ChatRequest(

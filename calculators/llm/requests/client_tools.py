@@ -34,7 +34,7 @@ from typing import Any, Final, Literal, NamedTuple
 from calculators.language.tools import TextGrammar, Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tool_servers import is_mcp, shown_mcp_tool
-from calculators.llm.requests.tools import LONGEST_NAME, NO_SUCH_TOOL, read_tools
+from calculators.llm.requests.tools import LONGEST_NAME, NO_SUCH_TOOL, check_name, read_tools
 from calculators.requests import fields
 from calculators.requests.members import leave_out_type
 
@@ -248,7 +248,9 @@ def shown_tools(
     These are all tools of the request that are not left out, or only servers if no tool of the
     client may be called.
     """
-    given = [*(body.get("tools") or ()), *(tool for _, tool in more)]
+    # A server that an item of the input adds has been left out.
+    added = (tool for _, tool in more if not is_mcp(tool))
+    given = [*(body.get("tools") or ()), *added]
     return [
         shown_mcp_tool(tool) if is_mcp(tool) else _shown(tool)
         for tool in given
@@ -316,28 +318,31 @@ def _offered(tool: object, path: str) -> Iterator[_Offered]:
 
 
 def _of_namespace(tool: dict[str, Any], path: str) -> Iterator[_Offered]:
-    namespace = fields.string(tool, "name", f"{path}.name")
-    if namespace is None:
-        raise fields.missing(f"{path}.name")
+    namespace = _tool_name(tool, path)
+    fields.string(tool, "description", f"{path}.description")
     for i, inner in enumerate(fields.array(tool, "tools", f"{path}.tools") or ()):
         place = f"{path}.tools[{i}]"
         for each in _offered(inner, place):
             function = _function(each.function)
-            name = fields.string(function, "name", f"{place}.name")
-            if name is None:
-                raise fields.missing(f"{place}.name")
+            name = _tool_name(function, place)
             renamed = {**function, "type": "function", "name": flat_name(namespace, name)}
             form = replace(each.form, namespace=namespace)
             yield _Offered(place, renamed, form, each.grammar)
+
+
+def _tool_name(tool: Mapping[str, Any], path: str) -> str:
+    name = fields.string(tool, "name", f"{path}.name")
+    if name is None:
+        raise fields.missing(f"{path}.name")
+    check_name(name, f"{path}.name", LONGEST_NAME)
+    return name
 
 
 def _custom(tool: dict[str, Any], path: str) -> _Offered:
     """Return the function of a tool that takes a text, which may have a grammar."""
     # Chat requests nest it; the flat form is that of responses.
     inner = fields.json_object(tool, "custom", f"{path}.custom") or tool
-    name = fields.string(inner, "name", f"{path}.name")
-    if name is None:
-        raise fields.missing(f"{path}.name")
+    name = _tool_name(inner, path)
     about = fields.string(inner, "description", f"{path}.description") or ""
     text: dict[str, Any] = {"type": "string"}
     place = path if inner is tool else f"{path}.custom"

@@ -18,7 +18,7 @@ from calculators.llm.requests.logprobs import COMPLETION_LOGPROBS_MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
-from calculators.llm.requests.stop_conditions import check_token_id, stop_member
+from calculators.llm.requests.stop_conditions import read_token_id, stop_member
 from calculators.requests import fields
 from calculators.requests.members import Members, honoured, table
 from calculators.requests.readers import BOOLEAN, TOKEN_ID, Value
@@ -128,8 +128,7 @@ def _check_ids(path: str, ids: object) -> tuple[int, ...]:
         raise fields.wrong_type(path, "an array of token ids", ids)
     if not ids:
         raise fields.invalid(path, "the prompt is empty")
-    # A prompt may have 100,000 ids: check them one by one only to name the bad one.
+    # A prompt may have 100,000 ids: read them one by one only to name the bad one.
     if set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) > fields.INT32_MAX:
-        for i, token in enumerate(ids):
-            check_token_id(f"{path}[{i}]", token)
+        return tuple(read_token_id(f"{path}[{i}]", token) for i, token in enumerate(ids))
     return tuple(ids)

@@ -71,8 +71,9 @@ def _message(value: object, path: str) -> dict[str, Any]:
         elif name == "tool_calls" and member is not None:
             message[name] = _tool_calls(member, f"{path}.tool_calls")
         elif name == "function_call" and member is not None and not value.get("tool_calls"):
-            call = _tool_call({"function": _inner(value, name, path)}, path)
-            required_string(call["function"], "name", f"{path}.function_call")
+            function = _inner(value, name, path)
+            required_string(function, "name", f"{path}.function_call")
+            call = _tool_call({"function": function}, path)
             message[name] = call["function"]
         elif name in _TEXT_MEMBERS and isinstance(member, str):
             message[name] = member
@@ -169,6 +170,8 @@ def _tool_call(call: object, path: str) -> dict[str, Any]:
         made = {"name": required_string(custom, "name", place), "arguments": written}
         return {"id": call.get("id"), "type": "function", "function": made}
     function = _inner(call, "function", path)
+    # Templates write names without checking that they exist.
+    required_string(function, "name", f"{path}.function")
     arguments = function.get("arguments")
     if arguments is None or arguments == "":
         # Templates print arguments without checking that they exist.

@@ -26,6 +26,7 @@ from calculators.requests import fields
 from calculators.requests.fields import INT32_MAX
 from calculators.requests.members import Member, Members, honoured, table
 from calculators.requests.readers import BOOLEAN, COUNT, Integer, Number
+from calculators.requests.schema import const, one_of, record
 
 #: The ``top_k`` of a request without one, if the model has no default.
 DEFAULT_TOP_K: Final = 40
@@ -64,7 +65,12 @@ def max_tokens_member(
 ) -> Member:
     """Declare the limit of an answer's tokens, under the name that the endpoint has for it."""
     # `read_sampling` refuses 0, with a hint.
-    return honoured(name, COUNT, about, minimum=least, is_required=is_required)
+    echoes = one_of(
+        record({name: {"not": {"const": 0}}}),
+        record({"echo": const(True)}, required=("echo",)),
+    )
+    beside = {} if least else echoes
+    return honoured(name, COUNT, about, minimum=least, is_required=is_required, beside=beside)
 
 
 #: The members that limit the tokens of an answer. A checked body has only the names that its

@@ -83,18 +83,19 @@ def read_stop_token_ids(
             "stop_token_ids",
             f"{len(ids)} ids are more than the maximum {limits.max_stop_token_ids}",
         )
-    for i, token in enumerate(ids):
-        check_token_id(f"stop_token_ids[{i}]", token)
+    ids = [read_token_id(f"stop_token_ids[{i}]", token) for i, token in enumerate(ids)]
     return tuple(dict.fromkeys((*defaults.eos_token_ids, *ids)))
 
 
-def check_token_id(path: str, token: object) -> None:
-    """Check a token id, of any vocabulary.
+def read_token_id(path: str, token: object) -> int:
+    """Return a token id, of any vocabulary.
 
     Raises:
         RequestError: it is no integer, negative, or too large.
     """
+    token = fields.whole(token)
     if type(token) is not int:
         raise fields.wrong_type(path, "a token id", token)
     if not 0 <= token <= fields.INT32_MAX:
         raise fields.invalid(path, f"{fields.describe(token)} is no token id")
+    return token

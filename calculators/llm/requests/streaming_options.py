@@ -10,7 +10,7 @@ from msgspec import Struct
 from calculators.requests import fields
 from calculators.requests.members import Members, check_object, honoured, table
 from calculators.requests.readers import BOOLEAN, Object
-from calculators.requests.schema import ref
+from calculators.requests.schema import const, one_of, record, ref
 
 #: The options, with their descriptions in the OpenAPI document.
 STREAM_OPTIONS: Final = {
@@ -22,7 +22,14 @@ STREAM_OPTIONS: Final = {
 
 STREAMING_MEMBERS: Final[Members] = table(
     honoured("stream", BOOLEAN, "Answer with server-sent events."),
-    honoured("stream_options", Object(ref("StreamOptions"))),
+    honoured(
+        "stream_options",
+        Object(ref("StreamOptions")),
+        beside=one_of(
+            record({"stream_options": const(None)}),
+            record({"stream": const(True)}, required=("stream",)),
+        ),
+    ),
 )
 
 

@@ -11,9 +11,9 @@ from calculators.llm.grammars import formats
 from calculators.llm.requests.client_json import check_size, value_of
 from calculators.llm.requests.structural_tag import FORMATS, read_format
 from calculators.requests import fields
-from calculators.requests.members import Members, check_object, honoured, table
+from calculators.requests.members import Members, check_object, found_unknown, honoured, table
 from calculators.requests.readers import Value
-from calculators.requests.schema import anything, array, flag, one_of, ref, request, string
+from calculators.requests.schema import array, flag, one_of, record, ref, request, string
 
 #: Bytes of JSON of a schema, of choices or of a structural tag; characters of a grammar. Real ones
 #: have a few thousand.
@@ -143,13 +143,14 @@ def _openai_schema(value: Mapping[str, Any], path: str, *, is_flat: bool) -> Str
     if "schema" in inner:
         check_object(inner, path, _FLAT_SCHEMA if is_flat else _NESTED_SCHEMA)
         return _schema(inner["schema"], f"{path}.schema", is_strict=is_strict)
-    if is_flat or not any(name in inner for name in _SCHEMA_WORDS):
+    if is_flat or not any(name in inner for name in SCHEMA_WORDS):
         raise fields.missing(f"{path}.schema", "a JSON schema (an object)")
     schema = {k: v for k, v in inner.items() if k not in ("name", "strict")}
     return _schema(schema, path, is_strict=is_strict)
 
 
-_SCHEMA_WORDS: Final = ("type", "properties", "anyOf", "oneOf", "allOf", "$ref", "enum", "const")
+#: Keywords by which a schema is recognized that stands in place of the object around it.
+SCHEMA_WORDS: Final = ("type", "properties", "anyOf", "oneOf", "allOf", "$ref", "enum", "const")
 
 
 def _schema(value: object, path: str, *, is_strict: bool = False) -> StructuredOutput:
@@ -225,7 +226,7 @@ def _structured_outputs(value: object, path: str) -> StructuredOutput | None:
         elif name in _KINDS:
             found.append(_KINDS[name](inner, where))
         elif name not in _IGNORED:
-            raise fields.invalid(where, "the member is not supported")
+            found_unknown(name, (*_KINDS, "json_object", *_IGNORED), path=path)
     return only_one(*found)
 
 
@@ -243,8 +244,13 @@ GRAMMAR_FORM: Final = string("A grammar (EBNF).", maxLength=MAX_SIZE)
 _CHOICE_FORM: Final = array(
     string(), "The answer is one of these.", minItems=1, maxItems=MAX_CHOICES
 )
-_SCHEMA_FORM: Final = one_of(ref("JsonSchema"), string(maxLength=MAX_SIZE), about="A JSON schema.")
-_TAG_FORM: Final = one_of(anything(), string(maxLength=MAX_SIZE), about="A structural tag.")
+_AS_TEXT: Final = string(maxLength=MAX_SIZE, contentMediaType="application/json")
+_SCHEMA_FORM: Final = one_of(ref("JsonSchema"), _AS_TEXT, about="A JSON schema.")
+_TAG_FORM: Final = one_of(
+    record({"format": ref("InnerFormat")}, required=("format",)),
+    _AS_TEXT,
+    about="A structural tag.",
+)
 _STRUCTURED_OUTPUTS_FORM: Final = request(
     {
         "json": _SCHEMA_FORM,

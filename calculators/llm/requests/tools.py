@@ -108,6 +108,20 @@ def name_pattern(longest: int) -> str:
     return f"{_LETTERS}{{1,{longest}}}"
 
 
+def check_name(name: str, path: str, longest: int) -> None:
+    """Refuse a name of other letters than `name_pattern` has.
+
+    Raises:
+        RequestError: it has.
+    """
+    if not re.fullmatch(name_pattern(longest), name):
+        raise fields.invalid(
+            path,
+            f"{fields.describe(name)} is not 1 to {longest} letters, digits, underscores, "
+            "dots and dashes",
+        )
+
+
 _Choice = Literal["none", "auto", "required", "named"]
 
 
@@ -172,12 +186,7 @@ def _check_tool(path: str, tool: object, longest_name: int) -> _Tool:
     name = fields.string(function, "name", f"{path}.name")
     if name is None:
         raise fields.missing(f"{path}.name")
-    if not re.fullmatch(name_pattern(longest_name), name):
-        raise fields.invalid(
-            f"{path}.name",
-            f"{fields.describe(name)} is not 1 to {longest_name} letters, digits, underscores, "
-            "dots and dashes",
-        )
+    check_name(name, f"{path}.name", longest_name)
     # Templates show a tool as it is, so it may have any members except misspelt ones.
     check_spelling(function, path, _MEMBERS)
     fields.string(function, "description", f"{path}.description")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from calculators.requests.form_members import NOTHING
 from calculators.requests.multipart_form import MultipartForm
 from servers.fronts.http.deadline import TIMEOUT
 from servers.fronts.http.errors import HttpError
@@ -12,7 +13,7 @@ _TRUTHS = {"true": True, "false": False}
 
 
 def front_members(form: MultipartForm) -> dict[str, Any]:
-    """Return model, stream and timeout; an empty stream or timeout is absent.
+    """Return model, stream and timeout; an empty stream or timeout, or one of "null", is absent.
 
     A text that is no boolean or number stays one, for the error.
 
@@ -30,7 +31,8 @@ def front_members(form: MultipartForm) -> dict[str, Any]:
             members[name] = texts[0]
     stream = members.get("stream")
     if stream is not None:
-        members["stream"] = _TRUTHS.get(stream.strip().lower(), stream or None)
+        text = stream.strip().lower()
+        members["stream"] = None if text in NOTHING else _TRUTHS.get(text, stream)
     timeout = members.get(TIMEOUT)
     if timeout is not None:
         members[TIMEOUT] = _number(timeout)
@@ -41,4 +43,4 @@ def _number(text: str) -> float | str | None:
     try:
         return float(text)
     except ValueError:
-        return text or None
+        return None if text.strip().lower() in NOTHING else text

@@ -104,6 +104,9 @@ def describe(settings: HttpSettings, model: str, *, has_batches: bool = False) -
             "description": _ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "servers": [{"url": "/"}],
+        "security": [],
+        "tags": [{"name": tag} for tag in dict.fromkeys(each.tag for each in operations)],
         "paths": _paths(operations, keys),
         "components": components,
     }

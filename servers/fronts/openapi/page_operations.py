@@ -29,7 +29,22 @@ def page_schemas() -> dict[str, Schema]:
     _, found = msgspec.json.schema_components(
         (*EVENTS.values(), *ANSWERS), ref_template="#/components/schemas/{name}"
     )
-    return found
+    listed: dict[str, Schema] = _with_items(found)
+    return listed
+
+
+def _with_items(schema: Any) -> Any:
+    """Return the schema with tuples whose ``items`` is a schema: generators of clients need one."""
+    if isinstance(schema, list):
+        return [_with_items(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: _with_items(value) for name, value in schema.items()}
+    if made.get("items") is False:
+        first, *others = made["prefixItems"]
+        different = [each for each in others if each != first]
+        made["items"] = one_of(first, *different) if different else first
+    return made
 
 
 def page_operations() -> list[Operation]:

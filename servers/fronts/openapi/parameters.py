@@ -90,7 +90,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "JsonLength": _header(
         "Inference-Header-Content-Length",
         "The bytes of the body that are JSON; binary data of tensors follows them.",
-        string(pattern="^[0-9]{1,18}$"),
+        string(pattern="^0{0,9}[1-9][0-9]{0,8}$"),
     ),
     "IfNoneMatch": _header(
         "If-None-Match", "An ETag: the answer is 304 if it has not changed.", string()

@@ -151,7 +151,7 @@ def test_a_text_that_is_too_long_is_refused_or_cut_off(tmp_path: Path) -> None:
             )
             for wrong in (0, -1, SIZE + 1, 70000, 10**400)
         ),
-        ({"input": "a", "dimensions": 2.0}, "dimensions", "expected an integer"),
+        ({"input": "a", "dimensions": 2.5}, "dimensions", "expected an integer"),
         ({"input": "a", "truncate": "MIDDLE"}, "truncate", '"START" or "END"'),
         ({"input": "a", "prompt_name": "query"}, "prompt_name", "it has none"),
         ({"input": "a", "late_chunking": True}, "late_chunking", "not supported"),

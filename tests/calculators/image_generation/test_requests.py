@@ -133,7 +133,7 @@ def test_aliases_and_null() -> None:
         ({"size": "100000x100000"}, "above the maximum 512x256", "size"),
         ({"width": 0}, "width must be higher than 0", "width"),
         ({"height": -8}, "height must be higher than 0", "height"),
-        ({"width": 64.0}, "width field is not a int64", "width"),
+        ({"width": 64.5}, "width field is not a int64", "width"),
         ({"width": 2**63}, "width field is not a int64", "width"),
         ({"width": 100_000}, "above the maximum", "width"),
         ({"size": "64x64", "width": 64}, "Key: width already exists in request options.", "width"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from calculators.requests.http_payload import RequestError
 from calculators.requests.members import (
@@ -106,5 +107,11 @@ def test_the_schema_describes_every_member_as_it_is_read() -> None:
     }
     assert properties["side"]["enum"] == ["left", "right", None]
     assert properties["colour"] == {"description": "Without effect: it changes nothing."}
-    assert properties["volume"]["enum"] == [None, False, "", []]
-    assert properties["weights"]["enum"] == [None, False, "", [], {}]
+    for name, nothing in (
+        ("volume", [None, False, "", []]),
+        ("weights", [None, False, "", [], {}]),
+    ):
+        taken = Draft202012Validator(properties[name])
+        assert all(taken.is_valid(each) for each in nothing)
+        assert not any(taken.is_valid(each) for each in (True, 0, "a", [1], {"a": 1}))
+    assert not Draft202012Validator(properties["volume"]).is_valid({})

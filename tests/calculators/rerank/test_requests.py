@@ -50,7 +50,7 @@ def refused(body: object, parse: Any = parse_rerank_request) -> RequestError:
             "documents[0].text",
         ),
         ({"top_n": "3"}, "top_n accepts integer values", "top_n"),
-        ({"top_n": 1.0}, "top_n accepts integer values", "top_n"),
+        ({"top_n": 1.5}, "top_n accepts integer values", "top_n"),
         ({"top_n": True}, "top_n accepts integer values", "top_n"),
         ({"rank_fields": "text"}, "rank_fields is not an array", "rank_fields"),
         ({"rank_fields": [1]}, "rank_fields array element is not a string", "rank_fields[0]"),

@@ -94,7 +94,7 @@ class _Conversation:
         parts: list[dict[str, Any]] = []
         blocks = _blocks(content, path)
         if not blocks:
-            raise fields.invalid(path, "expected at least one block")
+            self.messages.append({"role": "user", "content": ""})
         for block, kind, place in blocks:
             if kind != "tool_result":
                 parts += self._parts(block, kind, place, "tool_result")

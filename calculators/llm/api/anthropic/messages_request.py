@@ -102,7 +102,7 @@ _CONVERSATION: Final[Members] = table(
         ),
     ),
     honoured("tool_choice", Value(ref("MessageToolChoice"))),
-    honoured("thinking", Object(record(THINKING, additionalProperties=False))),
+    honoured("thinking", Object(record(THINKING, required=("type",), additionalProperties=False))),
     TEMPLATE_MEMBERS,
 )
 _CALLER: Final[Members] = table(

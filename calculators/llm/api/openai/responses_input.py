@@ -204,9 +204,8 @@ class _Conversation:
         if call_id is not None:
             message["tool_call_id"] = call_id
         output = item.get("output")
-        if output is None or output == []:
-            output = ""
-        message["content"] = self._content(output, f"{path}.output")
+        is_empty = output is None or output == []
+        message["content"] = "" if is_empty else self._content(output, f"{path}.output")
         self.messages.append(message)
 
     def _add_server_call(self, item: dict[str, Any], path: str) -> None:

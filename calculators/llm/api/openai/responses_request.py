@@ -220,6 +220,8 @@ def _with_instructions(
     """
     if not instructions:
         return messages
+    if not messages:
+        return [{"role": "system", "content": instructions}]
     first = messages[0]
     if first["role"] not in ("system", "developer"):
         return [{"role": "system", "content": instructions}, *messages]

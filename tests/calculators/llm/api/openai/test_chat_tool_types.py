@@ -110,6 +110,17 @@ def test_one_of_them_can_be_chosen(choice: Any, left: list[str]) -> None:
     assert names(parsed(FUNCTION, PATCH, tool_choice=choice)) == left
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_a_choice_among_no_tools_is_no_fault_of_the_server(mode: str) -> None:
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": None}}
+    body = {"model": "m", "messages": [USER], "tool_choice": choice}
+    if mode == "auto":
+        assert parse_chat_request(body, RequestLimits(), ModelDefaults()).tools.items == []
+        return
+    with pytest.raises(RequestError, match="tool"):
+        parse_chat_request(body, RequestLimits(may_get_tools=False), ModelDefaults())
+
+
 @pytest.mark.parametrize("kind", ["web_search", "code_interpreter", "mcp"])
 def test_hosted_tools_are_left_out_and_named(record: RequestRecord, kind: str) -> None:
     assert names(parsed(FUNCTION, {"type": kind})) == ["now"]
@@ -125,3 +136,19 @@ def test_misspelt_types_and_long_names_are_refused() -> None:
         parsed({"type": "fucntion", "function": {"name": "f"}})
     with pytest.raises(RequestError, match="1 to 64 letters"):
         parsed({"type": "custom", "custom": {"name": "f" * 65}})
+
+
+@pytest.mark.parametrize(
+    ("form", "param"),
+    [
+        ({}, "format.type"),
+        ({"type": "ebnf"}, "format.type"),
+        ({"type": "grammar", "grammar": {"definition": "a"}}, "format.syntax"),
+        ({"type": "grammar", "grammar": {"syntax": "gbnf", "definition": "a"}}, "format.syntax"),
+        ({"type": "grammar", "grammar": {"syntax": "regex"}}, "format.definition"),
+    ],
+)
+def test_the_form_of_a_custom_tool_is_checked(form: Any, param: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parsed({"type": "custom", "custom": {"name": "f", "format": form}})
+    assert raised.value.param == f"tools[0].{param}"

@@ -313,6 +313,31 @@ def test_items_add_tools(kind: str) -> None:
     assert (item["name"], item["namespace"]) == ("set", "mcp__clock")
 
 
+@pytest.mark.parametrize("kind", ["tool_search_output", "additional_tools"])
+def test_servers_of_tools_that_items_add_are_left_out(record: RequestRecord, kind: str) -> None:
+    item = {"type": kind, "tools": [{"type": "mcp"}, FUNCTION]}
+    request = parsed(input=[{"role": "user", "content": "hi"}, item], instructions="Be short.")
+    assert [tool["type"] for tool in request.echo["tools"]] == ["function"]
+    assert "input[1].tools[0].type" in record.warnings[0]
+
+
+def test_instructions_need_no_message_beside_them() -> None:
+    request = parsed(input=[{"type": "additional_tools"}], instructions="Be short.")
+    assert request.messages == [{"role": "system", "content": "Be short."}]
+
+
+@pytest.mark.parametrize(
+    ("member", "param"),
+    [
+        ({"name": ""}, "tools[0].name"),
+        ({"description": 0}, "tools[0].description"),
+        ({"tools": [{"type": "function", "name": ""}]}, "tools[0].tools[0].name"),
+    ],
+)
+def test_namespaces_are_checked(member: dict[str, Any], param: str) -> None:
+    assert refused({**CLOCK, **member}).param == param
+
+
 # Reasoning ----------------------------------------------------------------------------------------
 
 

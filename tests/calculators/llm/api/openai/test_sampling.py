@@ -195,7 +195,7 @@ class TestStopping:
         assert settings(defaults=defaults, stop_token_ids=[]).stop_token_ids is None
         assert settings(defaults=defaults, stop_token_ids=[5, 3]).stop_token_ids == (2, 3, 5)
 
-    @pytest.mark.parametrize("token", [-1, 1.0, "1", True, None, 2**31])
+    @pytest.mark.parametrize("token", [-1, 1.5, "1", True, None, 2**31])
     def test_invalid_token_ids_are_named(self, token: Any) -> None:
         assert refusal(stop_token_ids=[1, token]).param == "stop_token_ids[1]"
 
@@ -246,7 +246,6 @@ class TestLogprobs:
         ("top_p", 0),
         ("top_p", 1e-60),
         ("min_p", 1.0),
-        ("min_p", 0.99999999999),
         ("min_p", -0.1),
         ("top_k", -2),
         ("top_k", 1.5),
@@ -265,7 +264,6 @@ class TestLogprobs:
         ("frequency_penalty", 2.1),
         ("presence_penalty", -2.1),
         ("repetition_penalty", 0),
-        ("repetition_penalty", 1e-60),
         ("repetition_penalty", 1e300),
         ("repetition_penalty", float("nan")),
         ("length_penalty", 10**400),
@@ -281,6 +279,23 @@ class TestLogprobs:
 )
 def test_a_value_of_the_wrong_range_or_type_is_refused_by_name(name: str, value: Any) -> None:
     assert refusal(**{name: value}).param == name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "end"), [("min_p", 0.99999999999, 1), ("repetition_penalty", 1e-60, 0)]
+)
+def test_a_number_that_a_float_rounds_to_an_excluded_end_stays_in_the_range(
+    name: str, value: float, end: int
+) -> None:
+    read = getattr(settings(**{"temperature": 1, name: value}), name)
+    assert read != end
+    assert abs(read - end) < 1e-6
+
+
+def test_token_ids_may_be_written_with_a_point() -> None:
+    assert (
+        settings(stop_token_ids=[7.0]).stop_token_ids == settings(stop_token_ids=[7]).stop_token_ids
+    )
 
 
 def test_fields_for_draft_models_are_refused_where_there_is_none() -> None:

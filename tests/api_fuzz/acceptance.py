@@ -1,0 +1,80 @@
+"""A check of schemathesis: what the document allows is accepted.
+
+It is schemathesis's ``positive_data_acceptance`` with two corrections. A request counts as allowed
+only if a validator of JSON schemas agrees, since schemathesis leaves keywords out when it combines
+values. And a refusal for a reason that no schema can express is none: `BEYOND_SCHEMAS` lists these
+reasons, which the document has in words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any, Final
+
+import schemathesis
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from tests.servers.fronts.openapi.described import Described
+
+#: Texts of refusals that depend on the model, on the meaning of a text, or on other members.
+BEYOND_SCHEMAS: Final = re.compile(
+    "|".join(
+        (
+            # The model.
+            r"does not read (images|audio)",
+            r"shows nothing of a message of the role",
+            r"this model's chat template has no place for documents",
+            r"served without a draft model",
+            r"longer than the \d+ tokens that the model can hold",
+            r"The model holds \d+ tokens",
+            r"which this model can take beside the answer",
+            r"is not in the vocabulary",
+            r"is beam search, which",
+            r'for \\?"(n|best_of)\\?": \d+ is above',
+            r"this model calls no tool servers",
+            # What a text means.
+            r"the text is no JSON",
+            r"not a grammar",
+            r"the expression",
+            r"is not written in Base64",
+            r"must be a data: URL or http",
+            # The names of other members.
+            r"names none of the",
+            r"needs tools",
+            r"is already that of",
+            r"another server has this label",
+            r"structured output is already asked for",
+            # The conversation as a whole.
+            r"nothing is said in any of them",
+            r"no text at its end that could be continued",
+            # Limits of the whole request.
+            r"the form has more than \d+ parts",
+            r"this path is a WebSocket's",
+            r"; the JSON must have 1 to \d+ bytes",
+        )
+    )
+)
+
+
+@schemathesis.check  # type: ignore[untyped-decorator]
+def documented_requests_are_accepted(context: Any, response: Any, case: Any) -> None:
+    """Fail if a request that the document allows is refused."""
+    try:
+        positive_data_acceptance(context, response, case)
+    except AssertionError:
+        if BEYOND_SCHEMAS.search(response.text) is None and _is_documented(case):
+            raise
+
+
+def _is_documented(case: Any) -> bool:
+    if case.media_type != "application/json":
+        return True
+    described = _described(json.dumps(case.operation.schema.raw_schema))
+    return not described.request_errors(case.operation.path, case.body)
+
+
+@cache
+def _described(document: str) -> Described:
+    return Described(document.encode())
