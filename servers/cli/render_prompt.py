@@ -14,15 +14,21 @@ from calculators.llm.prompt.chat_template import (
     ChatRenderer,
     ChatTemplate,
     call_form_of,
-    check_template_kwargs,
 )
-from calculators.llm.requests.messages import normalise_messages
+from calculators.llm.requests.chat_request import parse_chat_request
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import RequestLimits
 from calculators.media.tags import with_tags
+from calculators.requests.request_record import RequestRecord, set_current_record
 from graph_runtime import GraphError
-from servers.cli.messages import CommandFailed
+from servers.cli.messages import CommandFailed, print_warning
 
 #: Endings of files of a language model, its tokenizer and its chat template.
 _SUFFIXES_OF_MODELS = (".bin", ".gguf", ".jinja", ".json", ".safetensors", ".xml")
+#: The name of the model changes nothing here.
+_ANY = "any"
+#: Whether the model reads images is not known.
+_LIMITS = RequestLimits(max_images=sys.maxsize)
 _GRAPH_FILE = "graph.pbtxt"
 _MODELS_PATH = re.compile(r"""^[^#\n]*?\bmodels_path\s*:\s*(["'])(.*?)\1""", re.MULTILINE)
 _TOOL_PARSER = re.compile(r"""^[^#\n]*?\btool_parser\s*:\s*(["'])(.*?)\1""", re.MULTILINE)
@@ -34,26 +40,28 @@ def execute(args: argparse.Namespace) -> int:
     if not given.is_dir() and not _is_gguf(given):
         raise CommandFailed(f"{given}: there is no such directory, and no such GGUF file")
     request = _read_request()
+    # With a record, members that a server leaves out are left out here too.
+    record = RequestRecord("render-prompt")
+    set_current_record(record)
     try:
-        messages = normalise_messages(request.get("messages"))
-        tools = _tools(request)
-        arguments = check_template_kwargs(request.get("chat_template_kwargs"))
-        continues = request.get("continue_final_message") is True
-        if continues:
-            arguments["add_generation_prompt"] = False
+        chat = parse_chat_request({"model": _ANY, **request}, _LIMITS, ModelDefaults())
         model, tool_parser = _model(given)
         renderer = ChatRenderer(_template(model))
         prompt = renderer.render(
-            with_tags(messages),
-            tools=tools,
-            template_kwargs=arguments,
-            continues=continues,
+            with_tags(chat.messages),
+            tools=chat.tools.items or None,
+            template_kwargs=chat.template.all_values,
+            continues=chat.template.continues,
             call_form=call_form_of(tool_parser or renderer.tool_parser),
         ).encode()
     except (GraphError, UnknownParser) as error:
         raise CommandFailed(str(error)) from error
     except UnicodeEncodeError as error:
         raise CommandFailed("the request has half of a surrogate pair in a text") from error
+    finally:
+        set_current_record(None)
+    for warning in record.warnings:
+        print_warning(warning)
     # As bytes: a text stream would add carriage returns on some systems, and has its own encoding.
     sys.stdout.buffer.write(prompt)
     sys.stdout.buffer.flush()
@@ -101,26 +109,6 @@ def _read_request() -> dict[str, Any]:
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON value")
-
-
-def _tools(request: dict[str, Any]) -> list[Any] | None:
-    """Return the tools for the template: ``tool_choice`` may remove all, or all but one."""
-    choice = request.get("tool_choice")
-    tools = request.get("tools")
-    if tools is None or choice == "none":
-        return None
-    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-        raise CommandFailed('Invalid value for "tools": expected an array of objects')
-    if isinstance(choice, dict):
-        name = _name(choice)
-        return [tool for tool in tools if _name(tool) == name]
-    return tools
-
-
-def _name(tool: dict[str, Any]) -> Any:
-    """Return the name in a tool or a choice, in ``function`` or beside ``type``."""
-    function = tool.get("function")
-    return (function if isinstance(function, dict) else tool).get("name")
 
 
 def _model(given: Path) -> tuple[Path, str]:

@@ -367,7 +367,7 @@ def _grammar(form: dict[str, Any] | None, path: str) -> TextGrammar | None:
     The grammar itself is read where one is made of it, in a process of its own.
     """
     kind = None if form is None else fields.string(form, "type", f"{path}.type")
-    if form is None or kind in (None, "text"):
+    if form is None or kind == "text":
         return None
     if kind != "grammar":
         raise fields.invalid(

@@ -45,6 +45,7 @@ from servers.fronts.http.routes import (
     Endpoint,
     Route,
     error_form,
+    is_shared,
     find_route,
     nothing_at,
 )
@@ -106,6 +107,8 @@ class Handler:
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         endpoint = endpoint_at(path)
         form = error_form(path) if endpoint is None else endpoint.error_form
+        if form is ErrorForm.OPENAI and _ANTHROPIC in request.headers and is_shared(path):
+            form = ErrorForm.ANTHROPIC
         hold = BodyHold(self._room, request.content_length or 0)
         exchange = Exchange(request, connection, record, task, hold, endpoint, form)
         if form is ErrorForm.ANTHROPIC:

@@ -287,6 +287,12 @@ def error_form(path: str) -> ErrorForm:
     return ErrorForm.OPENAI
 
 
+def is_shared(path: str) -> bool:
+    """Return True if clients of several APIs request this path, or if nothing is served there."""
+    route = find_route(path)
+    return route is None or route.endpoint in (Endpoint.MODELS, Endpoint.MODEL)
+
+
 def _task_route(endpoint: TaskEndpoint) -> Route:
     if "GET" not in endpoint.methods:
         return _GRAPH

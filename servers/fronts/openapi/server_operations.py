@@ -32,6 +32,9 @@ from servers.contract.servable_states import SHOWN
 _TAG: Final = "Server"
 _MODEL: Final = one_of(ref("Model"), ref("AnthropicModel"))
 _MODELS: Final = one_of(ref("ModelList"), ref("AnthropicModelList"))
+_BY_HEADER: Final = (
+    "With the header `anthropic-version` the answer and its errors have Anthropic's form."
+)
 _STATES: Final = sorted({state for state, _ in SHOWN.values()})
 
 SERVER_SCHEMAS: Final[dict[str, Schema]] = {
@@ -200,7 +203,7 @@ def server_operations() -> list[Operation]:
             tag="OpenAI",
             summary="List the models",
             about="Graphs that answer below `/v3`, and their adapters. Models for tensors are in"
-            " `/v2/repository/index`.",
+            f" `/v2/repository/index`. {_BY_HEADER}",
             form=ErrorForm.OPENAI,
             answers={
                 200: answer(
@@ -215,9 +218,15 @@ def server_operations() -> list[Operation]:
             id="retrieveModel",
             tag="OpenAI",
             summary="Describe a model",
+            about=_BY_HEADER,
             form=ErrorForm.OPENAI,
-            errors=frozenset({404}),
-            answers={200: answer("The model.", {JSON: media(_MODEL)})},
+            answers={
+                200: answer("The model.", {JSON: media(_MODEL)}),
+                404: answer(
+                    "There is no such model.",
+                    {JSON: media(one_of(ref("OpenAIError"), ref("AnthropicError")))},
+                ),
+            },
         ),
     ]
 

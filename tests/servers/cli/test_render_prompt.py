@@ -101,7 +101,6 @@ def test_messages_become_what_the_template_knows(model: Path) -> None:
         ("none", ""),
         ({"type": "function", "function": {"name": "g"}}, "[g]"),
         ({"type": "function", "name": "g"}, "[g]"),
-        ({"function": {"name": "nosuch"}}, ""),
     ],
 )
 def test_tools_and_the_choice_among_them(model: Path, choice: Any, expected: str) -> None:
@@ -143,8 +142,12 @@ def test_a_graph_names_the_directory_of_its_model(model: Path, tmp_path: Path) -
             'error: Invalid value for "tools"',
         ),
         (
+            '{"messages": [{"role": "user", "content": "x"}], "tempurature": 1}',
+            'error: Unknown member "tempurature". Did you mean "temperature"?',
+        ),
+        (
             '{"messages": [{"role": "user", "content": ""}], "chat_template_kwargs": {"tools": 1}}',
-            "error: chat_template_kwargs must not set tools",
+            'error: Invalid value for "chat_template_kwargs.tools"',
         ),
     ],
 )
@@ -155,6 +158,16 @@ def test_a_bad_request_is_one_line_on_standard_error(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(error)
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_server_leaves_out_is_left_out_here(model: Path) -> None:
+    request = {"messages": [HELLO], "tools": [*TOOLS, {"type": "web_search"}], "x-new": 1}
+    done = graphrt("render-prompt", model, feed=json.dumps(request))
+    assert (done.returncode, done.stdout) == (0, "[f][g]<user>Hellö\n<assistant>")
+    lines = done.stderr.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["warning", "warning"]
+    assert "x-new" in done.stderr
+    assert "web_search" in done.stderr
 
 
 def test_a_template_that_refuses_or_is_broken(model: Path) -> None:
