@@ -39,6 +39,9 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"not a grammar",
             r"the expression",
             r"is not written in Base64",
+            r"expected (a reference|an array of schemas|an array with values|one of object, array)",
+            r"no value is valid",
+            r"excludes one of the triggers",
             r"must be a data: URL or http",
             # The names of other members.
             r"names none of the",

@@ -130,7 +130,7 @@ CHAT_TOOL_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "type": const("allowed_tools"),
             "allowed_tools": record(
-                {"mode": word(("auto", "required")), "tools": nullable(array(anything()))},
+                {"mode": word(("auto", "required")), "tools": nullable(array(ref("AllowedTool")))},
                 required=("mode",),
             ),
         },

@@ -186,7 +186,9 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
                 "type": const("namespace"),
                 "name": string(pattern=NAME),
                 "description": {"type": ["string", "null"]},
-                "tools": nullable(array(one_of(_MEMBER_TOOL, ref("ToolOfClient")))),
+                "tools": nullable(
+                    array(one_of(_MEMBER_TOOL, ref("ToolOfClient"), ref("ServerTool")))
+                ),
             },
             "Functions, which the model knows as `NAME__FUNCTION`.",
             required=("type", "name"),
@@ -253,7 +255,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "type": const("allowed_tools"),
             "mode": word(("auto", "required")),
-            "tools": nullable(array(anything())),
+            "tools": nullable(array(ref("AllowedTool"))),
         },
         required=("type", "mode"),
     ),

@@ -108,7 +108,7 @@ STRUCTURED_SCHEMAS: Final[dict[str, Schema]] = {
                 ),
                 anything(
                     "The schema itself.",
-                    properties={"schema": False},
+                    properties={"schema": {"not": {}}},
                     anyOf=[{"required": [name]} for name in SCHEMA_WORDS],
                 ),
             )
@@ -118,7 +118,7 @@ STRUCTURED_SCHEMAS: Final[dict[str, Schema]] = {
         ref("StructuralFormat"),
         ref("RegexFormat"),
         ref("GrammarFormat"),
-        tagged("json_schema", {"json_schema": one_of(ref("JsonSchema"), flag())}),
+        tagged("json_schema", {"json_schema": one_of(ref("JsonSchema"), const(True))}),
     ),
     "FlatSchemaFormat": record(
         {

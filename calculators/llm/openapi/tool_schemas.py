@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.llm.requests.tools import CHAT_NAME, LONGEST_NAME, name_pattern
-from calculators.requests.schema import Schema, const, record, string, union, word
+from calculators.requests.schema import Schema, const, one_of, record, ref, string, union, word
 
 
 def _name(longest: int) -> Schema:
@@ -23,6 +23,24 @@ FUNCTION: Final[dict[str, Schema]] = {
 }
 
 TOOL_SCHEMAS: Final[dict[str, Schema]] = {
+    "NamedTool": record({"name": string()}, required=("name",)),
+    "AllowedTool": one_of(
+        record(
+            {"type": word(("function", "custom", "namespace")), "name": string()},
+            required=("type", "name"),
+        ),
+        record({"function": ref("NamedTool")}, required=("function",)),
+        record({"type": const("custom"), "custom": ref("NamedTool")}, required=("type", "custom")),
+        record(
+            {
+                "type": {
+                    "type": "string",
+                    "not": {"enum": ["function", "custom", "namespace", "mcp"]},
+                }
+            },
+            required=("type",),
+        ),
+    ),
     "ServerTool": record(
         {"type": const("mcp")},
         "A server of tools, where this endpoint takes none: left out with a warning.",

@@ -94,10 +94,16 @@ class _Reader:
         }
 
     def triggered(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        triggers, excludes = _texts(value, "triggers", path), _excludes(value, path)
+        for text in excludes.get("excludes", ()):
+            if any(text.startswith(each) or each.startswith(text) for each in triggers):
+                raise fields.invalid(
+                    f"{path}.excludes", f"{fields.describe(text)} excludes one of the triggers"
+                )
         return {
-            "triggers": _texts(value, "triggers", path),
+            "triggers": triggers,
             "tags": self._several(value, "tags", path, depth, only="tag"),
-            **_excludes(value, path),
+            **excludes,
             **_flags(value, path),
         }
 
@@ -129,7 +135,12 @@ def _texts(value: Mapping[str, Any], name: str, path: str) -> list[str]:
     texts = fields.array(value, name, f"{path}.{name}")
     if not texts or not all(isinstance(each, str) and 0 < len(each) <= MAX_TEXT for each in texts):
         raise fields.wrong_type(f"{path}.{name}", "an array of strings", value.get(name))
-    return texts
+    # The engine takes no text that begins with another one. It would not be reached.
+    return [
+        text
+        for text in dict.fromkeys(texts)
+        if not any(text != other and text.startswith(other) for other in texts)
+    ]
 
 
 def _excludes(value: Mapping[str, Any], path: str) -> Format:

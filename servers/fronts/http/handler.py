@@ -45,8 +45,8 @@ from servers.fronts.http.routes import (
     Endpoint,
     Route,
     error_form,
-    is_shared,
     find_route,
+    is_shared,
     nothing_at,
 )
 from servers.fronts.http.settings import HttpSettings

@@ -41,6 +41,7 @@ def read(**fields: list[str]) -> dict[str, Any]:
         ({"temperature": ["0.5"], "stream": ["True"]}, {"temperature": 0.5, "stream": True}),
         ({"temperature": [" 1 "], "n": ["-3"]}, {"temperature": 1.0, "n": -3}),
         ({"temperature": [""], "stream": [""]}, {}),
+        ({"temperature": ["null"], "n": ["null"], "format": ["text"]}, {"format": "text"}),
         ({"format": ["text"], "model": ["1"]}, {"format": "text", "model": "1"}),
         ({"granularities__": ["word", "segment"]}, {"granularities": ["word", "segment"]}),
         ({"granularities": ["word"], "granularities__": ["1"]}, {"granularities": ["word", "1"]}),

@@ -14,7 +14,7 @@ from servers.fronts.http.errors import HttpError
 from servers.fronts.http.routes import error_form, may_stream
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Behaviour, Emit, FakeDataPlane, raising
-from tests.servers.fronts.http.http_client import Reply, ask, chat_bytes, serving
+from tests.servers.fronts.http.http_client import Reply, ask, chat_bytes, request_bytes, serving
 
 STOP = 'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
@@ -98,6 +98,22 @@ def test_an_unknown_model_has_the_form(run: Run) -> None:
     reply = asked(run, raising(KeyError("x")), model="other")
     assert reply.status == 404
     assert json.loads(reply.body)["error"]["type"] == "not_found_error"
+
+
+@pytest.mark.parametrize("path", ["/v1/models/none", "/v3/models/none", "/v1/message", "/messages"])
+@pytest.mark.parametrize("is_anthropic", [True, False])
+def test_a_header_tells_whose_client_it_is_where_the_path_does_not(
+    run: Run, path: str, is_anthropic: bool
+) -> None:
+    async def scenario() -> None:
+        async with serving(FakeDataPlane()) as front:
+            headers = {"Anthropic-Version": "2023-06-01"} if is_anthropic else {}
+            reply = await ask(front, request_bytes("GET", path, headers=headers))
+            assert reply.status == 404
+            assert (json.loads(reply.body).get("type") == "error") is is_anthropic
+            assert ("request-id" in reply.headers) is is_anthropic
+
+    run(scenario())
 
 
 def test_in_a_stream_the_error_is_the_last_event(run: Run) -> None:

@@ -251,7 +251,10 @@ def test_a_compressed_form_is_refused(run: Run) -> None:
     assert reply.status == 400
 
 
-@pytest.mark.parametrize(("text", "is_stream"), [("true", True), ("True", True), ("false", False)])
+@pytest.mark.parametrize(
+    ("text", "is_stream"),
+    [("true", True), ("True", True), ("false", False), ("null", False), (" ", False)],
+)
 def test_a_form_asks_for_events_where_paths_have_them(run: Run, text: str, is_stream: bool) -> None:
     fields = [part("model", "count"), part("stream", text)]
     reply = asked(run, form_request(*fields, path="/v3/x/completions"))
@@ -272,6 +275,12 @@ def test_a_form_may_limit_its_time(run: Run) -> None:
             assert (await ask(front, request)).status == 504
 
     run(scenario())
+
+
+@pytest.mark.parametrize("text", ["", "null"])
+def test_a_time_that_is_null_is_no_limit(run: Run, text: str) -> None:
+    fields = [part("model", "count"), part("timeout", text)]
+    assert asked(run, form_request(*fields, path="/v3/x/completions")).status == 200
 
 
 def test_a_page_of_another_site_may_not_send_a_form(run: Run) -> None:

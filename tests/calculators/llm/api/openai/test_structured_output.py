@@ -13,6 +13,7 @@ from calculators.llm.grammars.form_grammar import FormError, grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
 from calculators.llm.requests.chat_request import CHAT_MEMBERS
 from calculators.llm.requests.generation_request import read_body
+from calculators.llm.requests.structural_tag import read_format
 from calculators.llm.requests.structured_output import (
     read_structured_output,
     read_text_format,
@@ -158,6 +159,19 @@ def test_formats_may_be_nested() -> None:
     assert param == "response_format"
     assert made["elements"][0]["json_schema"] == SCHEMA
     assert made["elements"][2]["at_least_one"] is False
+
+
+@pytest.mark.parametrize("texts", [["a", "a"], ["ab", "a"], ["a", "ab", "a"]])
+def test_texts_that_begin_with_others_are_dropped(texts: list[str]) -> None:
+    form = {"type": "any_text", "excludes": texts}
+    assert read_format(form, "x")["excludes"] == ["a"]
+
+
+def test_a_trigger_cannot_be_excluded() -> None:
+    tag = {"type": "tag", "begin": "<a>", "content": {"type": "any_text"}, "end": "</a>"}
+    form = {"type": "triggered_tags", "triggers": ["<a"], "excludes": ["<a>"], "tags": [tag]}
+    with pytest.raises(RequestError, match="excludes one of the triggers"):
+        read_format(form, "x")
 
 
 def test_the_format_of_the_responses_api_is_accepted() -> None:
