@@ -84,6 +84,7 @@ soak: $(READY) ## clients that come and go at random: does a server keep anythin
 fuzz: $(READY) ## random graphs on all drivers, and requests of every kind
 	$(BIN)/python -m tests.fuzz_graphs $(WORDS)
 	$(BIN)/python -m tests.api_fuzz
+	$(BIN)/python -m tests.api_fuzz.generators
 
 agents: $(READY) ## coding agents of npm, unmodified, against a server with a scripted model
 	$(BIN)/python -m tests.coding_agents $(WORDS)

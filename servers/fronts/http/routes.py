@@ -288,9 +288,9 @@ def error_form(path: str) -> ErrorForm:
 
 
 def is_shared(path: str) -> bool:
-    """Return True if clients of several APIs request this path, or if nothing is served there."""
+    """Return True if clients of any API may request this path, as one that no task answers."""
     route = find_route(path)
-    return route is None or route.endpoint in (Endpoint.MODELS, Endpoint.MODEL)
+    return route is None or route.endpoint in (Endpoint.MODELS, Endpoint.MODEL, Endpoint.GRAPH)
 
 
 def _task_route(endpoint: TaskEndpoint) -> Route:

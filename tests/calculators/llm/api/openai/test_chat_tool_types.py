@@ -143,12 +143,15 @@ def test_misspelt_types_and_long_names_are_refused() -> None:
     [
         ({}, "format.type"),
         ({"type": "ebnf"}, "format.type"),
-        ({"type": "grammar", "grammar": {"definition": "a"}}, "format.syntax"),
-        ({"type": "grammar", "grammar": {"syntax": "gbnf", "definition": "a"}}, "format.syntax"),
-        ({"type": "grammar", "grammar": {"syntax": "regex"}}, "format.definition"),
+        ({"type": "grammar", "grammar": {"definition": "a"}}, "format.grammar.syntax"),
+        (
+            {"type": "grammar", "grammar": {"syntax": "gbnf", "definition": "a"}},
+            "format.grammar.syntax",
+        ),
+        ({"type": "grammar", "grammar": {"syntax": "regex"}}, "format.grammar.definition"),
     ],
 )
 def test_the_form_of_a_custom_tool_is_checked(form: Any, param: str) -> None:
     with pytest.raises(RequestError) as raised:
         parsed({"type": "custom", "custom": {"name": "f", "format": form}})
-    assert raised.value.param == f"tools[0].{param}"
+    assert raised.value.param == f"tools[0].custom.{param}"
