@@ -1,9 +1,9 @@
 """Requests of every kind against a real server, generated from its own OpenAPI document.
 
-``python -m tests.api_fuzz`` takes half an hour; further arguments go to ``schemathesis run``, such
-as ``--max-examples 1000``. Paths under ``/v1`` and ``/v3/v1``, which the code of ``/v3`` answers, are
-requested with ``--aliases``. Exits with 1 if an answer contradicts the document or the server failed;
-``--log FILE`` writes the server's log.
+``python -m tests.api_fuzz`` takes half an hour; further arguments go to ``schemathesis run``,
+such as ``--max-examples 1000``. Paths under ``/v1`` and ``/v3/v1``, which the code of ``/v3``
+answers, are requested with ``--aliases``. Exits with 1 if an answer contradicts the document or the
+server failed; ``--log FILE`` writes the server's log.
 """
 
 from __future__ import annotations

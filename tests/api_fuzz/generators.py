@@ -44,9 +44,8 @@ def _python(folder: Path, document: Path) -> Iterator[str]:
     programs = environment / "bin"
     _run([programs / "pip", "install", "--quiet", _PYTHON_GENERATOR])
     client = folder / "client"
-    words = ["generate", "--path", document, "--output-path", client, "--meta", "none"]
-    words += ["--fail-on-warning"]
-    yield from _run([programs / _PYTHON_GENERATOR, *words])
+    words = f"generate --path {document} --output-path {client} --meta none --fail-on-warning"
+    yield from _run([programs / _PYTHON_GENERATOR, *words.split()])
     yield from _run([programs / "python", "-m", "compileall", "-q", client])
 
 

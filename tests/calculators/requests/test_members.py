@@ -107,11 +107,10 @@ def test_the_schema_describes_every_member_as_it_is_read() -> None:
     }
     assert properties["side"]["enum"] == ["left", "right", None]
     assert properties["colour"] == {"description": "Without effect: it changes nothing."}
-    for name, nothing in (
-        ("volume", [None, False, "", []]),
-        ("weights", [None, False, "", [], {}]),
-    ):
+    nothing: list[Any] = [None, False, "", []]
+    for name, several in (("volume", nothing), ("weights", [*nothing, {}])):
         taken = Draft202012Validator(properties[name])
-        assert all(taken.is_valid(each) for each in nothing)
-        assert not any(taken.is_valid(each) for each in (True, 0, "a", [1], {"a": 1}))
+        assert all(taken.is_valid(each) for each in several)
+        something: list[Any] = [True, 0, "a", [1], {"a": 1}]
+        assert not any(taken.is_valid(each) for each in something)
     assert not Draft202012Validator(properties["volume"]).is_valid({})

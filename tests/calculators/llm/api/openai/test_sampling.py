@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -287,7 +287,7 @@ def test_a_value_of_the_wrong_range_or_type_is_refused_by_name(name: str, value:
 def test_a_number_that_a_float_rounds_to_an_excluded_end_stays_in_the_range(
     name: str, value: float, end: int
 ) -> None:
-    read = getattr(settings(**{"temperature": 1, name: value}), name)
+    read = getattr(settings(temperature=1, **cast(Any, {name: value})), name)
     assert read != end
     assert abs(read - end) < 1e-6
 
