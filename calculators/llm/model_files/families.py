@@ -276,7 +276,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
 
 _STATE_SPACE: Final = "selective state spaces (SSM)"
 _DELTA: Final = "a gated delta rule (linear attention)"
-_NO_DECODER: Final = "it is an encoder; serve it as an embedding or rerank model"
 #: Architectures that are known and cannot be run, with the operation that is missing.
 MISSING: Final[Mapping[str, str]] = {
     **dict.fromkeys(("mamba", "mamba2"), _STATE_SPACE),
@@ -297,6 +296,7 @@ MISSING: Final[Mapping[str, str]] = {
     "bitnet": "norms inside of attention and feed-forward part",
     "apertus": "the activation xIELU",
     "baichuan": "Baichuan's packed attention",
+    **dict.fromkeys(("t5", "t5encoder"), "T5's relative positions"),
 }
 _BERT: Final = Family(
     "BERT, RoBERTa, XLM-RoBERTa, MiniLM, BGE, E5",
@@ -372,8 +372,6 @@ def find_family(file: GgufFile) -> Family:
         raise ResourceError(
             f'"{file.name}" holds the eyes of a model (mmproj): give the file of its language model'
         )
-    if name in ENCODERS or name == "t5encoder":
-        raise ResourceError(f'"{file.name}" is a model of the architecture "{name}": {_NO_DECODER}')
     if name in MISSING:
         raise ResourceError(
             f'"{file.name}" is a model of the architecture "{name}", which needs {MISSING[name]}; '
@@ -381,7 +379,7 @@ def find_family(file: GgufFile) -> Family:
         )
     raise ResourceError(
         f'"{file.name}" is a model of the architecture "{name}", which is not known; known are '
-        f"{', '.join(sorted(FAMILIES))}"
+        f"{', '.join(sorted({*FAMILIES, *ENCODERS}))}"
     )
 
 
