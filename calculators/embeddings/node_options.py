@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.model_cache import ModelCache
 from calculators.model_directory import read_checked_json
-from calculators.model_initializer import conversions_of
 from calculators.tasks.options import find_model_options, naming_node
 from calculators.text_models.model_options import TextModelOptions, read_text_model
 from graph_runtime import NodePlan, ResourceSettings
@@ -77,7 +75,7 @@ def _read(options: Any, settings: ResourceSettings) -> EmbeddingsOptions:
         pooling=pooling,
         normalizes=options.normalize_embeddings,
         truncates=options.truncate,
-        conversions=conversions_of(settings),
+        settings=settings,
     )
 
 
@@ -90,20 +88,20 @@ def embeddings_options(
     pooling: str = "",
     normalizes: bool = True,
     truncates: bool = False,
-    conversions: ModelCache | None = None,
+    settings: ResourceSettings | None = None,
 ) -> EmbeddingsOptions:
     """Check options, and the files that they name.
 
     Args:
         models_path: the model's directory or GGUF file, relative to ``graph_directory``.
         pooling: "CLS", "LAST" or "MEAN"; "": as the model's files say.
-        conversions: keeps the models of GGUF files; None: the user's cache does.
+        settings: name the cache of converted GGUF files; None: it is the user's.
 
     Raises:
         ResourceError: with the field, what is wrong, and what would be right.
     """
     model = read_text_model(
-        models_path, target_device, plugin_config, graph_directory, conversions=conversions
+        models_path, target_device, plugin_config, graph_directory, settings=settings
     )
     warnings: tuple[str, ...] = ()
     if not pooling:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from calculators.model_initializer import conversions_of
 from calculators.tasks.options import find_model_options, naming_node
 from calculators.text_models.model_options import TextModelOptions, read_text_model
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
@@ -65,7 +64,7 @@ def read_rerank_options(node: NodePlan, settings: ResourceSettings) -> RerankOpt
             settings.directory,
             usual_max_tokens=min(wanted or _USUAL_LENGTH, _LARGEST),
             exported_with="optimum-cli export openvino --task text-classification",
-            conversions=conversions_of(settings),
+            settings=settings,
         )
         _check_length(model.max_tokens)
         warnings: tuple[str, ...] = ()

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from calculators.cpu_features import has_slow_bfloat16
 from calculators.device_name import device_problem
 from calculators.model_cache import CacheEntry, ModelCache, user_cache
 from calculators.model_cache.compiled_models import hold_compiled
 from calculators.model_directory import find_model_directory, read_checked_json
+from calculators.model_initializer import conversions_of
 from calculators.plugin_config import read_json_properties
 from calculators.tasks.model_config import LENGTH_NAMES
-from graph_runtime import ResourceError
+from graph_runtime import LoadProgress, ResourceError, ResourceSettings
+
+if TYPE_CHECKING:
+    from calculators.llm.conversion.converted_gguf import ConvertedModel
 
 #: Compiled kernels of each kind that are kept: batches have many shapes, and the process would
 #: grow with each (docs/decisions/0008-few-compiled-kernels.md).
@@ -25,6 +32,9 @@ USUAL_MAX_TOKENS: Final = 1024
 
 #: Models that count positions from behind the padding token.
 _ROBERTA: Final = frozenset({"roberta", "xlm-roberta", "camembert"})
+#: Converted models of this process, by what they are made of: the cache does not remove them.
+_held: Final[dict[str, ConvertedModel]] = {}
+_lock: Final = threading.Lock()
 _MODEL_FILES: Final = ("openvino_model.xml", "openvino_model.bin")
 _TOKENIZER_FILES: Final = ("openvino_tokenizer.xml", "openvino_tokenizer.bin")
 
@@ -57,7 +67,7 @@ def read_text_model(
     max_tokens: int = 0,
     usual_max_tokens: int = USUAL_MAX_TOKENS,
     exported_with: str = "optimum-cli export openvino --task feature-extraction",
-    conversions: ModelCache | None = None,
+    settings: ResourceSettings | None = None,
 ) -> TextModelOptions:
     """Check the options of a node, and the files that they name. Reads files: for a thread.
 
@@ -65,17 +75,15 @@ def read_text_model(
         max_tokens: tokens of a sequence as the node says; 0: as config.json says.
         usual_max_tokens: those where config.json does not say.
         exported_with: the command that makes such a model, for errors.
-        conversions: keeps the models of GGUF files; None: the user's cache does.
+        settings: name the cache of converted GGUF files; None: it is the user's.
 
     Raises:
         ResourceError: with the field, what is wrong, and what would be right.
     """
     file = Path(graph_directory, models_path).absolute()
     if file.suffix == ".gguf" and file.is_file():
-        # Imported here: models in other forms need none of it.
-        from calculators.text_models.gguf_model import directory_of_gguf
-
-        models_path = str(directory_of_gguf(file, conversions or user_cache()))
+        conversions = user_cache() if settings is None else conversions_of(settings)
+        models_path = str(_directory_of_gguf(file, conversions))
     directory = _directory(models_path, graph_directory, exported_with)
     device = target_device or "CPU"
     if problem := device_problem(device):
@@ -106,6 +114,37 @@ def compiled_entry(
         return None
     files = [options.directory / name for name in _MODEL_FILES]
     return hold_compiled(cache, files, options.device, options.properties, sorted(head.items()))
+
+
+def _directory_of_gguf(path: Path, conversions: ModelCache) -> Path:
+    """Return the directory of a GGUF file's model, converted now unless the cache holds it.
+
+    `graphrt serve FILE` converts such a file before it serves; a graph that names the file comes
+    here, also when a configuration is loaded again.
+
+    Raises:
+        ResourceError: the file is damaged, of a language model, or cannot be converted.
+    """
+    # Imported here: models in other forms need none of it.
+    from calculators.llm.conversion.converted_gguf import hold_converted, read_source
+
+    source = read_source(path)
+    if not source.pooling:
+        raise ResourceError(
+            f'models_path: "{path.name}" is a language model ({source.file.architecture}), which '
+            "makes no vectors: take a model with a pooling_type"
+        )
+
+    def convert() -> ConvertedModel:
+        held = hold_converted(source, conversions, path.stem, LoadProgress())
+        return asyncio.run(held)[0]
+
+    with _lock:
+        key = source.key
+        if key not in _held:
+            with ThreadPoolExecutor(1, "graphrt-conversion") as thread:
+                _held[key] = thread.submit(convert).result()
+        return _held[key].path
 
 
 def _directory(models_path: str, graph: Path, exported_with: str) -> Path:
