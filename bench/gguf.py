@@ -3,7 +3,8 @@
 ``python -m bench.gguf exactness FILE``: the divergence (Kullback-Leibler) of next-token
 distributions from those of the file's own numbers, for each form of the weights, and the perplexity
 over 14,000 characters of ``docs/serving.md`` (512 tokens at a time, second halves).
-``python -m bench.gguf speed FILE``: tokens per second of each form in openvino-genai, in turns.
+``python -m bench.gguf speed FILE...``: tokens per second of each form in openvino-genai, and the
+time until the first token, in turns.
 ``python -m bench.gguf served FILE``: the perplexity over the same text, as a client reads it from
 ``graphrt serve FILE``: completions with ``echo`` and ``logprobs``.
 ``python -m bench.gguf conversion FILE``: seconds and the most memory of the converting process,
@@ -28,7 +29,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import openvino as ov
@@ -53,6 +54,9 @@ _TEXT: Final = Path(__file__).parents[1] / "docs" / "serving.md"
 _CHARACTERS: Final = 14_000
 _CHUNK: Final = 512
 _SHORT: Final = 320
+#: New tokens of a stream, and the prompts whose first tokens are waited for.
+_NEW: Final = 32
+_PROMPTS: Final = (16, 128, 512)
 _DEFAULT: Final = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 _FOREIGN: Final = (
     "Grüße aus München: Der Zug fährt heute nicht, weil die Strecke gesperrt ist. La réunion "
@@ -194,52 +198,97 @@ def conversion(path: Path, form: str) -> None:
     )
 
 
-def speed(
-    path: Path, forms: list[Form], streams: list[int], rounds: int, *, with_peer: bool
-) -> None:
-    """Print tokens per second, and milliseconds of a prompt of 512 tokens."""
-    runs: dict[str, Callable[[int, int, int], tuple[float, float]]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for form in forms:
-            place = Path(folder, form)
-            place.mkdir()
-            with built(path, form) as model:
-                ov.save_model(model, place / "openvino_model.xml", compress_to_fp16=False)
-                del model
-            config = {"model_type": "llama", "eos_token_id": 1, "max_position_embeddings": 8192}
-            (place / "config.json").write_text(json.dumps(config))
-            scheduler = genai.SchedulerConfig()
-            scheduler.cache_size = 1
-            scheduler.enable_prefix_caching = False
-            pipeline = genai.ContinuousBatchingPipeline(
-                str(place), scheduler, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-            )
-            runs[f"graphrt, {form}"] = lambda *numbers, p=pipeline: _genai_run(p, *numbers)
-        if with_peer:
-            from bench.llama_cpp import PeerModel, quiet
+class _Round(NamedTuple):
+    """A reading: seconds by the clock, and of the processor, until the first tokens and after."""
 
-            quiet()
-            runs["llama.cpp"] = PeerModel(path, max(streams), 640, threads=2).run
-        found: dict[tuple[str, str], list[float]] = {}
-        for number in range(rounds + 1):
+    first: float
+    rest: float
+    processor: float
+
+
+def speed(
+    paths: list[Path], forms: list[Form], streams: list[int], seconds: float, *, with_peer: bool
+) -> None:
+    """Print tokens per second, and milliseconds until the first token of a prompt.
+
+    Args:
+        seconds: of readings for each file; all sides take turns.
+    """
+    for path in paths:
+        with tempfile.TemporaryDirectory() as folder:
+            runs = {f"graphrt, {form}": _pipeline_run(path, form, Path(folder)) for form in forms}
+            if with_peer:
+                from bench.llama_cpp import PeerModel, quiet
+
+                quiet()
+                peer = PeerModel(path, max(streams), 640, threads=os.cpu_count() or 1)
+                runs["llama.cpp"] = peer.run
+            _print_speed(path.name, _readings(runs, streams, seconds), streams)
+
+
+_Run = Callable[[int, int, int], tuple[float, float]]
+_Readings = dict[tuple[str, int, int], list[_Round]]
+
+
+def _readings(runs: dict[str, _Run], streams: list[int], seconds: float) -> _Readings:
+    loads = [(count, 16, _NEW) for count in streams] + [(1, prompt, 1) for prompt in _PROMPTS]
+    found: _Readings = {}
+    end = None
+    while end is None or time.monotonic() < end:
+        for count, prompt, new in loads:
             for name, run in runs.items():
-                for count in streams:
-                    _, seconds = run(count, 16, 32)
-                    if number:  # the first one warms up
-                        found.setdefault((name, f"{count} streams"), []).append(
-                            count * 32 / seconds
-                        )
-                first, _ = run(1, 512, 1)
-                if number:
-                    found.setdefault((name, "prompt of 512, ms"), []).append(first * 1e3)
-    print("| | " + " | ".join(key for key in dict.fromkeys(what for _, what in found)) + " |")
-    for name in runs:
+                spent = time.process_time()
+                first, rest = run(count, prompt, new)
+                spent = time.process_time() - spent
+                if end is not None:  # the first turn warms up
+                    number = count if new > 1 else -prompt
+                    found.setdefault((name, number, new), []).append(_Round(first, rest, spent))
+        end = end or time.monotonic() + seconds
+    return found
+
+
+def _print_speed(name: str, found: _Readings, streams: list[int]) -> None:
+    heads = [f"{count} stream{'s' * (count > 1)}, tokens/s" for count in streams]
+    heads += ["ms per token, 1 stream", "of the processor"]
+    heads += [f"prompt of {prompt}, ms" for prompt in _PROMPTS]
+    rounds = min(len(each) for each in found.values())
+    print(f"\n{name}, {rounds} turns: the best (the median)\n")
+    print(f"| | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
+    for side in dict.fromkeys(side for side, _, _ in found):
         cells = []
-        for (owner, what), values in found.items():
-            if owner == name:
-                best = min(values) if "prompt" in what else max(values)
-                cells.append(f"{best:.1f} ({statistics.median(values):.1f})")
-        print(f"| {name} | {' | '.join(cells)} |")
+        for count in streams:
+            rates = [count * _NEW / each.rest for each in found[side, count, _NEW]]
+            cells.append(f"{max(rates):.0f} ({statistics.median(rates):.0f})")
+        single, tokens = found[side, streams[0], _NEW], streams[0] * _NEW
+        cells.append(_least([each.rest / tokens for each in single], 1))
+        cells.append(_least([each.processor / tokens for each in single], 1))
+        for prompt in _PROMPTS:
+            firsts = [each.first for each in found[side, -prompt, 1]]
+            cells.append(_least(firsts, 0))
+        print(f"| {side} | {' | '.join(cells)} |", flush=True)
+
+
+def _least(seconds: list[float], digits: int) -> str:
+    least, middle = min(seconds) * 1e3, statistics.median(seconds) * 1e3
+    return f"{least:.{digits}f} ({middle:.{digits}f})"
+
+
+def _pipeline_run(path: Path, form: Form, folder: Path) -> _Run:
+    """Return what runs a file's model in openvino-genai, with the server's settings."""
+    place = folder / form
+    place.mkdir()
+    with built(path, form) as model:
+        ov.save_model(model, place / "openvino_model.xml", compress_to_fp16=False)
+        del model
+    config = {"model_type": "llama", "eos_token_id": 1, "max_position_embeddings": 8192}
+    (place / "config.json").write_text(json.dumps(config))
+    scheduler = genai.SchedulerConfig()
+    scheduler.cache_size = 1
+    scheduler.enable_prefix_caching = False
+    # Threads are not pinned, as llama.cpp's are not.
+    properties = {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": False}
+    pipeline = genai.ContinuousBatchingPipeline(str(place), scheduler, "CPU", properties)
+    return lambda *numbers: _genai_run(pipeline, *numbers)
 
 
 def _genai_run(pipeline: Any, sequences: int, prompt: int, new: int) -> tuple[float, float]:
@@ -314,31 +363,31 @@ def products(rows: int = 2048, columns: int = 2048) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["exactness", "served", "conversion", "speed", "products"])
-    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--peer", action="store_true", help="llama.cpp too")
     parser.add_argument("--text", type=Path, default=_TEXT, help="default docs/serving.md")
     parser.add_argument("--flags", default="", help="of graphrt serve, for served")
-    parser.add_argument("--forms", default="scaled,split,exact")
+    parser.add_argument("--forms", default="scaled,split")
     parser.add_argument("--streams", default="1,8,32")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=120, help="of readings for each file")
     arguments = parser.parse_args()
     if arguments.what == "products":
         products()
-    elif arguments.file is None:
+    elif not arguments.files:
         parser.error("give a GGUF file")
     elif arguments.what == "exactness":
-        exactness(arguments.file, arguments.text, with_peer=arguments.peer)
+        exactness(arguments.files[0], arguments.text, with_peer=arguments.peer)
     elif arguments.what == "served":
-        served(arguments.file, arguments.text, shlex.split(arguments.flags))
+        served(arguments.files[0], arguments.text, shlex.split(arguments.flags))
     elif arguments.what == "conversion":
         for each in arguments.forms.split(","):
-            conversion(arguments.file, each)
+            conversion(arguments.files[0], each)
     else:
         speed(
-            arguments.file,
+            arguments.files,
             [Form(each) for each in arguments.forms.split(",")],
             [int(each) for each in arguments.streams.split(",")],
-            arguments.rounds,
+            arguments.seconds,
             with_peer=arguments.peer,
         )
 

@@ -53,7 +53,6 @@ class PagedModel:
             if port.get_any_name().startswith(_CACHES):
                 shape = port.get_partial_shape()
                 lengths = [each.get_length() for each in list(shape)[1:]]
-                self._block = lengths[1]
                 blocks = -(-length // self._block)
                 cache = ov.Tensor(port.get_element_type(), ov.Shape([blocks, *lengths]))
                 cache.data[:] = 0

@@ -40,7 +40,8 @@ def tables() -> str:
     ]
     for name in computable_types():
         layout = UNPACKED.get(name)
-        sizes = [f"{stored_bytes(name, _SAMPLE, form) / _SAMPLE:.2f}" for form in Form]
+        bytes_of = [stored_bytes(name, _SAMPLE, form, is_large=True) for form in Form]
+        sizes = [f"{each / _SAMPLE:.2f}" for each in bytes_of]
         codes, group = "none", "none"
         if layout is not None:
             codes = layout.kind + (", with offset" if layout.has_offset else "")

@@ -20,6 +20,7 @@ from calculators.llm.conversion.messages import Converted, Load, from_converter_
 from calculators.llm.conversion.pretokenizers import pre_tokenizer_of
 from calculators.llm.model_files.decoder import Decoder, check_file
 from calculators.llm.model_files.families import pooling_of
+from calculators.llm.model_files.forms import is_large
 from calculators.llm.model_files.gguf import GgufFile
 from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
 from calculators.llm.model_files.packed import Form, stored_bytes
@@ -30,7 +31,7 @@ _log = logging.getLogger("graphrt.llm")
 
 _KIND: Final = "gguf"
 #: Incremented when graphrt converts otherwise than before.
-_FORM: Final = 2
+_FORM: Final = 3
 #: Beside the weights: the graph, and tokenizers of up to 262,144 tokens.
 _FURTHER_BYTES: Final = 64 << 20
 #: The part of a machine's memory that the weights may take in their fastest form: the cache and
@@ -121,7 +122,8 @@ def read_source(path: Path, form: str = "") -> GgufSource:
 def converted_bytes(file: GgufFile, form: Form) -> int:
     """Return the bytes of the weights, on the disk and in memory."""
     return sum(
-        stored_bytes(tensor.type.name, tensor.weights, form) for tensor in file.tensors.values()
+        stored_bytes(tensor.type.name, tensor.weights, form, is_large=is_large(tensor))
+        for tensor in file.tensors.values()
     )
 
 

@@ -366,13 +366,20 @@ def check_type(file: str, tensor: Tensor) -> None:
         )
 
 
-def stored_bytes(kind: str, weights: int, form: Form) -> int:
-    """Return the bytes of a matrix in an OpenVINO model."""
+def stored_bytes(kind: str, weights: int, form: Form, *, is_large: bool = False) -> int:
+    """Return the bytes of a matrix in an OpenVINO model.
+
+    Args:
+        is_large: it may have the narrow form of *scaled*; its further columns do not count.
+    """
     layout = UNPACKED.get(kind)
     if layout is None:
         return _PLAIN[kind] * weights
-    is_narrow = layout.kind in ("i4", "u4") and not (layout.has_offset and form is Form.SCALED)
+    is_narrow = layout.kind in ("i4", "u4")
     of_group = 4
+    if layout.has_offset and form is Form.SCALED:
+        of_group = 2 if is_narrow and is_large else 4
+        is_narrow &= is_large
     if layout.has_offset:
         of_group += 1 if form is Form.SCALED else 4
     return int(weights * (0.5 if is_narrow else 1) + weights // layout.group * of_group)

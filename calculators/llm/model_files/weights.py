@@ -11,6 +11,11 @@ with offsets (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K) there are three (`Form`):
     ``k`` is chosen so that the offset comes nearest to a whole multiple of the step. The codes stay
     exact; offsets are off by 0.004 of a step on average. The plug-in computes such products with
     integers, and rounds their inputs to 8 bits (dynamic quantization): as fast as it gets.
+    Large matrices of 4-bit codes keep them, since with few requests the bytes are what takes time.
+    Their zero points are whole too, and what that leaves of each offset is written with two digits
+    of 4 bits, as further columns (`with_rest`), which are multiplied by the sums of the groups of
+    inputs: offsets are off by 0.002 of a step at most. Scales are rounded to float16. Small
+    matrices have 8 bits: the nodes that make the sums take as long as their bytes.
 *split*
     4-bit codes around 0, and a second, small product that adds what the offsets contribute: the
     sum of the inputs of each group times the group's offset. Nothing is rounded, at half the
@@ -41,14 +46,13 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset15 as op
 
+from calculators.llm.model_files.forms import LARGE, REST_DIGITS, Target, formed, rest_groups
 from calculators.llm.model_files.gguf import GgufFile, Tensor
 from calculators.llm.model_files.packed import (
     UNPACKED,
     Bytes,
-    Codes,
     Floats,
     Form,
-    Packed,
     check_type,
     floats_of,
     unpack,
@@ -64,6 +68,8 @@ _RELEASED: Final = 32 << 20
 _ALIGNMENT: Final = 64
 #: The part of the weights from which on groups of 16 decide; see `Weights.input_group`.
 _SMALL_GROUPS: Final = 0.1
+#: The part of a scale by which rounding to float16 may change it in the form *scaled*.
+_SCALE_ERROR: Final = 2.0**-10
 
 
 class Rows(NamedTuple):
@@ -170,15 +176,6 @@ class DryScratch(Scratch):
     is_dry = True
 
 
-class _Target(NamedTuple):
-    """The common form of the parts of a matrix."""
-
-    kind: Codes
-    group: int
-    zero: str  # "", "u8" or "f32"
-    has_correction: bool
-
-
 class _Stored(NamedTuple):
     """A matrix in a scratch, (rows, groups, columns of a group)."""
 
@@ -186,6 +183,7 @@ class _Stored(NamedTuple):
     zero: ov.Node | None
     scale: ov.Node
     correction: ov.Node | None
+    has_rest: bool
 
 
 class Weights:
@@ -200,6 +198,7 @@ class Weights:
         self._form = form
         self._scratch = scratch
         self._sums: dict[tuple[int, int], tuple[ov.Node, ov.Node]] = {}
+        self._extended: dict[tuple[int, int], ov.Node] = {}
         self._embeddings: dict[str, ov.Node] = {}
         self._computed: Counter[int] = Counter()
         self.used: set[str] = set()
@@ -334,10 +333,12 @@ class Weights:
         if tensors[0].type.name not in UNPACKED:
             y = op.matmul(x, self._plain(tensors, orders), False, True).output(0)
         else:
-            stored = self._store(tensors, orders, form)
-            y = op.matmul(x, _dequantized(stored), False, True).output(0)
+            stored = self._store(tensors, orders, form, is_product=not last)
+            columns = tensors[0].shape[-1]
+            wide = self._with_sums(x, columns, stored) if stored.has_rest else x
+            y = op.matmul(wide, _dequantized(stored), False, True).output(0)
             if stored.correction is not None:
-                groups, columns = stored.correction.shape[1], tensors[0].shape[-1]
+                groups = stored.correction.shape[1]
                 sums = self._group_sums(x, groups, columns // groups)
                 y = op.add(y, op.matmul(sums, stored.correction, False, True)).output(0)
         scales = [f"{tensor.name.removesuffix('.weight')}.scale" for tensor in tensors]
@@ -359,9 +360,24 @@ class Weights:
         node = x.get_node()
         key = (hash((node.get_friendly_name(), x.get_index())), columns)
         if key not in self._sums:
-            shaped = op.reshape(x, whole([0, 0, groups, columns]), True)
-            self._sums[key] = node, op.reduce_sum(shaped, whole([3]), False)
+            lead = len(x.get_partial_shape()) - 1
+            shaped = op.reshape(x, whole([0] * lead + [groups, columns]), True)
+            self._sums[key] = node, op.reduce_sum(shaped, whole([-1]), False)
         return self._sums[key][1].output(0)
+
+    def _with_sums(self, x: ov.Output, columns: int, stored: _Stored) -> ov.Output:
+        """Return ``x`` and behind it the sums of its groups, once for each digit of the rests."""
+        group = int(stored.codes.shape[-1])
+        sums = self._group_sums(x, columns // group, group)
+        key = (hash((x.get_node().get_friendly_name(), x.get_index())), group)
+        if key not in self._extended:
+            missing = -(columns // group) % group
+            if missing:
+                lead = [0] * (len(x.get_partial_shape()) - 1)
+                ends = whole([*lead, missing])
+                sums = op.pad(sums, whole([*lead, 0]), ends, "constant").output(0)
+            self._extended[key] = op.concat([x, *[sums] * REST_DIGITS], -1)
+        return self._extended[key].output(0)
 
     def _count(self, tensor: Tensor) -> None:
         layout = UNPACKED.get(tensor.type.name)
@@ -467,20 +483,26 @@ class Weights:
         orders: Sequence[NDArray[np.int64] | None],
         form: Form,
         places: Sequence[NDArray[np.int64]] | None = None,
+        *,
+        is_product: bool = False,
     ) -> _Stored:
         """Unpack tensors, and write their rows into the arrays of one matrix.
 
         Args:
             orders: the rows of each tensor.
             places: where each of these rows is in the matrix; None: one after the other.
+            is_product: of a layer, so that it may have the narrow form of *scaled*.
         """
-        target = _target(tensors, form)
         counts = [
             each.row_count if order is None else len(order)
             for each, order in zip(tensors, orders, strict=True)
         ]
         columns = tensors[0].shape[-1]
-        rows, groups = sum(counts), columns // target.group
+        rows, groups = sum(counts), columns // UNPACKED[tensors[0].type.name].group
+        target = _target(tensors, form, rows * columns if is_product else 0)
+        if target.has_rest:
+            groups += rest_groups(groups, target.group)
+            columns = groups * target.group
         is_narrow = target.kind in ("i4", "u4")
         codes = self._scratch.empty((rows, columns // 2 if is_narrow else columns), np.uint8)
         scale = self._scratch.empty((rows, groups, 1), np.float32)
@@ -492,7 +514,7 @@ class Weights:
             correction = self._scratch.empty((rows, groups), np.float32)
         at = 0
         for number, (tensor, order, count) in enumerate(zip(tensors, orders, counts, strict=True)):
-            for start, stop in self._slices(count, columns):
+            for start, stop in self._slices(count, tensor.shape[-1]):
                 packed = unpack(tensor.type.name, _raw_rows(tensor, order, start, stop))
                 self._check_finite(tensor, packed.scale)
                 if packed.minus is not None:
@@ -500,7 +522,7 @@ class Weights:
                 where: Any = slice(at + start, at + stop)
                 if places is not None:
                     where = places[number][start:stop]
-                packed, factors, added = _formed(packed, target, form)
+                packed, factors, added = formed(packed, target, form)
                 flat = packed.codes.reshape(stop - start, columns).view(np.uint8)
                 codes[where] = (flat[:, ::2] & 15) | flat[:, 1::2] << 4 if is_narrow else flat
                 scale[where] = packed.scale[..., np.newaxis]
@@ -513,9 +535,23 @@ class Weights:
         return _Stored(
             self._scratch.constant(codes, getattr(ov.Type, target.kind), shape),
             None if zero is None else self._shared(zero),
-            self._shared(scale),
+            self._scale(scale, form) if is_narrow and is_product else self._shared(scale),
             None if correction is None else self._shared(correction),
+            target.has_rest,
         )
+
+    def _scale(self, scale: Floats, form: Form) -> ov.Node:
+        """Return scales of narrow codes, in float16 where that loses nothing, or little enough."""
+        is_large = scale.size and np.abs(scale).max() > np.finfo(np.float16).max
+        if form is Form.EXACT or self._scratch.is_dry or is_large:
+            return self._shared(scale)
+        halves = self._scratch.empty(scale.shape, np.float16)
+        halves[:] = scale
+        error, size = np.abs(halves.astype(np.float32) - scale), np.abs(scale)
+        limit = np.maximum(size, size.mean()) * _SCALE_ERROR if form is Form.SCALED else 0
+        if (error > limit).any():
+            return self._shared(scale)
+        return op.convert(self._shared(halves), "f32")
 
 
 def whole(value: Any) -> ov.Node:
@@ -543,98 +579,18 @@ def _float_rows(tensor: Tensor, start: int, stop: int) -> Floats | NDArray[np.fl
     return unpack(tensor.type.name, rows).floats() if found is None else found
 
 
-def _target(tensors: Sequence[Tensor], form: Form) -> _Target:
+def _target(tensors: Sequence[Tensor], form: Form, weights: int) -> Target:
     layouts = [UNPACKED[each.type.name] for each in tensors]
     has_offset = any(each.has_offset for each in layouts)
     is_narrow = all(each.kind in ("i4", "u4") for each in layouts)
     group = layouts[0].group
     if not has_offset or form is Form.SPLIT:
-        return _Target("i4" if is_narrow else "i8", group, "", has_offset)
+        return Target("i4" if is_narrow else "i8", group, "", has_offset)
     if form is Form.SCALED:
-        return _Target("u8", group, "u8", False)
-    return _Target("u4" if is_narrow else "u8", group, "f32", False)
-
-
-def _formed(packed: Packed, target: _Target, form: Form) -> tuple[Packed, Any, Any]:
-    """Return codes and scales in the target's form, zero points, and corrections."""
-    if not target.zero:
-        if not target.has_correction:
-            return packed, None, None
-        return _centred(packed)
-    if packed.minus is None:
-        # Signed codes beside ones that have offsets.
-        middle = 8 if target.kind == "u4" else 128
-        codes = (packed.codes.astype(np.int16) + middle).astype(np.uint8)
-        factors = np.full(packed.scale.shape, middle)
-        return Packed(codes, target.kind, packed.scale), factors, None
-    if form is Form.SCALED:
-        scaled = with_whole_zero(packed)
-        return scaled, scaled.zero, None
-    # A group whose scale is 0 is constant: (0 - 1) * minus.
-    flat = packed.scale == 0
-    codes = np.where(flat[..., np.newaxis], 0, packed.codes).astype(np.uint8)
-    scale = np.where(flat, packed.minus, packed.scale)
-    factors = np.where(flat, 1, packed.minus / np.where(flat, 1, packed.scale))
-    return Packed(codes, target.kind, scale), factors, None
-
-
-def _centred(packed: Packed) -> tuple[Packed, None, Floats]:
-    """Return codes around 0, and what the sum of a group's inputs is multiplied by."""
-    if packed.minus is None:
-        return packed, None, np.zeros_like(packed.scale)
-    middle = 8 if packed.kind == "u4" else 16
-    codes = packed.codes.view(np.int8) - np.int8(middle)
-    added = packed.scale * np.float32(middle) - packed.minus
-    return Packed(codes, "i4" if packed.kind == "u4" else "i8", packed.scale), None, added
-
-
-def with_whole_zero(packed: Packed) -> Packed:
-    """Return rows with offsets in the form *scaled*: 8 bits, and whole zero points.
-
-    A code becomes ``k * code + c``. ``k`` is the multiple, of those that 8 bits have room for, with
-    which the offset is nearest to a whole number. A group whose offset lies too far from its
-    weights for any multiple has its weights rounded to 8 bits.
-    """
-    assert packed.minus is not None
-    most = {"u4": 17, "u8": 8}[packed.kind]
-    if packed.group == 16:  # Q2_K has codes of 2 bits
-        most = 85
-    flat = packed.scale == 0
-    offset = packed.minus / np.where(flat, 1, packed.scale)
-    low, high = packed.codes.min(-1).astype(np.float32), packed.codes.max(-1).astype(np.float32)
-    best = np.full(offset.shape, np.inf, np.float32)
-    multiple = np.zeros(offset.shape, np.float32)
-    for k in range(most, 0, -1):
-        if k <= most // 2 and np.isfinite(best).all():
-            break
-        zero = np.rint(offset * k)
-        error = np.abs(offset * k - zero) / k
-        reach = np.maximum(high * k, zero) - np.minimum(low * k, zero)
-        is_better = (error < best) & (reach <= 255)
-        best = np.where(is_better, error, best)
-        multiple = np.where(is_better, np.float32(k), multiple)
-    zero = np.rint(offset * multiple)
-    shift = np.maximum(-np.minimum(low * multiple, zero), 0)
-    reach = np.maximum(high * multiple, zero) + shift
-    shift = np.where(reach > 255, 255 - reach, shift)
-    codes = packed.codes * multiple[..., np.newaxis] + shift[..., np.newaxis]
-    zero = zero + shift
-    scale = packed.scale / np.where(multiple == 0, 1, multiple)
-    if flat.any():  # (0 - 1) * minus
-        codes = np.where(flat[..., np.newaxis], 0, codes)
-        scale, zero = np.where(flat, packed.minus, scale), np.where(flat, 1, zero)
-    far = (multiple == 0) & ~flat
-    if far.any():
-        weights = packed.floats().reshape(packed.codes.shape)[far]
-        lowest, highest = weights.min(-1).clip(max=0), weights.max(-1).clip(min=0)
-        step = np.maximum((highest - lowest) / 255, np.finfo(np.float32).tiny)
-        scale[far], zero[far] = step, np.rint(-lowest / step)
-        codes[far] = np.clip(
-            np.rint(weights / step[:, np.newaxis]) + zero[far][:, np.newaxis], 0, 255
-        )
-    return Packed(
-        codes.astype(np.uint8), "u8", scale.astype(np.float32), None, zero.astype(np.uint8)
-    )
+        if is_narrow and weights > LARGE:
+            return Target("u4", group, "u8", has_rest=True)
+        return Target("u8", group, "u8")
+    return Target("u4" if is_narrow else "u8", group, "f32")
 
 
 def _dequantized(stored: _Stored, lead: tuple[int, ...] | None = None) -> ov.Node:

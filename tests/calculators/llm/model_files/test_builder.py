@@ -66,6 +66,21 @@ def test_whole_zero_points_stay_near_the_numbers_of_the_file(kind: str, tmp_path
     assert difference(logits_of(path, ids, Form.SCALED), wanted) < 0.1
 
 
+@pytest.mark.parametrize("kind", ["Q4_1", "Q4_K"])
+def test_large_matrices_keep_four_bits(kind: str, tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", "llama", 3, kind, **{**WIDE, "inner": 2304})
+    file, scratch = GgufFile(path), Scratch()
+    model = build_model(file, read_decoder(file), Form.SCALED, scratch)
+    paged = PagedModel(model)
+    constants = [each for each in model.get_ops() if each.get_type_name() == "Constant"]
+    narrow = [each for each in constants if each.get_element_type() == ov.Type.u4]
+    assert len(narrow) == 2  # gate and up, and down
+    # Nothing is unpacked: the products read the codes.
+    assert "Subtract" not in {operation for operation, _ in paged.kernels()}
+    ids = ids_for(3)[:50]
+    assert difference(paged.run(ids), logits_of(in_floats(path), ids)) < 0.1
+
+
 def served_tokens(model: ov.Model, folder: Path, prompt: list[int], count: int) -> list[int]:
     """Return the best tokens that openvino-genai's continuous batching finds."""
     ov.save_model(model, folder / "openvino_model.xml", compress_to_fp16=False)

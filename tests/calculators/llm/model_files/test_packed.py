@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from calculators.llm.model_files.forms import with_rest, with_whole_zero
 from calculators.llm.model_files.gguf import TENSOR_TYPES
 from calculators.llm.model_files.packed import (
     UNPACKED,
@@ -17,7 +18,6 @@ from calculators.llm.model_files.packed import (
     stored_bytes,
     unpack,
 )
-from calculators.llm.model_files.weights import with_whole_zero
 from tests.calculators.llm.model_files.tiny_models import blocks
 
 #: Beginnings of SHA-256 of the weights in float32 that the package ``gguf`` (0.19) makes of 12 rows
@@ -117,8 +117,30 @@ def test_groups_of_one_value_and_far_offsets_stay_near() -> None:
     assert np.array_equal(scaled.floats()[3], packed.floats()[3])
 
 
+@pytest.mark.parametrize("groups", [3, 32])
+def test_four_bits_with_offsets_are_rounded_by_little(groups: int) -> None:
+    random = np.random.default_rng(groups)
+    codes = random.integers(0, 16, (8, groups, 32), dtype=np.uint8)
+    scale = random.uniform(0.5, 1, (8, groups)).astype(np.float32)
+    minus = random.uniform(-3, 18, (8, groups)).astype(np.float32)
+    scale[0, 0] = 0
+    packed = Packed(codes, "u4", scale, minus)
+    wide = with_rest(packed)
+    assert wide.codes.max() < 16
+    # Further columns are multiplied by the sums of groups.
+    lead = groups * 32
+    inputs = np.eye(lead, dtype=np.float32)
+    sums = np.zeros((lead, -(-groups // 32) * 32), np.float32)
+    sums[:, :groups] = inputs.reshape(lead, groups, 32).sum(-1)
+    found = wide.floats() @ np.concatenate([inputs, sums, sums], 1).T
+    off = np.abs(found - packed.floats())
+    assert off.max() < 0.02
+
+
 def test_bytes_of_forms_are_known_beforehand() -> None:
     assert stored_bytes("Q4_K", 1 << 20, Form.SCALED) == (1 << 20) + (1 << 15) * 5
+    narrow = stored_bytes("Q4_K", 1 << 20, Form.SCALED, is_large=True)
+    assert narrow == (1 << 19) + (1 << 15) * 3
     assert stored_bytes("Q4_K", 1 << 20, Form.SPLIT) == (1 << 19) + (1 << 15) * 8
     assert stored_bytes("Q6_K", 1 << 20, Form.SCALED) == (1 << 20) + (1 << 16) * 4
     assert stored_bytes("BF16", 1 << 20, Form.SPLIT) == 2 << 20
