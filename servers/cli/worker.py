@@ -26,6 +26,8 @@ def main(descriptor: int, parent: int) -> int:
     os.environ.pop("NOTIFY_SOCKET", None)
     connection = socket.socket(fileno=descriptor)
     connection.set_inheritable(False)
+    # Open to the end of the process, which has more to close than its event loop: a cluster.
+    os.dup(descriptor)
     try:
         die_with_parent(parent)
         begin = received_begin(connection)

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,7 +98,8 @@ class ForkedProcess:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless the program has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # its exit code is on the way
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill the process, unless it has ended."""
