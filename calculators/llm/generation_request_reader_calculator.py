@@ -38,7 +38,7 @@ class GenerationRequestReaderCalculator(Calculator):
             neutral_request,
             without_model_dependent,
         )
-        from calculators.llm.requests.pdf_files import with_pdf_texts
+        from calculators.llm.pdf_files import with_pdf_texts
 
         # Taken, so that the body is free once it is read.
         payload = await with_pdf_texts(cc.take(self.payload))

@@ -76,7 +76,7 @@ class HttpLLMCalculator(Calculator):
     async def process(self, cc: CalculatorContext) -> None:
         answering = self._answering
         if not cc.is_empty(self.request):
-            from calculators.llm.requests.pdf_files import with_pdf_texts
+            from calculators.llm.pdf_files import with_pdf_texts
 
             begun = await answering.begin(await with_pdf_texts(cc.take(self.request)))
             if isinstance(begun, str):

@@ -17,13 +17,13 @@ from calculators.child_process.parent_connection import MOST_UNSENT
 from calculators.child_process.question_lane import WALL_SECONDS
 from calculators.child_process.supervisor import STALL_SECONDS
 from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
-from calculators.documents import pdf_reader, pdf_text
 from calculators.embeddings import texts
 from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.image import decoding_turns
 from calculators.image.encoded_image import ImageLimits
 from calculators.image_generation import large_drawings
 from calculators.image_generation.image_settings import ImageSettings
+from calculators.llm import pdf_files, pdf_process
 from calculators.llm.conversion.converted_gguf import WAIT_SECONDS as CONVERSION_SECONDS
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
@@ -293,9 +293,9 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{images.MAX_REQUEST_PIXELS // 10**6} million; "
         f"{images.MAX_SENT_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
-        f"{pdf_text.MAX_BYTES >> 20} MiB, {pdf_text.MAX_PAGES}, {pdf_text.MAX_CHARACTERS:,}; "
-        f"{pdf_reader.CPU_SECONDS:g} s, {pdf_reader.MEMORY >> 30} GiB; "
-        f"{pdf_reader._MOST_AT_A_TIME}, {pdf_reader._MOST_WAITING}",
+        f"{pdf_files.MAX_BYTES >> 20} MiB, {pdf_process.MAX_PAGES}, {pdf_process.MAX_CHARACTERS:,}; "
+        f"{pdf_files.CPU_SECONDS:g} s, {pdf_files.MEMORY >> 30} GiB; "
+        f"{pdf_files.MOST_AT_A_TIME}, {pdf_files.MOST_WAITING}",
         f"{large_drawings.MORE} times the usual pixels, and pixels times steps; "
         f"{large_drawings.IDLE_SECONDS:g} s, {large_drawings.CANCEL_SECONDS:g} s; "
         f"{ImageSettings().image_queue_limit} (`--image_queue_limit`)",

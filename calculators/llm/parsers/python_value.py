@@ -18,7 +18,7 @@ from calculators.llm.parsers.tag_scanner import Tags
 EndsString = Callable[[str, int, bool], "bool | None"]
 
 _WORD: Final = re.compile(r"\b(?:(?i:true|false|null)|None)\b")
-_QUOTE_OR_ESCAPE: Final = re.compile(r'\\.|"', re.DOTALL)
+_QUOTE_OR_ESCAPE: Final = re.compile(r"\\x[0-9A-Fa-f]{2}|\\.|\"", re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _AFTER_ITEM: Final = re.compile(r"\s{0,20}+[,:\]})]")
 _AFTER_ITEM_SO_FAR: Final = re.compile(r"\s{0,20}+")
@@ -267,13 +267,24 @@ def _json_word_of(word: str) -> str:
 
 
 def _string_literal(inner: str, quote: str) -> str:
-    """Read the escapes of JSON; if they or the quotes do not fit, take everything literally."""
+    """Read the escapes that Python and JSON share, and Python's own for quotes and letters.
+
+    If they or the quotes do not fit, take everything literally.
+    """
     if _CONTROL.search(inner):
         return encode_basestring(inner)
-    escaped = inner if quote == '"' else _QUOTE_OR_ESCAPE.sub(_as_in_json, inner)
+    escaped = _QUOTE_OR_ESCAPE.sub(_as_in_json if quote == "'" else _escape_as_in_json, inner)
     return compact_json(f'"{escaped}"') or encode_basestring(inner)
 
 
 def _as_in_json(match: re.Match[str]) -> str:
     """Return text from between single quotes as it must be written between double ones."""
-    return {'"': '\\"', "\\'": "'"}.get(match[0], match[0])
+    return '\\"' if match[0] == '"' else _escape_as_in_json(match)
+
+
+def _escape_as_in_json(match: re.Match[str]) -> str:
+    """Return an escape of Python as JSON has it."""
+    text = match[0]
+    if text == "\\'":
+        return "'"
+    return f"\\u00{text[2:]}" if text.startswith("\\x") and len(text) == 4 else text

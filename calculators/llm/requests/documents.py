@@ -2,8 +2,9 @@
 
 Three APIs have three forms for a file: OpenAI's chats ``file``, responses ``input_file``,
 Anthropic's messages ``document``. A chat template knows none of them, so the text stands in the
-prompt between two tags with the file's name. PDF files are text by then (`pdf_files`). What is no
-text is refused: a model that sees nothing of it would answer as if it had.
+prompt between two tags with the file's name. PDF files are text by then
+(`calculators.llm.pdf_files`). What is no text is refused: a model that sees nothing of it would
+answer as if it had.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ def test_calls_are_found_among_text() -> None:
         ('"say "hi", or not"', 'say "hi", or not'),
         (r'"a\nb\\ \"c\""', 'a\nb\\ "c"'),
         (r'"C:\Users\x"', r"C:\Users\x"),
+        (r'"it\'s \x41"', "it's A"),
+        (r"'\x41\\x41'", r"A\x41"),
         ('"two\nlines \\n"', "two\nlines \\n"),
         ("'ends with backslash \\\\'", "ends with backslash \\"),
         ("-1.5e3", -1500.0),

@@ -1,18 +1,34 @@
-"""The text of PDF files. Runs in the process that reads them: files can be hostile."""
+"""The process that reads PDF files, ``python -m calculators.llm.pdf_process FD PARENT``.
+
+Files can be hostile: whatever one does to this process ends only its own request.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import logging
+import os
+import sys
+from collections.abc import Callable
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from calculators.child_process.answering_process import Report, run
+from calculators.llm.pdf_files import (
+    MAX_BYTES,
+    Load,
+    Read,
+    Ready,
+    Refused,
+    Text,
+    to_reader_decoder,
+)
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
-#: The most bytes of a file, of its pages, and of characters of their text.
-MAX_BYTES: Final = 32 * 1024 * 1024
+#: The most pages of a file, and characters of their text.
 MAX_PAGES: Final = 1000
 MAX_CHARACTERS: Final = 4_000_000
 
@@ -71,3 +87,27 @@ def _text(reader: PdfReader) -> str:
     if not whole:
         raise PdfError("has no text: its pages are pictures; send them as images")
     return whole.encode("utf-8", "replace").decode("utf-8")
+
+
+def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Text | Refused]]:
+    """Import the library."""
+    import pypdf  # noqa: F401
+
+    return Ready(), _answer
+
+
+def _answer(question: Read) -> Text | Refused:
+    try:
+        return Text(pdf_text(question.content))
+    except PdfError as error:
+        return Refused(str(error))
+
+
+def refuse(reason: str) -> Refused:
+    """Refuse a file whose reading raised."""
+    return Refused(f"cannot be read: {reason}")
+
+
+if __name__ == "__main__":
+    descriptor, parent = map(int, sys.argv[1:])
+    os._exit(run(descriptor, parent, to_reader_decoder.decode, Load, load, refuse))

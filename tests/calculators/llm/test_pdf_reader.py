@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("pypdf")
 
-from calculators.documents import pdf_reader
-from calculators.documents.pdf_reader import PdfFile, read_pdfs
-from calculators.documents.pdf_text import MAX_PAGES, PdfError, pdf_text
+from calculators.llm import pdf_files
+from calculators.llm.pdf_files import PdfFile, read_pdfs
+from calculators.llm.pdf_process import MAX_PAGES, PdfError, pdf_text
 from calculators.requests.http_payload import RequestError
-from tests.calculators.documents.pdf_files import bomb, encrypted, pdf, pdf_of
+from tests.calculators.llm.made_pdfs import bomb, encrypted, pdf, pdf_of
 
 
 def written(data: bytes) -> str:
@@ -36,7 +36,7 @@ def children() -> set[str]:
             stat, line = each.read_text(), (each.parent / "cmdline").read_text()
         except OSError:
             continue
-        if int(stat.rpartition(")")[2].split()[1]) == os.getpid() and "documents.process" in line:
+        if int(stat.rpartition(")")[2].split()[1]) == os.getpid() and "llm.pdf_process" in line:
             found.add(each.parent.name)
     return found
 
@@ -76,7 +76,7 @@ def test_files_that_anyone_may_read_are_read(algorithm: str) -> None:
 
 
 def test_pages_have_a_limit_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calculators.documents.pdf_text.MAX_CHARACTERS", 8)
+    monkeypatch.setattr("calculators.llm.pdf_process.MAX_CHARACTERS", 8)
     assert pdf_text(written(pdf("four", "four"))) == "four\n\nfour"
     with pytest.raises(PdfError, match="more than the maximum of 8 characters"):
         pdf_text(written(pdf("four", "five!")))
@@ -94,7 +94,7 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.Monke
 
 
 def test_a_file_that_is_too_large_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf_reader, "MAX_BYTES", 9)
+    monkeypatch.setattr(pdf_files, "MAX_BYTES", 9)
     with pytest.raises(RequestError, match="more than the maximum of 9 bytes"):
         read(pdf("One"))
 
@@ -102,8 +102,8 @@ def test_a_file_that_is_too_large_is_refused_at_once(monkeypatch: pytest.MonkeyP
 def test_requests_wait_for_each_other_and_too_many_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pdf_reader, "_MOST_AT_A_TIME", 1)
-    monkeypatch.setattr(pdf_reader, "_MOST_WAITING", 1)
+    monkeypatch.setattr(pdf_files, "MOST_AT_A_TIME", 1)
+    monkeypatch.setattr(pdf_files, "MOST_WAITING", 1)
     file = PdfFile(written(pdf("One")), "input")
 
     async def three() -> list[Any]:

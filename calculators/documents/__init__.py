@@ -1,1 +1,0 @@
-"""Text of documents that clients send, read in a process of their own."""
