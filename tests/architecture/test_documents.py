@@ -293,7 +293,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{images.MAX_REQUEST_PIXELS // 10**6} million; "
         f"{images.MAX_SENT_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
-        f"{pdf_files.MAX_BYTES >> 20} MiB, {pdf_process.MAX_PAGES}, {pdf_process.MAX_CHARACTERS:,}; "
+        f"{pdf_files.MAX_BYTES >> 20} MiB, {pdf_process.MAX_PAGES}, "
+        f"{pdf_process.MAX_CHARACTERS:,}; "
         f"{pdf_files.CPU_SECONDS:g} s, {pdf_files.MEMORY >> 30} GiB; "
         f"{pdf_files.MOST_AT_A_TIME}, {pdf_files.MOST_WAITING}",
         f"{large_drawings.MORE} times the usual pixels, and pixels times steps; "
