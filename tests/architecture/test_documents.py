@@ -56,7 +56,6 @@ from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.moderation import moderation_calculator
 from calculators.openvino.tensor_spec import NUMBERS_ON_CPU
 from calculators.requests import tokenize_request
-from calculators.requests.json_depth import MOST_DEPTH
 from calculators.requests.request_queue import REQUEST_LIMIT
 from calculators.requests.request_record import MOST_WARNINGS
 from calculators.rerank import documents as ranked_documents
@@ -250,7 +249,6 @@ def test_the_limits_agree_with_the_code() -> None:
     server = ServerSettings(graphs=(), http=http)
     told = [row.split(" | ")[1] for row in re.findall(r"^\| .* \|$", LIMITS, re.M)[1:]]
     expected = [
-        f"{MOST_DEPTH} levels",
         f"{http.max_body_bytes >> 20} MiB (`--max_body_size`), {http.max_json_depth} levels, "
         f"{http.max_json_elements:,} values, numbers of 64 digits",
         f"{http.max_upload_bytes >> 20} MiB (`--max_upload_size`); {http.max_form_parts}, "
