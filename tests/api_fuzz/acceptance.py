@@ -56,6 +56,9 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"the form has more than \d+ parts",
             r"this path is a WebSocket's",
             r"; the JSON must have 1 to \d+ bytes",
+            # The inputs and outputs of the model or graph that KServe's calls name.
+            r"\b(in|out)puts?\b",
+            r"graph input",
         )
     )
 )
