@@ -57,8 +57,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"this path is a WebSocket's",
             r"; the JSON must have 1 to \d+ bytes",
             # The inputs and outputs of the model or graph that KServe's calls name.
-            r"\b(in|out)puts?\b",
-            r"graph input",
+            r"the (in|out)puts? ",
         )
     )
 )
