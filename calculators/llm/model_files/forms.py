@@ -18,7 +18,7 @@ LARGE: Final = 1 << 19
 REST_DIGITS: Final = 2
 
 
-class Target(NamedTuple):
+class MatrixForm(NamedTuple):
     """The common form of the parts of a matrix."""
 
     kind: Codes
@@ -42,7 +42,7 @@ def rest_groups(groups: int, group: int) -> int:
     return REST_DIGITS * -(-groups // group)
 
 
-def formed(packed: Packed, target: Target, form: Form) -> tuple[Packed, Any, Any]:
+def formed(packed: Packed, target: MatrixForm, form: Form) -> tuple[Packed, Any, Any]:
     """Return codes and scales in the target's form, zero points, and corrections."""
     if not target.zero:
         if not target.has_correction:

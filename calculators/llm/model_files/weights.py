@@ -46,7 +46,7 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset15 as op
 
-from calculators.llm.model_files.forms import LARGE, REST_DIGITS, Target, formed, rest_groups
+from calculators.llm.model_files.forms import LARGE, REST_DIGITS, MatrixForm, formed, rest_groups
 from calculators.llm.model_files.gguf import GgufFile, Tensor
 from calculators.llm.model_files.packed import (
     UNPACKED,
@@ -579,18 +579,18 @@ def _float_rows(tensor: Tensor, start: int, stop: int) -> Floats | NDArray[np.fl
     return unpack(tensor.type.name, rows).floats() if found is None else found
 
 
-def _target(tensors: Sequence[Tensor], form: Form, weights: int) -> Target:
+def _target(tensors: Sequence[Tensor], form: Form, weights: int) -> MatrixForm:
     layouts = [UNPACKED[each.type.name] for each in tensors]
     has_offset = any(each.has_offset for each in layouts)
     is_narrow = all(each.kind in ("i4", "u4") for each in layouts)
     group = layouts[0].group
     if not has_offset or form is Form.SPLIT:
-        return Target("i4" if is_narrow else "i8", group, "", has_offset)
+        return MatrixForm("i4" if is_narrow else "i8", group, "", has_offset)
     if form is Form.SCALED:
         if is_narrow and weights > LARGE:
-            return Target("u4", group, "u8", has_rest=True)
-        return Target("u8", group, "u8")
-    return Target("u4" if is_narrow else "u8", group, "f32")
+            return MatrixForm("u4", group, "u8", has_rest=True)
+        return MatrixForm("u8", group, "u8")
+    return MatrixForm("u4" if is_narrow else "u8", group, "f32")
 
 
 def _dequantized(stored: _Stored, lead: tuple[int, ...] | None = None) -> ov.Node:
