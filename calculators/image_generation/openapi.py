@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -177,7 +176,9 @@ def _form(members: Members, files: Mapping[str, Schema]) -> Schema:
     body = _body(members)
     body["properties"] |= {name: form for name, form in files.items() if name.isidentifier()}
     body["patternProperties"] = {
-        f"^{re.escape(name)}$": form for name, form in files.items() if not name.isidentifier()
+        "^" + name.replace("[]", r"\[\]") + "$": form
+        for name, form in files.items()
+        if not name.isidentifier()
     }
     body["anyOf"] = [{"required": [name]} for name in files if name.startswith("image")]
     return body

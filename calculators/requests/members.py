@@ -14,20 +14,11 @@ from difflib import get_close_matches
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias
 
-from calculators.requests import fields
+from calculators.requests import fields, schema
 from calculators.requests.http_payload import RequestError
 from calculators.requests.readers import Reader, Value
 from calculators.requests.request_record import MOST_WARNINGS, current_record
-from calculators.requests.schema import (
-    Schema,
-    anything,
-    array,
-    const,
-    nullable,
-    one_of,
-    record,
-    string,
-)
+from calculators.requests.schema import Schema, nullable, record
 from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime.errors import did_you_mean
 
@@ -124,10 +115,14 @@ def refused(why: str, names: str, *, may_be_empty: bool = False) -> list[Member]
             return
         raise fields.invalid(path, f"the member {why}")
 
-    nothing = [const(None), const(False), string(maxLength=0), array({}, maxItems=0)]
+    nothing = [
+        *map(schema.const, (None, False)),
+        schema.string(maxLength=0),
+        schema.array({}, maxItems=0),
+    ]
     if may_be_empty:
-        nothing.append(anything(maxProperties=0))
-    reader = Value(one_of(*nothing), read)
+        nothing.append(schema.anything(maxProperties=0))
+    reader = Value(schema.one_of(*nothing), read)
     return [Member(name, Standing.REFUSED, read, reader, f"It {why}.") for name in names.split()]
 
 
