@@ -36,7 +36,7 @@ ECHOES: Final = (1_000, 7_000)
 _LOOK_SECONDS: Final = 0.05
 
 _ECHO: Final = """\
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

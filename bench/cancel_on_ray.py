@@ -32,7 +32,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

@@ -42,10 +42,10 @@ from PIL import Image
 from bench.machine import describe_machine
 from bench.processes import cpu_seconds
 from bench.written_report import add_write, publish
-from tests.calculators.audio.sounds import tone, wav
-from tests.calculators.image_generation import image_models
-from tests.calculators.media.pictures import scanned_jpeg
-from tests.calculators.text_to_speech import tone_model
+from tests.calculators.images.image_generation import image_models
+from tests.calculators.images.media.pictures import scanned_jpeg
+from tests.calculators.speech.audio.sounds import tone, wav
+from tests.calculators.speech.text_to_speech import tone_model
 from tests.process.server_process import ServerProcess
 from tests.processes import children_of
 

@@ -27,7 +27,7 @@ from bench.encoder_model import make_encoder, text_of
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
 from bench.written_report import WrittenReport
-from calculators.cpu_features import usable_processors
+from calculators.kit.cpu_features import usable_processors
 
 _TEXTS: Final = 2048
 _TOKENS_OF_A_BATCH: Final = 256

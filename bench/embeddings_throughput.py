@@ -39,13 +39,13 @@ from bench.encoder_model import make_encoder, text_of
 from bench.machine import describe_machine
 from bench.processes import children, cpu_seconds
 from bench.server_process import ServerProcess
-from calculators.embeddings.encoding import encode
-from calculators.embeddings.question import Embed
-from calculators.text_models.compiled_forms import CompiledForms
-from calculators.text_models.messages import Load
-from calculators.text_models.model_options import read_text_model
-from calculators.text_models.text_model import TextModel
-from calculators.text_models.tokenizer_files import open_tokenizer
+from calculators.text.embeddings.encoding import encode
+from calculators.text.embeddings.question import Embed
+from calculators.text.text_models.compiled_forms import CompiledForms
+from calculators.text.text_models.messages import Load
+from calculators.text.text_models.model_options import read_text_model
+from calculators.text.text_models.text_model import TextModel
+from calculators.text.text_models.tokenizer_files import open_tokenizer
 
 CLIENTS: Final = (1, 8, 64)
 TOKENS: Final = {"query": 8, "chunk": 147}
@@ -105,7 +105,7 @@ def without_http(directory: Path) -> Measure:
     async def run(clients: int, tokens: int, seconds: float) -> dict[str, float]:
         options = read_text_model("./", "", "", directory)
         model = TextModel(
-            "calculators.embeddings.process",
+            "calculators.text.embeddings.process",
             options,
             head={"pooling": "MEAN"},
             name="model",
@@ -133,7 +133,7 @@ def one_by_one(directory: Path) -> Measure:
     load = Load(
         str(directory), 0, "CPU", dict(options.properties), options.max_tokens, {"pooling": "MEAN"}
     )
-    from calculators.embeddings.pooling import add_pooling
+    from calculators.text.embeddings.pooling import add_pooling
 
     tokenizer = open_tokenizer(load)
     runner = CompiledForms(load, add_pooling, lambda phase: None).runner()

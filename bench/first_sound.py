@@ -25,7 +25,7 @@ from typing import Final
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess
 from bench.written_report import WrittenReport
-from calculators.text_to_speech.sentences import SentenceSplitter
+from calculators.speech.text_to_speech.sentences import SentenceSplitter
 from tests.examples.voice_graph import HEARD, MODELS, put_graph, recording, system_message
 
 _PATIENCE: Final = 600

@@ -40,14 +40,14 @@ from openvino import opset15 as op
 from bench.paged_model import EXACT, PagedModel
 from bench.processes import children, peak_bytes
 from bench.server_process import ServerProcess
-from calculators.llm.conversion.converted_gguf import convert, read_source
-from calculators.llm.conversion.tokenizer_graph import write_tokenizer
-from calculators.llm.model_files.decoder import read_decoder
-from calculators.llm.model_files.gguf import GgufFile
-from calculators.llm.model_files.gguf_vocabulary import read_vocabulary
-from calculators.llm.model_files.models import build_model
-from calculators.llm.model_files.packed import Form
-from calculators.llm.model_files.weights import Scratch
+from calculators.kit.checkpoints.converted_gguf import convert, read_source
+from calculators.kit.checkpoints.decoder import read_decoder
+from calculators.kit.checkpoints.gguf import GgufFile
+from calculators.kit.checkpoints.gguf_vocabulary import read_vocabulary
+from calculators.kit.checkpoints.models import build_model
+from calculators.kit.checkpoints.packed import Form
+from calculators.kit.checkpoints.tokenizer_graph import write_tokenizer
+from calculators.kit.checkpoints.weights import Scratch
 from graph_runtime import LoadProgress
 
 _TEXT: Final = Path(__file__).parents[1] / "docs" / "serving.md"

@@ -48,12 +48,12 @@ WORK_OF_PROCESSES: Final = (
     "calculators.llm.prompt.builder",
     "calculators.llm.engine.pipelines",
     "calculators.llm.grammar_process.compiler",
-    "calculators.llm.conversion.gguf_converter",
-    "calculators.speech_to_text.speech_model",
-    "calculators.text_to_speech.speech_model",
-    "calculators.text_models.batch_runner",
-    "calculators.image_generation.artist",
-    "calculators.audio.reading",
+    "calculators.kit.checkpoints.gguf_converter",
+    "calculators.speech.speech_to_text.speech_model",
+    "calculators.speech.text_to_speech.speech_model",
+    "calculators.text.text_models.batch_runner",
+    "calculators.images.image_generation.artist",
+    "calculators.speech.audio.reading",
 )
 
 

@@ -22,8 +22,8 @@ from bench.mediapipe_oracle import (
     picture,
     registry,
 )
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
 from calculators.vision.solutions.node_options import expanded_with
 from graph_runtime import CalculatorGraph, Packet, SubgraphContext
 from graph_runtime.language.tag_map import parse_tag_index_name

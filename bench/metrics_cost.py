@@ -61,7 +61,7 @@ node {
 }
 """
 CALCULATORS: Final = '''
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

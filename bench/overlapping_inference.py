@@ -23,11 +23,11 @@ import numpy.typing as npt
 import openvino
 from openvino import opset13
 
-import calculators.openvino
+import calculators.tensors.openvino
 from bench.machine import describe_machine
 from bench.written_report import add_write, publish
-from calculators.openvino.model import Model
-from calculators.openvino.model_provider import MODELS
+from calculators.tensors.openvino.model import Model
+from calculators.tensors.openvino.model_provider import MODELS
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry
 
 Array = npt.NDArray[np.float32]
@@ -136,7 +136,7 @@ async def by_coroutines(model: Model, array: Array, count: int) -> float:
 async def by_graph(model: Model, array: Array, count: int) -> float:
     """Seconds for ``count`` inferences by the packets of one stream."""
     registry = Registry(REGISTRY)
-    calculators.openvino.register(registry)
+    calculators.tensors.openvino.register(registry)
     graph = CalculatorGraph(text_config=_GRAPH % (2 * model.nireq), registry=registry)
     graph.set_service_object(MODELS, OneModel(model))
     sums: list[float] = []

@@ -19,8 +19,14 @@ from typing import Final
 import numpy as np
 
 from bench.machine import describe_machine
-from calculators.retrieval.index_file import Vectors
-from calculators.retrieval.search import ExactSearch, Search, has_library, make_search, open_search
+from calculators.language.retrieval.index_file import Vectors
+from calculators.language.retrieval.search import (
+    ExactSearch,
+    Search,
+    has_library,
+    make_search,
+    open_search,
+)
 
 _NUMBERS: Final = 384
 _CLUSTERS: Final = 1000

@@ -40,7 +40,7 @@ import json
 import os
 from collections import OrderedDict
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 CACHE: OrderedDict[int, None] = OrderedDict()

@@ -18,9 +18,9 @@ from typing import Any, Final
 from bench.machine import describe_machine
 from bench.written_report import add_write, publish
 from calculators.language import Begun, Content, Deltas, Gained, Usage, request_for
-from calculators.redaction.arguments import ArgumentsRedactor
-from calculators.redaction.text import TextRedactor
-from calculators.text_patterns.patterns import Patterns
+from calculators.language.redaction.arguments import ArgumentsRedactor
+from calculators.language.redaction.text import TextRedactor
+from calculators.language.text_patterns.patterns import Patterns
 from graph_runtime import REGISTRY, CalculatorGraph, parse_graph_text
 
 #: The aim, in microseconds per delta.

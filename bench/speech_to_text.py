@@ -39,7 +39,7 @@ from bench.whisper_tiny import (
     transformers_path,
 )
 from bench.written_report import add_write, publish
-from calculators.audio.reading import read_sound
+from calculators.speech.audio.reading import read_sound
 
 _PEER: Final = Path(__file__).with_name("speech_peer.py")
 #: Sentences of a file, so that files are shorter than Whisper's window of 30 s.

@@ -27,6 +27,8 @@ from typing import Any, Final, TypeAlias
 import calculators
 from bench.machine import describe_machine
 from bench.written_report import add_write, publish
+from calculators.kit.model_cache import ModelCache
+from calculators.kit.tasks import ModelToServe
 from calculators.llm.tuning.arena import Arena
 from calculators.llm.tuning.candidates import Candidate, Change, single_changes
 from calculators.llm.tuning.interval import median_interval
@@ -34,8 +36,6 @@ from calculators.llm.tuning.loads import LOADS
 from calculators.llm.tuning.standings import Conditions, Standing
 from calculators.llm.tuning.tuner import Tuner
 from calculators.llm.tuning.tuning import open_arena
-from calculators.model_cache import ModelCache
-from calculators.tasks import ModelToServe
 from graph_runtime import REGISTRY
 
 _MEMORY: Final = 8 << 30

@@ -1,7 +1,8 @@
 """Calculators by family: ``core`` for every graph, others by what they serve.
 
 Nothing is registered by importing; `register_all` is the entry point ``graphrt.calculators``.
-Families that serve endpoints are tasks, which have entry points of their own (`calculators.tasks`).
+Families that serve endpoints are tasks, which have entry points of their own
+(`calculators.kit.tasks`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def register_all(registry: Registry) -> None:
     # Imported here: processes that run one family's code must not pay for the others.
     from importlib import import_module
 
-    from calculators import tasks
-    from calculators.family_names import NAMES
+    from calculators.kit import tasks
+    from calculators.kit.family_names import NAMES
 
     for family, names in NAMES.items():
 

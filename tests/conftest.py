@@ -81,7 +81,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     # Not imported before a test has imported what starts children.
-    if "calculators.child_process.child_process" in sys.modules:
+    if "calculators.kit.child_process.child_process" in sys.modules:
         from tests.servers.cli import forked_children, process
 
         if item.get_closest_marker("python_children"):

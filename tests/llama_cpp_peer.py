@@ -1,7 +1,7 @@
 """Models of GGUF files beside llama.cpp: ``python -m tests.llama_cpp_peer [NAME ...]``.
 
 Nightly: it needs the package llama-cpp-python, which a C++ compiler builds for some minutes. Each
-tiny model (``tests/calculators/llm/model_files/tiny_models.py``) is run in the paged form in which
+tiny model (``tests/calculators/kit/checkpoints/tiny_models.py``) is run in the paged form in which
 it is served, a prompt, then single tokens, then the rest, and its logits are compared with
 llama.cpp's. ``--seed`` makes other models, ``--type`` quantizes them, ``--write`` writes the values
 that the normal tests compare with.
@@ -22,16 +22,16 @@ import numpy as np
 
 from bench.gguf_file import write_gguf
 from bench.llama_cpp import peer_logits, quiet
-from calculators.llm.model_files.gguf import GgufFile
-from calculators.llm.model_files.packed import floats_of, unpack
-from tests.calculators.llm.model_files.expected_logits import (
+from calculators.kit.checkpoints.gguf import GgufFile
+from calculators.kit.checkpoints.packed import floats_of, unpack
+from tests.calculators.kit.checkpoints.expected_logits import (
     EXPECTED,
     ids_for,
     logits_of,
     sample,
     tolerance_of,
 )
-from tests.calculators.llm.model_files.tiny_models import CASES, write_tiny
+from tests.calculators.kit.checkpoints.tiny_models import CASES, write_tiny
 
 
 def as_floats(path: Path) -> Path:

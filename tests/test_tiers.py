@@ -137,7 +137,7 @@ def test_a_quick_test_that_starts_an_engine_fails(tmp_path: Path, text: str, mes
         ("calculators/core/test_gate.py", Tier.QUICK),
         ("calculators/llm/parsers/test_any_text.py", Tier.QUICK),
         ("calculators/llm/engine/test_genai_pipeline.py", Tier.TEST),
-        ("calculators/openvino/test_inference.py", Tier.TEST),
+        ("calculators/tensors/openvino/test_inference.py", Tier.TEST),
         ("servers/fronts/http/test_clients_that_go.py", Tier.TEST),
         ("servers/fronts/kserve_grpc/test_streams.py", Tier.TEST),
         # Through tests/servers/cli/serving.py, which starts the command.

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from calculators.llm.model_files.families import ENCODERS, FAMILIES, MISSING, NEIGHBOURS, Family
-from calculators.llm.model_files.packed import UNPACKED, Form, computable_types, stored_bytes
+from calculators.kit.checkpoints.families import ENCODERS, FAMILIES, MISSING, NEIGHBOURS, Family
+from calculators.kit.checkpoints.packed import UNPACKED, Form, computable_types, stored_bytes
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "models.md"
 _BEGIN: Final = "<!-- made by website.gguf_tables -->\n"

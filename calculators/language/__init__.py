@@ -8,6 +8,9 @@ under the tag ``DELTAS``, one for each turn of a model.
 
 from __future__ import annotations
 
+from calculators.images.media.image import ImageReference
+from calculators.kit.requests.http_answer import HttpAnswer
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.language.authoring.answers import answers
 from calculators.language.authoring.functions import AuthorError
 from calculators.language.authoring.on_deltas import on_deltas
@@ -56,9 +59,6 @@ from calculators.language.testing import (
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.language.usage import Usage, usage_sum
-from calculators.media.image import ImageReference
-from calculators.requests.http_answer import HttpAnswer
-from calculators.requests.http_payload import HttpPayload, RequestError
 
 __all__ = [
     "NO_TOOLS",

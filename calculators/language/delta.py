@@ -20,6 +20,7 @@ from typing import ClassVar, Final, Self, TypeAlias
 
 from msgspec import Struct
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.events import (
     Arguments,
     CallDone,
@@ -34,7 +35,6 @@ from calculators.language.generation_request import GenerationRequest, Source
 from calculators.language.mistakes import AuthorMistake, named
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.requests.http_payload import RequestError
 
 
 def nothing() -> None:

@@ -10,6 +10,9 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from msgspec import Struct
 
+from calculators.images.media.image import ImageReference
+from calculators.kit.requests.http_payload import ClientConnection, NoClient
+from calculators.kit.requests.request_record import RequestRecord
 from calculators.language.frozen_json import FrozenObject, frozen
 from calculators.language.mistakes import (
     AuthorMistake,
@@ -22,9 +25,6 @@ from calculators.language.refusal import Refusal
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.template_arguments import NO_ARGUMENTS, TemplateArguments
 from calculators.language.tools import NO_TOOLS, Tools, ToolServer
-from calculators.media.image import ImageReference
-from calculators.requests.http_payload import ClientConnection, NoClient
-from calculators.requests.request_record import RequestRecord
 
 #: A message in the form that chat templates take: ``{"role": "user", "content": "Hello"}``. The
 #: content is a text or an array of parts, ``{"type": "text", "text": "Hello"}``.

@@ -18,7 +18,7 @@ class DeltaSource(Protocol):
     async def read(self) -> Deltas:
         """Wait for the next items and return them; empty if they show nothing yet.
 
-        A `calculators.requests.http_payload.RequestError` is returned as
+        A `calculators.kit.requests.http_payload.RequestError` is returned as
         `calculators.language.delta.Failed`, not raised.
         """
 
@@ -51,5 +51,5 @@ class LanguageModel(Protocol):
         ``node``: the name of the node that asks.
 
         Raises:
-            calculators.requests.http_payload.RequestError: it cannot be answered.
+            calculators.kit.requests.http_payload.RequestError: it cannot be answered.
         """

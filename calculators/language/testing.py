@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.delta import (
     Begun,
     Delta,
@@ -39,7 +40,6 @@ from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api, GenerationRequest, text_of_content
 from calculators.language.json_object import is_object
 from calculators.language.usage import Usage
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, Packet
 
 #: A part of an answer: a text, an event, or several events together.

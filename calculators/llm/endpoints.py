@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from calculators.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
-from calculators.tasks.operation import (
+from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
+from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
     TIMEOUT,
@@ -26,14 +26,14 @@ from calculators.tasks.operation import (
 )
 
 if TYPE_CHECKING:
+    from calculators.kit.requests.http_payload import RequestError
+    from calculators.kit.requests.members import Members
+    from calculators.kit.requests.schema import Schema
     from calculators.language.generation_request import Api
     from calculators.llm.requests.generation_request import GenerationRequest
     from calculators.llm.requests.model_defaults import ModelDefaults
     from calculators.llm.requests.request_limits import RequestLimits
     from calculators.llm.servable import LlmServable
-    from calculators.requests.http_payload import RequestError
-    from calculators.requests.members import Members
-    from calculators.requests.schema import Schema
 
 _R = TypeVar("_R")
 _G = TypeVar("_G", bound="GenerationRequest")
@@ -107,7 +107,7 @@ class LlmEndpoint(TaskEndpoint):
             RequestError: with the member that is wrong as ``param``. The text about an unknown
                 member names the endpoint that has it.
         """
-        from calculators.requests.http_payload import RequestError
+        from calculators.kit.requests.http_payload import RequestError
 
         try:
             return self.handling().parse(body, limits, defaults)
@@ -328,7 +328,7 @@ COUNT_TOKENS: Final = LlmEndpoint(
 
 @cache
 def _tokenize() -> Counting[Any]:
-    from calculators.requests.tokenize_request import (
+    from calculators.kit.requests.tokenize_request import (
         TOKENIZE_MEMBERS,
         TokenizeRequest,
         parse_tokenize_request,
@@ -353,7 +353,7 @@ def _tokenize() -> Counting[Any]:
 
 
 def _tokenize_schemas() -> Mapping[str, Schema]:
-    from calculators.requests.tokenize_request import TOKENIZE_SCHEMAS
+    from calculators.kit.requests.tokenize_request import TOKENIZE_SCHEMAS
 
     return TOKENIZE_SCHEMAS
 
@@ -391,12 +391,12 @@ def endpoint_of(uri: str) -> LlmEndpoint:
     path = uri.partition("?")[0]
     endpoint = _BY_PATH.get(path)
     if endpoint is None and path.endswith("/tokenize") and path.startswith(_BEGINNINGS):
-        from calculators.tasks import endpoint_at
+        from calculators.kit.tasks import endpoint_at
 
         if endpoint_at(path) is None:
             return TOKENIZE
     if endpoint is None:
-        from calculators.requests.http_payload import RequestError
+        from calculators.kit.requests.http_payload import RequestError
         from graph_runtime import Code
 
         # A path may be as long as a request line; its end says enough.
@@ -411,8 +411,8 @@ def endpoint_of(uri: str) -> LlmEndpoint:
 
 def _with_hint(error: RequestError, endpoint: LlmEndpoint) -> RequestError:
     """Return an error that names the endpoint with an unknown member; other errors unchanged."""
+    from calculators.kit.requests.members import UNKNOWN, Standing, unknown
     from calculators.llm.requests.generation_request import ELSEWHERE
-    from calculators.requests.members import UNKNOWN, Standing, unknown
 
     if error.reason != UNKNOWN or error.param is None or error.param in ELSEWHERE:
         return error
@@ -429,9 +429,9 @@ def describe(model: str) -> TaskDescription:
 
     ``model``: a name for the examples.
     """
+    from calculators.kit.requests.members import body_schema
+    from calculators.kit.requests.schema import nullable
     from calculators.llm.openapi.generation_schemas import SHARED_SCHEMAS
-    from calculators.requests.members import body_schema
-    from calculators.requests.schema import nullable
 
     schemas = dict(SHARED_SCHEMAS)
     for endpoint in ENDPOINTS:
@@ -444,7 +444,7 @@ def describe(model: str) -> TaskDescription:
 
 
 def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
-    from calculators.requests.schema import one_of, ref
+    from calculators.kit.requests.schema import one_of, ref
 
     content = {JSON: media(ref(endpoint.response))}
     if endpoint.streams:

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 from msgspec.msgpack import encode
 
+from calculators.kit.model_initializer import cache_of, conversions_of
 from calculators.llm.engine.process_engine import engine_load
 from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.model_source import files_known_now
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.prompt.client import prompt_load
-from calculators.model_initializer import cache_of, conversions_of
 from graph_runtime import NodePlan, ResourceSettings
 
 
 def first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
-    """Return the messages by module; see `calculators.tasks.task.Task`.
+    """Return the messages by module; see `calculators.kit.tasks.task.Task`.
 
     Empty if loading has to make files first.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.request_record import set_current_record
+from calculators.kit.tasks.endpoint import PREFIXES
 from calculators.language.generation_request import GenerationRequest
 from calculators.llm.endpoints import ENDPOINTS, Counting, endpoint_of
-from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import set_current_record
-from calculators.tasks.endpoint import PREFIXES
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import RequestRecord
 from calculators.language.delta import Begun, Deltas, Failed, Gained
 from calculators.language.events import Arguments, Content, Reasoning, ToolCall
 from calculators.language.first_answer import FirstAnswer
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import RequestRecord
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from calculators.requests.http_payload import HttpPayload
-from calculators.tasks.node_resource import node_resource
+from calculators.kit.requests.http_payload import HttpPayload
+from calculators.kit.tasks.node_resource import node_resource
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.request_record import set_current_record
+from calculators.kit.tasks.node_resource import node_resource
 from calculators.language.delta import Deltas, Failed, Submitted, refusal_deltas
 from calculators.language.generation_request import GenerationRequest
 from calculators.language.language_model import DeltaSource, LanguageModel
 from calculators.llm.endpoints import Counting, endpoint_of
 from calculators.llm.options import OPTIONS_TYPE
-from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.requests.request_record import set_current_record
-from calculators.tasks.node_resource import node_resource
 from graph_runtime import (
     Calculator,
     CalculatorContext,

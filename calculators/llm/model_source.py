@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from calculators.device_name import has_no_accelerator
+from calculators.kit.device_name import has_no_accelerator
+from calculators.kit.model_cache import CacheEntry, ModelCache
+from calculators.kit.model_cache.compiled_models import PROPERTY, finish, hold_compiled
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.options.node_options import NodeOptions
-from calculators.model_cache import CacheEntry, ModelCache
-from calculators.model_cache.compiled_models import PROPERTY, finish, hold_compiled
 from graph_runtime import LoadProgress, ResourceError
 
 if TYPE_CHECKING:
-    from calculators.llm.conversion.converted_gguf import ConvertedModel, GgufSource
+    from calculators.kit.checkpoints.converted_gguf import ConvertedModel, GgufSource
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ async def find_source(
 
 async def _read(path: Path, options: NodeOptions) -> GgufSource:
     # Imported here: servers of other models need none of it.
-    from calculators.llm.conversion.converted_gguf import read_source
+    from calculators.kit.checkpoints.converted_gguf import read_source
 
     gguf = await asyncio.to_thread(read_source, path, options.weights_form)
     if gguf.pooling:
@@ -109,7 +109,7 @@ async def _read(path: Path, options: NodeOptions) -> GgufSource:
 async def _convert(
     source: ModelSource, gguf: GgufSource, name: str, conversions: ModelCache | None
 ) -> Path:
-    from calculators.llm.conversion.converted_gguf import hold_converted
+    from calculators.kit.checkpoints.converted_gguf import hold_converted
 
     model, source.progress = await hold_converted(gguf, conversions, name, source.progress)
     source._converted.append(model)
@@ -127,7 +127,7 @@ def files_known_now(
     if _draft_file(engine) is not None:
         return None
     if path.is_file():
-        from calculators.llm.conversion.converted_gguf import find_converted
+        from calculators.kit.checkpoints.converted_gguf import find_converted
 
         conversions = conversions or cache
         form = options.weights_form

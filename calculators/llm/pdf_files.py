@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
-from calculators.child_process.question_lane import QuestionLane
-from calculators.child_process.supervisor import RETRY_AFTER, LoadError
-from calculators.requests import fields
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.question_lane import QuestionLane
+from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
+from calculators.kit.requests import fields
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Code
 
 #: The members in which lists of messages, items, parts and blocks stand.

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.child_process.answering_process import Report, run
+from calculators.kit.child_process.answering_process import Report, run
 from calculators.llm.pdf_files import (
     MAX_BYTES,
     Load,

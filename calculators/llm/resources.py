@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calculators.device_name import device_problem
+from calculators.images.media.media_rules import MediaRules
+from calculators.kit.device_name import device_problem
+from calculators.kit.model_identity import check_model_files, model_identity
+from calculators.kit.model_initializer import cache_of, conversions_of
+from calculators.kit.places import Places
+from calculators.kit.tasks.options import naming_node
 from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions, read_node_options
-from calculators.media.media_rules import MediaRules
-from calculators.model_identity import check_model_files, model_identity
-from calculators.model_initializer import cache_of, conversions_of
-from calculators.places import Places
-from calculators.tasks.options import naming_node
 from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings
 
 if TYPE_CHECKING:

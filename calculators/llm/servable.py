@@ -12,6 +12,12 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from calculators.images.media.image import EncodedImage, Image, ImageReference
+from calculators.images.media.limits import MAX_REQUEST_PIXELS
+from calculators.images.media.reader import ImageReader
+from calculators.images.media.tags import with_tags
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import GenerationRecord
 from calculators.language.delta import Begun, ResolvedSampling
 from calculators.language.generation_request import Api, GenerationRequest
 from calculators.language.template_arguments import TemplateArguments
@@ -43,12 +49,6 @@ from calculators.llm.requests.structured_output import refuse_settings
 from calculators.llm.requests.tool_servers import refuse_servers
 from calculators.llm.requests.tools import refuse_unmet
 from calculators.llm.requests.truncation import TRUNCATES, Truncation
-from calculators.media.image import EncodedImage, Image, ImageReference
-from calculators.media.limits import MAX_REQUEST_PIXELS
-from calculators.media.reader import ImageReader
-from calculators.media.tags import with_tags
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import GenerationRecord
 from graph_runtime import Cancelled, Code
 
 _NO_PARSERS: Final = OutputParsers(None, None)

@@ -6,7 +6,12 @@ import asyncio
 import hashlib
 import logging
 
-from calculators.child_process.supervisor import LoadError
+from calculators.images.media.limits import MAX_IMAGES
+from calculators.images.media.media_rules import NO_MEDIA, MediaRules
+from calculators.images.media.reader import ImageReader
+from calculators.kit.child_process.supervisor import LoadError
+from calculators.kit.model_cache import ModelCache
+from calculators.kit.places import Place
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.messages import Ready
 from calculators.llm.engine.placed_engine import PlacedEngine
@@ -36,11 +41,6 @@ from calculators.llm.servable import (
     ModelProfile,
     ServingLimits,
 )
-from calculators.media.limits import MAX_IMAGES
-from calculators.media.media_rules import NO_MEDIA, MediaRules
-from calculators.media.reader import ImageReader
-from calculators.model_cache import ModelCache
-from calculators.places import Place
 from graph_runtime import LoadProgress, ResourceError
 
 log = logging.getLogger("graphrt.llm")

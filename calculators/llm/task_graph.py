@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from calculators.cpu_features import has_slow_bfloat16
+from calculators.kit.cpu_features import has_slow_bfloat16
+from calculators.kit.tasks.task import ModelToServe, TaskError
 from calculators.llm.engine.engine_settings import NPU
 from calculators.llm.engine.pipeline_kind import KINDS, PipelineType
 from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
@@ -22,7 +23,6 @@ from calculators.llm.parsers.registry import (
     tool_parser_names,
 )
 from calculators.llm.task_options import TextGenerationOptions
-from calculators.tasks.task import ModelToServe, TaskError
 from graph_runtime import ResourceError
 
 _MAX_NUM_SEQS: Final = TextGenerationOptions().max_num_seqs
@@ -172,8 +172,8 @@ def holds_model(path: Path) -> bool:
 def _is_encoder(path: Path) -> bool:
     """Return True if a GGUF file's model turns texts into vectors or scores."""
     # Imported here: models in other forms need none of it.
-    from calculators.llm.model_files.families import pooling_of
-    from calculators.llm.model_files.gguf import GgufFile
+    from calculators.kit.checkpoints.families import pooling_of
+    from calculators.kit.checkpoints.gguf import GgufFile
 
     try:
         return pooling_of(GgufFile(path)) != ""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calculators.settings.declaration import option
-from calculators.settings.groups import TASK
-from calculators.settings.value_types import count, count_or_zero, one_of, switch
-from calculators.tasks.options import DeviceOptions
+from calculators.kit.settings.declaration import option
+from calculators.kit.settings.groups import TASK
+from calculators.kit.settings.value_types import count, count_or_zero, one_of, switch
+from calculators.kit.tasks.options import DeviceOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

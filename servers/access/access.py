@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Final
 
-from calculators.requests.client_identity import ClientIdentity
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.client_identity import ClientIdentity
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.access.api_keys import ApiKeys, digest_of
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from calculators.requests.client_identity import HIGHEST_PRIORITY, NORMAL_PRIORITY
-from calculators.seen_files import SeenFiles
+from calculators.kit.requests.client_identity import HIGHEST_PRIORITY, NORMAL_PRIORITY
+from calculators.kit.seen_files import SeenFiles
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.access.changing_files import is_open_to_others
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
-from calculators.file_threads import FilesNotAnsweringError, in_file_thread
+from calculators.kit.file_threads import FilesNotAnsweringError, in_file_thread
 
 #: Seconds between two looks at a file.
 LOOK_SECONDS: Final = 1.0

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
-from calculators.seen_files import SeenFiles
+from calculators.kit.seen_files import SeenFiles
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.access.changing_files import is_open_to_others
 

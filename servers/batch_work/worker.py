@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from calculators.child_process.back_off import BackOff
+from calculators.kit.child_process.back_off import BackOff
 from servers.batch_work.answer_writer import AnswerWriter, when_there_is_room
 from servers.batch_work.batch_run import Ask, BatchRun, Workplace
 from servers.batch_work.work_in_hand import WorkInHand

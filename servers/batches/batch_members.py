@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from calculators.requests import fields
-from calculators.requests.members import Members, honoured, read_members, table
-from calculators.requests.readers import STRING, Choice, Integer, Value
-from calculators.requests.schema import anything, record, string, word
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, honoured, read_members, table
+from calculators.kit.requests.readers import STRING, Choice, Integer, Value
+from calculators.kit.requests.schema import anything, record, string, word
 from servers.batches.objects import LEAST_SECONDS, MOST_SECONDS, WINDOW
 
 _MOST_PAIRS: Final = 16

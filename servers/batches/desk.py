@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
-from calculators.child_process.back_off import BackOff
+from calculators.kit.child_process.back_off import BackOff
 from servers.batches.clock import clock_of_child, unix_seconds
 from servers.batches.errors import StorageFullError, StoreError, storage_errors
 from servers.batches.objects import (

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from calculators.requests.json_depth import MOST_DEPTH, nests_deeper
-from calculators.tasks import without_prefix
+from calculators.kit.requests.json_depth import MOST_DEPTH, nests_deeper
+from calculators.kit.tasks import without_prefix
 from servers.batches.contents import content_error, open_content
 from servers.batches.errors import storage_errors
 from servers.batches.objects import BatchError

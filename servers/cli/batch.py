@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from calculators.file_threads import DaemonThreads
+from calculators.kit.file_threads import DaemonThreads
 from servers.batch_work.inner_server import inner_client
 from servers.batch_work.worker import BatchWorker
 from servers.batches.clock import unix_seconds

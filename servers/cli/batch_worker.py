@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from calculators.child_process.parent_connection import die_with_parent
-from calculators.file_threads import DaemonThreads
+from calculators.kit.child_process.parent_connection import die_with_parent
+from calculators.kit.file_threads import DaemonThreads
 from graph_runtime import NodePlan
 from graph_runtime.interrupts import without_interrupts
 from servers.batch_work.answer_writer import when_there_is_room

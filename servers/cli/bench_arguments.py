@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from calculators.settings.value_types import count
+from calculators.kit.settings.value_types import count
 
 
 def _positive(text: str) -> float:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from calculators.garbage import collect_seldom
+from calculators.kit.garbage import collect_seldom
 from servers.cli.arguments import make_parser
 from servers.cli.interrupt import INTERRUPTED
 from servers.cli.messages import CommandFailed, print_error

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from calculators.device_name import device_problem
+from calculators.kit.device_name import device_problem
 from graph_runtime import GraphError, Registry
 from servers.cli.served_graph_check import check_served_graph
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from calculators.tasks import find_task
+from calculators.kit.tasks import find_task
 from servers.cli.graph_file import write_graph
 from servers.cli.messages import CommandFailed
 from servers.cli.pull import given_task_options

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from calculators.child_process.early_start import end_untaken, start_early
-from calculators.tasks import Task, task_of_model, task_of_node
+from calculators.kit.child_process.early_start import end_untaken, start_early
+from calculators.kit.tasks import Task, task_of_model, task_of_node
 
 #: A larger configuration or graph is not worth a look.
 _MOST_BYTES: Final = 8 << 20

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 import calculators
-from calculators.child_process.early_start import tell_early
-from calculators.tasks import Task, task_of_node
+from calculators.kit.child_process.early_start import tell_early
+from calculators.kit.tasks import Task, task_of_node
 from graph_runtime import REGISTRY, Registry, ResourceSettings
 from graph_runtime.interrupts import raise_interrupt
 from servers.cli.model_graph import graph_of_model

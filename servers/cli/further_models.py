@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from calculators.tasks import Task
+from calculators.kit.tasks import Task
 from servers.cli.model_export import ExportOfPull, form_of
 from servers.cli.model_repository import pull_model, reference_of
 from servers.options.repository_options import ExportOptions

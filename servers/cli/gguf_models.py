@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.child_process.supervisor import LoadError
-from calculators.control_groups import usable_memory
-from calculators.llm.conversion.converted_gguf import (
+from calculators.kit.checkpoints.converted_gguf import (
     ConvertedModel,
     GgufSource,
     convert,
@@ -20,12 +18,14 @@ from calculators.llm.conversion.converted_gguf import (
     hold_converted,
     read_source,
 )
+from calculators.kit.checkpoints.gguf import GgufFile
+from calculators.kit.checkpoints.gguf_vocabulary import Vocabulary, read_vocabulary
+from calculators.kit.checkpoints.packed import Form
+from calculators.kit.child_process.supervisor import LoadError
+from calculators.kit.control_groups import usable_memory
+from calculators.kit.model_cache import user_cache
 from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
-from calculators.llm.model_files.gguf import GgufFile
-from calculators.llm.model_files.gguf_vocabulary import Vocabulary, read_vocabulary
-from calculators.llm.model_files.packed import Form
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
-from calculators.model_cache import user_cache
 from graph_runtime import LoadProgress, ResourceError
 from servers.cli.messages import CommandFailed
 from servers.cli.progress_line import ProgressLine

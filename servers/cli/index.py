@@ -7,11 +7,11 @@ import asyncio
 import sys
 from pathlib import Path
 
-from calculators.retrieval.documents import DocumentError, find_documents
-from calculators.retrieval.embedder import embedder_options
-from calculators.retrieval.index_file import IndexFileError
-from calculators.retrieval.indexing import Indexed, Progress, build_index
-from calculators.settings.declaration import read
+from calculators.kit.settings.declaration import read
+from calculators.language.retrieval.documents import DocumentError, find_documents
+from calculators.language.retrieval.embedder import embedder_options
+from calculators.language.retrieval.index_file import IndexFileError
+from calculators.language.retrieval.indexing import Indexed, Progress, build_index
 from graph_runtime import ResourceError
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.progress_line import ProgressLine

@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.graph_directory import GRAPH_DIRECTORY
+from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from calculators.language import (
     Api,
     Arguments,
@@ -30,8 +30,8 @@ from calculators.language import (
     Submitted,
     ToolCall,
 )
-from calculators.openvino.directory_models import DirectoryModels
-from calculators.openvino.model_provider import MODELS
+from calculators.tensors.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.model_provider import MODELS
 from graph_runtime import (
     CalculatorGraph,
     Code,

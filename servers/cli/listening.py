@@ -6,7 +6,7 @@ from dataclasses import replace
 from errno import EADDRINUSE
 from typing import Final
 
-from calculators.settings.declaration import values_of
+from calculators.kit.settings.declaration import values_of
 from servers.cli.access import FrontAccess, allowed_origins, page_settings
 from servers.cli.messages import CommandFailed
 from servers.cli.serve_options import ServeOptions

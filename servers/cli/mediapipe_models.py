@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 from zipfile import BadZipFile, ZipFile
 
-from calculators.mediapipe_directory import installed_directory, pulled_directory
+from calculators.kit.mediapipe_directory import installed_directory, pulled_directory
 from servers.cli.messages import CommandFailed
 from servers.export.followed_process import run_followed
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.tasks import Task, installed_tasks, task_of_source
-from calculators.tasks.model_config import has_safetensors
+from calculators.kit.tasks import Task, installed_tasks, task_of_source
+from calculators.kit.tasks.model_config import has_safetensors
 from servers.cli.messages import CommandFailed
 from servers.cli.model_graph import graph_of_model, task_options_of
 from servers.export.export import (

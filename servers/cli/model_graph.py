@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from calculators.control_groups import usable_memory
-from calculators.settings.declaration import SettingError, given, options_of
-from calculators.tasks import ModelToServe, Task, TaskError
+from calculators.kit.control_groups import usable_memory
+from calculators.kit.settings.declaration import SettingError, given, options_of
+from calculators.kit.tasks import ModelToServe, Task, TaskError
 from servers.cli.messages import CommandFailed
 
 

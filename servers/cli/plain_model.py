@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.openvino.model_folder import SUFFIXES, versions_in
+from calculators.tensors.openvino.model_folder import SUFFIXES, versions_in
 from servers.cli.messages import CommandFailed
 from servers.cli.serve_options import ServeOptions
 from servers.config import ConfigError, ModelEntry, model_of

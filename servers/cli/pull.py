@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from calculators.settings.declaration import read
-from calculators.tasks import Task, find_task, task_of_model
+from calculators.kit.settings.declaration import read
+from calculators.kit.tasks import Task, find_task, task_of_model
 from servers.cli.further_models import with_further_models
 from servers.cli.graph_file import write_graph
 from servers.cli.mediapipe_models import is_mediapipe, pull_mediapipe

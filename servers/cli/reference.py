@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from calculators.settings.declaration import Option, by_group
+from calculators.kit.settings.declaration import Option, by_group
 from servers.cli.config_schema import key_texts
 from servers.options.index_options import index_options
 from servers.options.other_flags import WITHOUT_EFFECT
@@ -30,7 +30,8 @@ _INDEX_HEAD = """\
 # Options of `graphrt index`
 
 Made from the declarations by `python -m servers.cli.reference index`; do not edit.
-`graphrt index --help` says the same; [retrieval](../../calculators/retrieval/README.md) says
+`graphrt index --help` says the same;
+[retrieval](../../calculators/language/retrieval/README.md) says
 what an index is for.
 
     graphrt index FILE ... --model DIR [--out FILE]

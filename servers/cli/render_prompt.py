@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from calculators.images.media.tags import with_tags
+from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.llm.parsers.registry import UnknownParser
 from calculators.llm.prompt.chat_template import (
     ChatRenderer,
@@ -18,8 +20,6 @@ from calculators.llm.prompt.chat_template import (
 from calculators.llm.requests.chat_request import parse_chat_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.media.tags import with_tags
-from calculators.requests.request_record import RequestRecord, set_current_record
 from graph_runtime import GraphError
 from servers.cli.messages import CommandFailed, print_warning
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from calculators.graph_directory import GRAPH_DIRECTORY
-from calculators.openvino.directory_models import DirectoryModels
-from calculators.openvino.model_provider import MODELS
+from calculators.kit.graph_directory import GRAPH_DIRECTORY
+from calculators.tensors.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.model_provider import MODELS
 from graph_runtime import (
     CalculatorError,
     GraphError,

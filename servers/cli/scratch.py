@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 import calculators
-from calculators.child_process.parent_connection import (
+from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
     die_with_parent,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from calculators.child_process.early_start import end_untaken
-from calculators.tasks import (
+from calculators.kit.child_process.early_start import end_untaken
+from calculators.kit.tasks import (
     default_task,
     find_task,
     installed_tasks,

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from calculators.settings.declaration import Option, by_group
-from calculators.settings.value_types import is_meant_as_truth_value
+from calculators.kit.settings.declaration import Option, by_group
+from calculators.kit.settings.value_types import is_meant_as_truth_value
 from servers.cli.messages import print_warning
 from servers.cli.parser import Parser
 from servers.options.groups import OF_CLIENTS

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from calculators.seen_files import SeenFiles
-from calculators.tasks import find_task, task_of_model
+from calculators.kit.seen_files import SeenFiles
+from calculators.kit.tasks import find_task, task_of_model
 from servers.cli.examples import example_model
 from servers.cli.further_models import with_further_models
 from servers.cli.messages import CommandFailed, print_warning

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from calculators.settings.declaration import values_of
+from calculators.kit.settings.declaration import values_of
 from servers.cli.author_modules import author_file, is_author_file
 from servers.cli.graph_registry import make_registry
 from servers.cli.serve_options import ServeOptions

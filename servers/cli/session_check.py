@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from calculators.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.directory_models import DirectoryModels
 from graph_runtime import GraphError, ValidatedGraph
 from servers.config import GraphEntry, ModelEntry
 from servers.serving.graph_inference.model_tensors import model_of_session, sessions_of

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from calculators.requests.server_secret import server_secret
+from calculators.kit.requests.server_secret import server_secret
 from servers.cli.access import FrontAccess
 from servers.cli.listening import grpc_settings, http_settings, listen_failure
 from servers.cli.log_lines import JSON

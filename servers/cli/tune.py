@@ -13,13 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.control_groups import usable_memory
+from calculators.kit.control_groups import usable_memory
+from calculators.kit.settings.declaration import read
+from calculators.kit.tasks import ModelToServe, Task, TaskError, default_task
 from calculators.llm.tuning.loads import LOADS
 from calculators.llm.tuning.standings import Conditions, Standing, best_first
 from calculators.llm.tuning.tuner import Outcome
 from calculators.llm.tuning.tuning import CannotTune, Tuned, tune
-from calculators.settings.declaration import read
-from calculators.tasks import ModelToServe, Task, TaskError, default_task
 from servers.cli.graph_file import put_graph, refuse_written_by_hand
 from servers.cli.messages import CommandFailed
 from servers.cli.model_graph import graph_of_model, task_options_of

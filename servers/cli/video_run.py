@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
-from calculators.image.image_frame import ImageFrame
-from calculators.image.video_file import VideoReader, VideoWriter
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.video_file import VideoReader, VideoWriter
 from graph_runtime import GraphError, Packet, ValidatedGraph
 from servers.cli.feed import AddPacket, FeedLine
 from servers.cli.messages import CommandFailed, print_warning

@@ -53,7 +53,7 @@ def _with_plain_switches(argv: Sequence[str]) -> list[str]:
         if name not in _SWITCHES:
             plain.append(word)
             continue
-        from calculators.settings.value_types import is_truth_value
+        from calculators.kit.settings.value_types import is_truth_value
 
         if not equals and place + 1 < len(argv) and is_truth_value(argv[place + 1]):
             _, value = next(words)

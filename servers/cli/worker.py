@@ -11,7 +11,7 @@ import socket
 import sys
 from typing import Final
 
-from calculators.child_process.parent_connection import ParentGone, die_with_parent
+from calculators.kit.child_process.parent_connection import ParentGone, die_with_parent
 from servers.cli.arguments import make_parser
 from servers.cli.messages import CommandFailed, print_error, warn_by
 from servers.cli.serve import execute

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calculators.seen_files import SeenFiles
+from calculators.kit.seen_files import SeenFiles
 from servers.config.load_policy import LoadPolicy, residence_of
 from servers.config.scale import Scale, scale_of
 

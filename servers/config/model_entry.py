@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calculators.openvino.model_settings import ANY_INPUT, ModelSettings
+from calculators.tensors.openvino.model_settings import ANY_INPUT, ModelSettings
 from servers.config.load_policy import LoadPolicy, residence_of
 from servers.config.model_values import (
     batch_size_of,

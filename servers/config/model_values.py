@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.openvino.dimension import Dimension
-from calculators.openvino.model_settings import ANY_LENGTH, Conversion
+from calculators.tensors.openvino.dimension import Dimension
+from calculators.tensors.openvino.model_settings import ANY_LENGTH, Conversion
 
 MAX_NIREQ: Final = 100_000
 _MAX_LENGTH: Final = 2**31 - 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.seen_files import SeenFiles
+from calculators.kit.seen_files import SeenFiles
 from graph_runtime import GraphConfigError
 from servers.config import schema
 from servers.config.checks import Check, shown

@@ -9,9 +9,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import ClientConnection, HttpPayload
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
+from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import Code, GraphError
 
 

@@ -18,8 +18,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from calculators.child_process.free_memory import return_free_memory
-from calculators.requests.http_payload import RequestError
+from calculators.kit.child_process.free_memory import return_free_memory
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 
 #: Bytes of all bodies in hand.

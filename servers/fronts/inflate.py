@@ -9,7 +9,7 @@ import asyncio
 import zlib
 from typing import Final
 
-from calculators.child_process.fair_turns import FairTurns
+from calculators.kit.child_process.fair_turns import FairTurns
 from servers.fronts.body_room import BodyHold
 
 #: Formats, as ``wbits`` of zlib. "deflate" is zlib's own (RFC 9110, and gRPC's compression).

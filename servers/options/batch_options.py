@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.settings import value_types
-from calculators.settings.declaration import option
+from calculators.kit.settings import value_types
+from calculators.kit.settings.declaration import option
 from servers.options.groups import BATCHES
 
 #: Priorities of the requests of batches.

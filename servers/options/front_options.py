@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from calculators.requests.unknown_members import UnknownMembers
-from calculators.settings import value_types
-from calculators.settings.declaration import option
+from calculators.kit.requests.unknown_members import UnknownMembers
+from calculators.kit.settings import value_types
+from calculators.kit.settings.declaration import option
 from servers.options.groups import GRPC, HTTP, LIMITS, PAGES
 
 _LOCAL = ("127.0.0.1",)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.settings.declaration import Group
-from calculators.settings.groups import MEDIA, RUNNING, TASK
+from calculators.kit.settings.declaration import Group
+from calculators.kit.settings.groups import MEDIA, RUNNING, TASK
 
 SERVED: Final = Group("what to serve, without CONFIG")
 MODEL: Final = Group(

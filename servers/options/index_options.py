@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.settings.declaration import Group, Option, option, options_of
-from calculators.settings.value_types import one_of
+from calculators.kit.settings.declaration import Group, Option, option, options_of
+from calculators.kit.settings.value_types import one_of
 
 INDEX: Final = Group("the index")
 MODEL: Final = Group("the embedding model")

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from calculators.settings.declaration import Option, option, options_of
-from calculators.settings.groups import TASK
-from calculators.settings.value_types import count_or_zero, one_of
-from calculators.tasks import KNOWN_ELSEWHERE, installed_tasks
-from calculators.tasks.options import DeviceOptions
+from calculators.kit.settings.declaration import Option, option, options_of
+from calculators.kit.settings.groups import TASK
+from calculators.kit.settings.value_types import count_or_zero, one_of
+from calculators.kit.tasks import KNOWN_ELSEWHERE, installed_tasks
+from calculators.kit.tasks.options import DeviceOptions
 from servers.options.groups import MODEL
 
 

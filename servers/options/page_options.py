@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calculators.settings import value_types
-from calculators.settings.declaration import option
+from calculators.kit.settings import value_types
+from calculators.kit.settings.declaration import option
 from servers.options.groups import PAGE
 
 

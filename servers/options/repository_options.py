@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.settings import value_types
-from calculators.settings.declaration import Option, option, options_of
+from calculators.kit.settings import value_types
+from calculators.kit.settings.declaration import Option, option, options_of
 from servers.options.groups import EXPORT, HUB
 from servers.options.quantization import quantization_parameters
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calculators.requests.request_queue import RequestQueue
-from calculators.settings import value_types
-from calculators.settings.declaration import Option, option, options_of
-from calculators.settings.families import settings_of_families
-from calculators.settings.groups import RUNNING
+from calculators.kit.requests.request_queue import RequestQueue
+from calculators.kit.settings import value_types
+from calculators.kit.settings.declaration import Option, option, options_of
+from calculators.kit.settings.families import settings_of_families
+from calculators.kit.settings.groups import RUNNING
 from servers.options.batch_options import BatchOptions
 from servers.options.front_options import GrpcOptions, HttpOptions
 from servers.options.groups import GRPC, HTTP, KEYS, ORDER, SERVED, TELEMETRY, TLS

@@ -6,8 +6,8 @@ import argparse
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.settings.declaration import Group, Option, option, options_of
-from calculators.settings.value_types import one_of, switch
+from calculators.kit.settings.declaration import Group, Option, option, options_of
+from calculators.kit.settings.value_types import one_of, switch
 
 TUNING: Final = Group("measuring and choosing")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from time import perf_counter_ns
 from typing import Final
 
-from calculators.requests.request_record import RequestRecord
+from calculators.kit.requests.request_record import RequestRecord
 from graph_runtime import UnavailableError, ValidatedGraph
 from graph_runtime.observe.run_totals import RunTotals
 from servers.operations.request_log import RequestEnd

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Final
 
-from calculators.requests.request_record import GenerationRecord, RequestRecord
+from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
 from graph_runtime import Tracer
 from graph_runtime import timestamp as ts
 from graph_runtime.observe.tracing import TracedCall

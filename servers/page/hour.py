@@ -8,7 +8,7 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Final
 
-from calculators.requests.request_record import RequestRecord
+from calculators.kit.requests.request_record import RequestRecord
 from servers.operations.request_log import RequestEnd
 from servers.page.events import EngineNow, Hour, Moment
 

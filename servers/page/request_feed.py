@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Final, NamedTuple
 
-from calculators.requests.request_record import GenerationRecord, RequestRecord
+from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
 from servers.operations.request_log import RequestEnd
 from servers.page.events import RequestNow
 from servers.page.followed import FollowedRequests

@@ -19,9 +19,9 @@ from typing import Final
 
 import msgspec
 
-from calculators.child_process.child_process import ChildProcess
-from calculators.child_process.framing import Frame
-from calculators.child_process.owned_folder import OwnedFolder
+from calculators.kit.child_process.child_process import ChildProcess
+from calculators.kit.child_process.framing import Frame
+from calculators.kit.child_process.owned_folder import OwnedFolder
 from graph_runtime import UnavailableError
 from servers.page.scratch_messages import (
     Begin,

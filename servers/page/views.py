@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Final, get_args
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import REGISTRY, NotFoundError, Registry
 from servers.drawing.drawing import Direction
 from servers.page.calculator_page import make_page

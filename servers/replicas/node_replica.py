@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Final
 
 import calculators
-from calculators.places import Question, WorkMaker
+from calculators.kit.places import Question, WorkMaker
 from graph_runtime import REGISTRY, GraphError, LoadProgress
 from graph_runtime.errors import reason_of
 from servers.operations.metrics.server_metrics import Served, ServerMetrics

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
-from calculators.requests.request_record import RequestRecord, set_current_record
+from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from servers.contract.disconnection import Disconnection
 from servers.contract.failure import failure_of
 from servers.replicas.wire import Ending, Packet, SentFailure, Update, size_of
@@ -23,7 +23,7 @@ LOST_SECONDS: Final = 10.0
 
 
 class RemoteClient(Disconnection):
-    """The client at the front: a `calculators.requests.http_payload.ClientConnection`.
+    """The client at the front: a `calculators.kit.requests.http_payload.ClientConnection`.
 
     It is writable while fewer than `WINDOW` bytes are on their way to it.
     """

@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from calculators.model_identity import model_identity
-from calculators.places import Asked, Place, Places, WorkOrder
-from calculators.requests.request_record import current_record
+from calculators.kit.model_identity import model_identity
+from calculators.kit.places import Asked, Place, Places, WorkOrder
+from calculators.kit.requests.request_record import current_record
 from graph_runtime import LoadProgress, ResourceError, RunError
 from servers import version
 from servers.config.scale import Scale
@@ -113,7 +113,7 @@ class OwnPlaces:
 
 
 class _OwnPlace:
-    """A `calculators.places.Place`."""
+    """A `calculators.kit.places.Place`."""
 
     def __init__(self, owner: OwnPlaces, cluster: RayCluster, node: PlacedNode) -> None:
         self._owner = owner
@@ -157,7 +157,7 @@ class _AlwaysReading:
 
 
 class _Asked:
-    """A `calculators.places.Asked`."""
+    """A `calculators.kit.places.Asked`."""
 
     def __init__(self, replicas: RemoteReplicas, body: bytes, routed: RoutedCall) -> None:
         self._body = body

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, Final
 
-from calculators.requests.http_payload import ClientConnection, Messages, RequestError
-from calculators.requests.request_record import MOST_WARNINGS, RequestRecord
+from calculators.kit.requests.http_payload import ClientConnection, Messages, RequestError
+from calculators.kit.requests.request_record import MOST_WARNINGS, RequestRecord
 from graph_runtime import Code, RunError
 from servers.replicas.cluster import RayCluster
 from servers.replicas.outgoing import WINDOW

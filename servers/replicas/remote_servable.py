@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.requests.http_payload import ClientConnection, HttpPayload
-from calculators.requests.request_record import current_record
+from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
+from calculators.kit.requests.request_record import current_record
+from calculators.tensors.inference import InferRequest, InferResponse
 from servers.config.scale import Scale
 from servers.contract.data_plane import InferAnswer, InferStream
 from servers.replicas.cluster import RayCluster

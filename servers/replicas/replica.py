@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 import calculators
-from calculators.requests.http_payload import Messages
-from calculators.requests.request_record import RequestRecord
+from calculators.kit.requests.http_payload import Messages
+from calculators.kit.requests.request_record import RequestRecord
 from graph_runtime import REGISTRY, Code, Registry
 from servers import version
 from servers.config import GraphEntry, LoadPolicy, ModelEntry

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calculators.file_threads import in_file_thread
-from calculators.inference.place import quoted
+from calculators.kit.file_threads import in_file_thread
+from calculators.tensors.inference.place import quoted
 from graph_runtime import GraphError, NotFoundError
 from graph_runtime.errors import reason_of
 from servers import version

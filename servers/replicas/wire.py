@@ -13,7 +13,23 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from calculators.inference import (
+from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
+from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
+from calculators.kit.requests.http_payload import (
+    ClientConnection,
+    HttpPayload,
+    Messages,
+    RequestError,
+)
+from calculators.kit.requests.multipart_form import MultipartForm
+from calculators.kit.requests.request_record import (
+    GenerationRecord,
+    RequestRecord,
+    RouteTaken,
+    ToolCallRecord,
+)
+from calculators.kit.requests.unknown_members import UnknownMembers
+from calculators.tensors.inference import (
     CustomTensor,
     Datatype,
     InferRequest,
@@ -21,17 +37,6 @@ from calculators.inference import (
     RequestedOutput,
     Tensor,
 )
-from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
-from calculators.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.requests.http_payload import ClientConnection, HttpPayload, Messages, RequestError
-from calculators.requests.multipart_form import MultipartForm
-from calculators.requests.request_record import (
-    GenerationRecord,
-    RequestRecord,
-    RouteTaken,
-    ToolCallRecord,
-)
-from calculators.requests.unknown_members import UnknownMembers
 from graph_runtime import Code, NotFoundError, RunError
 from servers.contract.data_plane import IndexEntry, InferAnswer, InferFailure, ModelMetadata
 from servers.contract.failure import Failure, failure_of

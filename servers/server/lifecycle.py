@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Self, TypeVar
 
-from calculators.file_threads import DaemonThreads
+from calculators.kit.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
 from graph_runtime.interrupts import raise_interrupt, without_interrupts
 from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from calculators.file_threads import in_file_thread
+from calculators.kit.file_threads import in_file_thread
 from graph_runtime import (
     Code,
     GraphError,

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from calculators.requests.http_payload import HttpPayload
-from calculators.tasks import installed_tasks, task_of_node
+from calculators.kit.requests.http_payload import HttpPayload
+from calculators.kit.tasks import installed_tasks, task_of_node
 from graph_runtime import (
     GraphConfigError,
     GraphSyntaxError,

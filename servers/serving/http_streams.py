@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from calculators.requests.http_answer import HttpAnswer
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_answer import HttpAnswer
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import ValidatedGraph
 from graph_runtime.authoring.packet_type import PacketType
 

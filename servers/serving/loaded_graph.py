@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.file_threads import in_file_thread
-from calculators.first_use import import_for
-from calculators.graph_directory import GRAPH_DIRECTORY
-from calculators.inference import InferRequest, InferResponse
-from calculators.inference.place import quoted
-from calculators.openvino.directory_models import DirectoryModels
-from calculators.openvino.model_provider import MODELS, ModelProvider, ModelSources
-from calculators.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
-from calculators.requests.request_queue import REQUEST_LIMIT
-from calculators.requests.request_record import RequestRecord, current_record
-from calculators.tasks import task_of_node
+from calculators.kit.file_threads import in_file_thread
+from calculators.kit.first_use import import_for
+from calculators.kit.graph_directory import GRAPH_DIRECTORY
+from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.kit.requests.request_queue import REQUEST_LIMIT
+from calculators.kit.requests.request_record import RequestRecord, current_record
+from calculators.kit.tasks import task_of_node
+from calculators.tensors.inference import InferRequest, InferResponse
+from calculators.tensors.inference.place import quoted
+from calculators.tensors.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.model_provider import MODELS, ModelProvider, ModelSources
 from graph_runtime import (
     METRICS,
     NO_METRICS,

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from calculators.file_threads import in_file_thread
+from calculators.kit.file_threads import in_file_thread
 from graph_runtime import Code, GraphError, NotFoundError, Registry, UnavailableError
 from graph_runtime.errors import did_you_mean
 from servers.config import GraphEntry, ModelEntry

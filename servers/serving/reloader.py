@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from calculators.file_threads import FilesNotAnsweringError, in_file_thread
-from calculators.seen_files import SeenFiles, forget_contents
+from calculators.kit.file_threads import FilesNotAnsweringError, in_file_thread
+from calculators.kit.seen_files import SeenFiles, forget_contents
 from graph_runtime.regular_file import DescriptorsExhaustedError
 from servers.config import ConfigError, ServerConfig
 from servers.contract.data_plane import ReloadError

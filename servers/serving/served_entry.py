@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeAlias
 
-from calculators.file_threads import in_file_thread
+from calculators.kit.file_threads import in_file_thread
 from graph_runtime import UnavailableError
 from servers.config import GraphEntry, ModelEntry
 from servers.contract.servable_states import ServableState

@@ -9,7 +9,7 @@ from graph_runtime import ResourceError, ValidatedGraph
 from graph_runtime.authoring.packet_type import PacketType
 
 if TYPE_CHECKING:
-    from calculators.inference import Parameter
+    from calculators.tensors.inference import Parameter
 
 _RESOURCES: Final = "_NODE_RESOURCES"
 _EXAMPLES: Final[tuple[Parameter, ...]] = ("", 0, True, 0.0)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from calculators.model_identity import model_files
-from calculators.python.handler_options import handler_paths
-from calculators.retrieval.index_paths import index_paths
-from calculators.seen_files import FileMarks, marks_of, state_of
-from calculators.server_tools.tools_options import tool_paths
+from calculators.kit.model_identity import model_files
+from calculators.kit.seen_files import FileMarks, marks_of, state_of
+from calculators.language.retrieval.index_paths import index_paths
+from calculators.language.server_tools.tools_options import tool_paths
+from calculators.tensors.python.handler_options import handler_paths
 from graph_runtime import GraphError, Registry, find_options, identity_of
 from graph_runtime.options.options import type_name
 from graph_runtime.regular_file import DescriptorsExhaustedError, raise_if_exhausted

@@ -8,23 +8,31 @@ from typing import Any
 
 import pytest
 
-from calculators.audio import reading_process, sound_reader
-from calculators.audio.reading import MOST_CHANNELS
-from calculators.audio.resampling import HIGHEST_RATE, LOWEST_RATE
-from calculators.child_process import back_off
-from calculators.child_process.framing import MAX_FRAME
-from calculators.child_process.parent_connection import MOST_UNSENT
-from calculators.child_process.question_lane import WALL_SECONDS
-from calculators.child_process.supervisor import STALL_SECONDS
-from calculators.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
-from calculators.embeddings import texts
-from calculators.file_threads import ANSWER_SECONDS, AT_A_TIME
-from calculators.image import decoding_turns
-from calculators.image.encoded_image import ImageLimits
-from calculators.image_generation import large_drawings
-from calculators.image_generation.image_settings import ImageSettings
+from calculators.images.image import decoding_turns
+from calculators.images.image.encoded_image import ImageLimits
+from calculators.images.image_generation import large_drawings
+from calculators.images.image_generation.image_settings import ImageSettings
+from calculators.images.media import limits as images
+from calculators.images.media.download import MAX_REDIRECTIONS
+from calculators.images.media.download import SECONDS as DOWNLOAD_SECONDS
+from calculators.kit.checkpoints import gguf
+from calculators.kit.checkpoints.converted_gguf import WAIT_SECONDS as CONVERSION_SECONDS
+from calculators.kit.child_process import back_off
+from calculators.kit.child_process.framing import MAX_FRAME
+from calculators.kit.child_process.parent_connection import MOST_UNSENT
+from calculators.kit.child_process.question_lane import WALL_SECONDS
+from calculators.kit.child_process.supervisor import STALL_SECONDS
+from calculators.kit.child_process.supervisor import TRANSITIONS as CHILD_TRANSITIONS
+from calculators.kit.file_threads import ANSWER_SECONDS, AT_A_TIME
+from calculators.kit.requests import tokenize_request
+from calculators.kit.requests.request_queue import REQUEST_LIMIT
+from calculators.kit.requests.request_record import MOST_WARNINGS
+from calculators.language.moderation import moderation_calculator
+from calculators.language.retrieval import documents as indexed_documents
+from calculators.language.retrieval import node_options as retrieval
+from calculators.language.server_tools import call_limits
+from calculators.language.text_patterns import expression
 from calculators.llm import pdf_files, pdf_process
-from calculators.llm.conversion.converted_gguf import WAIT_SECONDS as CONVERSION_SECONDS
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
 from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
@@ -41,7 +49,6 @@ from calculators.llm.grammars import (
     schema_parts,
     schema_scalars,
 )
-from calculators.llm.model_files import gguf
 from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.requests import structured_output
@@ -50,30 +57,23 @@ from calculators.llm.requests.tools import (
     MAX_SCHEMA,
     MAX_TOGETHER,
 )
-from calculators.media import limits as images
-from calculators.media.download import MAX_REDIRECTIONS
-from calculators.media.download import SECONDS as DOWNLOAD_SECONDS
-from calculators.moderation import moderation_calculator
-from calculators.openvino.tensor_spec import NUMBERS_ON_CPU
-from calculators.requests import tokenize_request
-from calculators.requests.request_queue import REQUEST_LIMIT
-from calculators.requests.request_record import MOST_WARNINGS
-from calculators.rerank import documents as ranked_documents
-from calculators.rerank import ranking
-from calculators.rerank.task_options import RerankTaskOptions
-from calculators.retrieval import documents as indexed_documents
-from calculators.retrieval import node_options as retrieval
-from calculators.server_tools import call_limits
-from calculators.speech_to_text import pipeline_process
-from calculators.speech_to_text import servable as listening
-from calculators.speech_to_text.realtime import session
-from calculators.speech_to_text.realtime.input_buffer import MOST_SECONDS
-from calculators.text_classification import texts as classified_texts
-from calculators.text_models import batch_runner, text_model
-from calculators.text_patterns import expression
-from calculators.text_to_speech import placed_speech
-from calculators.text_to_speech import request as speech_request
-from calculators.text_to_speech import servable as speech
+from calculators.speech.audio import reading_process, sound_reader
+from calculators.speech.audio.reading import MOST_CHANNELS
+from calculators.speech.audio.resampling import HIGHEST_RATE, LOWEST_RATE
+from calculators.speech.speech_to_text import pipeline_process
+from calculators.speech.speech_to_text import servable as listening
+from calculators.speech.speech_to_text.realtime import session
+from calculators.speech.speech_to_text.realtime.input_buffer import MOST_SECONDS
+from calculators.speech.text_to_speech import placed_speech
+from calculators.speech.text_to_speech import request as speech_request
+from calculators.speech.text_to_speech import servable as speech
+from calculators.tensors.openvino.tensor_spec import NUMBERS_ON_CPU
+from calculators.text.embeddings import texts
+from calculators.text.rerank import documents as ranked_documents
+from calculators.text.rerank import ranking
+from calculators.text.rerank.task_options import RerankTaskOptions
+from calculators.text.text_classification import texts as classified_texts
+from calculators.text.text_models import batch_runner, text_model
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY

@@ -52,7 +52,7 @@ CHILDREN_OF_A_LANGUAGE_MODEL = """
 import sys
 import calculators.llm.engine.process
 import calculators.llm.prompt.process
-from calculators.child_process.lean_openvino import leave_out_converter
+from calculators.kit.child_process.lean_openvino import leave_out_converter
 leave_out_converter()
 import calculators.llm.engine.pipelines
 assert "graph_runtime" not in sys.modules
@@ -75,7 +75,7 @@ COMMAND_LINE_AND_TASKS = """
 import sys
 import servers.cli.arguments
 import servers.cli.early_serve
-from calculators.tasks import failed_tasks, installed_tasks
+from calculators.kit.tasks import failed_tasks, installed_tasks
 names = {task.name for task in installed_tasks()}
 assert {"text_generation", "embeddings", "rerank", "text_classification"} <= names
 assert not failed_tasks()

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import REGISTRY, RunError
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph

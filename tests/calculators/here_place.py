@@ -6,7 +6,7 @@ import asyncio
 import importlib
 from collections.abc import Callable
 
-from calculators.places import Question, Work, WorkOrder
+from calculators.kit.places import Question, Work, WorkOrder
 from graph_runtime import NO_METRICS, LoadProgress
 
 
@@ -20,7 +20,7 @@ def made(order: WorkOrder) -> Work:
 
 
 class HerePlace:
-    """A `calculators.places.Place`.
+    """A `calculators.kit.places.Place`.
 
     Attributes:
         work: what has been started.

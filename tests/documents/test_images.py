@@ -1,4 +1,4 @@
-"""calculators/image_generation/README.md: its commands as typed, on a tiny model."""
+"""calculators/images/image_generation/README.md: its commands as typed, on a tiny model."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.calculators.image_generation.image_models import make_model
+from tests.calculators.images.image_generation.image_models import make_model
 from tests.documents.snippets import ADDRESS, asked, run_python, served
 from tests.markdown import block, commands
 from tests.servers.cli.serving import Serving
 
-PAGE = "calculators/image_generation/README.md"
+PAGE = "calculators/images/image_generation/README.md"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The commands of `calculators/moderation/README.md`."""
+"""The commands of `calculators/language/moderation/README.md`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.checkout import ROOT
 from tests.documents.snippets import asked, served
 from tests.markdown import blocks, commands, text_of
 
-PAGE: Final = "calculators/moderation/README.md"
+PAGE: Final = "calculators/language/moderation/README.md"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")

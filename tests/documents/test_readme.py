@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from calculators.tasks import Task, installed_tasks
-from tests.calculators.image_generation import image_models
-from tests.calculators.text_to_speech import tone_model
+from calculators.kit.tasks import Task, installed_tasks
+from tests.calculators.images.image_generation import image_models
+from tests.calculators.speech.text_to_speech import tone_model
 from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, asked, run_shell, served
 from tests.markdown import block, commands, text_of

@@ -1,4 +1,4 @@
-"""calculators/speech_to_text/realtime/README.md: its program, on a real server."""
+"""calculators/speech/speech_to_text/realtime/README.md: its program, on a real server."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calculators.speech_to_text.realtime.audio_format import PCM_RATE
-from tests.calculators.speech_to_text.counter import TEXT
-from tests.calculators.speech_to_text.realtime.sounds import silence, speech
+from calculators.speech.speech_to_text.realtime.audio_format import PCM_RATE
+from tests.calculators.speech.speech_to_text.counter import TEXT
+from tests.calculators.speech.speech_to_text.realtime.sounds import silence, speech
 from tests.documents.snippets import run_python, served
 from tests.markdown import block, commands
 
-PAGE = "calculators/speech_to_text/realtime/README.md"
+PAGE = "calculators/speech/speech_to_text/realtime/README.md"
 
 
 def test_the_program_prints_the_text(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands of `calculators/redaction/README.md`."""
+"""The commands of `calculators/language/redaction/README.md`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.checkout import ROOT
 from tests.documents.snippets import asked, served
 from tests.markdown import blocks, commands, text_of
 
-PAGE: Final = "calculators/redaction/README.md"
+PAGE: Final = "calculators/language/redaction/README.md"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.calculators.server_tools.toolboxes import OpenToolbox
+from tests.calculators.language.server_tools.toolboxes import OpenToolbox
 from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, asked, run_python, run_shell, served
 from tests.markdown import block, commands
 from tests.servers.cli.serving import Serving
 
 EXAMPLE = "examples/graphs/agent/README.md"
-PAGE = "calculators/server_tools/README.md"
+PAGE = "calculators/language/server_tools/README.md"
 
 
 @pytest.fixture(scope="module")

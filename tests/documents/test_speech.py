@@ -1,4 +1,4 @@
-"""calculators/speech_to_text/README.md: its commands and its program, on a real server."""
+"""calculators/speech/speech_to_text/README.md: its commands and its program, on a real server."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.calculators.audio.sounds import tone, wav
-from tests.calculators.speech_to_text.counter import TEXT
+from tests.calculators.speech.audio.sounds import tone, wav
+from tests.calculators.speech.speech_to_text.counter import TEXT
 from tests.documents.snippets import ADDRESS, asked, run_python, served
 from tests.markdown import block, commands
 from tests.servers.cli.serving import Serving
 
-PAGE = "calculators/speech_to_text/README.md"
+PAGE = "calculators/speech/speech_to_text/README.md"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""calculators/text_to_speech/README.md: its commands and its program, on a real server."""
+"""calculators/speech/text_to_speech/README.md: its commands and its program, on a real server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.calculators.text_to_speech.tone_model import make_model, seconds
+from tests.calculators.speech.text_to_speech.tone_model import make_model, seconds
 from tests.documents.snippets import ADDRESS, asked, run_python, served
 from tests.markdown import block, commands
 
-PAGE = "calculators/text_to_speech/README.md"
+PAGE = "calculators/speech/text_to_speech/README.md"
 SENTENCES = ("Good morning.", "How are you?")
 
 

@@ -10,10 +10,10 @@ import cv2
 import pytest
 
 from bench.mediapipe_oracle import CASES, picture
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.image.video_file import VideoWriter
-from calculators.mediapipe_directory import find_mediapipe_file
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.video_file import VideoWriter
+from calculators.kit.mediapipe_directory import find_mediapipe_file
 from servers.cli import main
 from tests.calculators.vision.solutions import needs_models
 from tests.checkout import ROOT

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calculators.inference import InferRequest, Tensor
+from calculators.tensors.inference import InferRequest, Tensor
 from servers.config import ServerConfig, read_config
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.model_repository import ModelRepository

@@ -14,9 +14,9 @@ import numpy as np
 import openvino
 import pytest
 
-from calculators.image.encoded_image import encode_image
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
+from calculators.images.image.encoded_image import encode_image
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from calculators.image.encoded_image import encode_image
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.inference import InferRequest, Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.images.image.encoded_image import encode_image
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import InferRequest, Tensor
 from examples.models.shapes_training.anchors import anchors, iou
 from examples.models.shapes_training.pictures import LABELS, Picture, picture
 from examples.models.shapes_training.scorecard import check
@@ -23,7 +23,7 @@ from graph_runtime import GraphError
 from protos.pool import message_class
 from servers.config import read_config
 from servers.serving.model_repository import ModelRepository
-from tests.calculators.image.runs import run
+from tests.calculators.images.image.runs import run
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving

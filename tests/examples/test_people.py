@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from bench.mediapipe_oracle import lines, picture
-from calculators.image.encoded_image import encode_image
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
+from calculators.images.image.encoded_image import encode_image
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
 from tests.calculators.vision.solutions import needs_models
 from tests.checkout import ROOT
 from tests.patience import PATIENCE

@@ -100,7 +100,11 @@ def chat(text: str = QUESTION) -> dict[str, Any]:
 
 
 def test_the_commands_of_page_and_comment_are_the_same() -> None:
-    pages = [FOLDER / "README.md", FOLDER / "graph.pbtxt", ROOT / "calculators/retrieval/README.md"]
+    pages = [
+        FOLDER / "README.md",
+        FOLDER / "graph.pbtxt",
+        ROOT / "calculators/language/retrieval/README.md",
+    ]
     first, *others = [commands(page.read_text(encoding="utf-8")) for page in pages]
     assert len(first) == 2
     assert others == [first, first]

@@ -10,12 +10,12 @@ import openvino_genai as genai
 import pytest
 from PIL import Image as Pillow
 
+from calculators.images.media.image import Image
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add
 from calculators.llm.engine.stateful_models import VisionModel
-from calculators.media.image import Image
 from examples.models.training.conversation import Conversation, prompt_text
 from examples.models.vision_training.conversations import IMAGE, NO_PICTURE
 from examples.models.vision_training.example_pictures import EXAMPLES

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 import soundfile
 
-from calculators.requests.http_answer import HttpAnswer
-from calculators.requests.http_payload import HttpPayload
-from calculators.requests.multipart_form import FormFile, MultipartForm
-from calculators.text_to_speech.sentences import SentenceSplitter, split_sentences
+from calculators.kit.requests.http_answer import HttpAnswer
+from calculators.kit.requests.http_payload import HttpPayload
+from calculators.kit.requests.multipart_form import FormFile, MultipartForm
+from calculators.speech.text_to_speech.sentences import SentenceSplitter, split_sentences
 from graph_runtime import REGISTRY, Calculator, CalculatorContext, In, Out, Registry
 from servers.config import find_graph
 from servers.serving.loaded_graph import load_graph
-from tests.calculators.text_to_speech.tone_model import seconds
+from tests.calculators.speech.text_to_speech.tone_model import seconds
 from tests.examples.voice_graph import EXAMPLE, HEARD, MODELS, put_graph, recording, system_message
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving

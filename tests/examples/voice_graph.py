@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import soundfile
 
-from tests.calculators.text_to_speech.tone_model import make_model
+from tests.calculators.speech.text_to_speech.tone_model import make_model
 from tests.checkout import ROOT
 
 EXAMPLE: Final = ROOT / "examples" / "graphs" / "voice_assistant"

@@ -13,9 +13,9 @@ from typing import Final
 
 from PIL import Image, ImageDraw
 
-from tests.calculators.image_generation.image_models import make_model as make_image_model
-from tests.calculators.text_to_speech.tone_model import make_model as make_voice_model
-from tests.calculators.text_to_speech.tone_model import make_voice
+from tests.calculators.images.image_generation.image_models import make_model as make_image_model
+from tests.calculators.speech.text_to_speech.tone_model import make_model as make_voice_model
+from tests.calculators.speech.text_to_speech.tone_model import make_voice
 from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
 
@@ -25,7 +25,7 @@ _MODELS: Final = ROOT / "examples" / "models"
 HOSTILE: Final = r'''
 import json
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 TEXT = """# Title

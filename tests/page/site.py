@@ -17,7 +17,7 @@ from tests.servers.cli.serving import ECHO, Serving
 _CALCULATORS: Final = '''\
 import asyncio
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, Stop, calculator
 
 

@@ -14,7 +14,7 @@ import asyncio
 import json
 import os
 
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

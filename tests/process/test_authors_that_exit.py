@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.calculators.python.running import HTTP_HANDLER
+from tests.calculators.tensors.python.running import HTTP_HANDLER
 from tests.process.http_client import CHAT, Reply
 from tests.process.server_process import ServerProcess
 
@@ -22,7 +22,7 @@ import threading
 from collections.abc import AsyncIterator
 
 from calculators.language import Delta, GenerationRequest, answers, on_deltas, on_request, on_text
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

@@ -13,7 +13,7 @@ from tests.process.server_process import ServerProcess
 _CALCULATOR = '''\
 from pathlib import Path
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.calculators.images.media.pictures import animation, data_uri, picture, promising_png
 from tests.calculators.llm.api.openai.api_cases import is_refused, load_api_cases
-from tests.calculators.media.pictures import animation, data_uri, picture, promising_png
 from tests.checkout import ROOT
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO, HttpClient
 from tests.process.server_process import ServerProcess

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from calculators.tasks import default_task, endpoint_paths
+from calculators.kit.tasks import default_task, endpoint_paths
 from servers.fronts.http import HttpSettings
 from servers.fronts.openapi import openapi_document
 from tests.process.http_client import HELLO, HttpClient, Reply

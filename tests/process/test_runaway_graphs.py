@@ -24,7 +24,7 @@ _CALCULATORS: Final = '''\
 import asyncio
 from pathlib import Path
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

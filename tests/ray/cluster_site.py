@@ -30,7 +30,7 @@ import json
 import os
 from pathlib import Path
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

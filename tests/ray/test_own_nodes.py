@@ -21,11 +21,11 @@ import tritonclient.grpc
 import tritonclient.utils
 from numpy.typing import NDArray
 
-from tests.calculators.audio.sounds import tone, wav
-from tests.calculators.embeddings.tiny_embedder import expected, graph, make_model
-from tests.calculators.openvino.graphs import session_and_inference
-from tests.calculators.speech_to_text import counter
-from tests.calculators.text_to_speech import tone_model
+from tests.calculators.speech.audio.sounds import tone, wav
+from tests.calculators.speech.speech_to_text import counter
+from tests.calculators.speech.text_to_speech import tone_model
+from tests.calculators.tensors.openvino.graphs import session_and_inference
+from tests.calculators.text.embeddings.tiny_embedder import expected, graph, make_model
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.ray.cluster_site import (

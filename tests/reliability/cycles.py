@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.calculators.python.running import HTTP_HANDLER
+from tests.calculators.tensors.python.running import HTTP_HANDLER
 from tests.checkout import ROOT
 from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO

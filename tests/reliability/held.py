@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.child_process.client_order import REMEMBERED as CLIENTS
+from calculators.kit.child_process.client_order import REMEMBERED as CLIENTS
 from calculators.llm.grammar_process import client as grammars
 from tests.memory import resident_bytes
 from tests.process.server_process import ServerProcess
@@ -24,7 +24,7 @@ _STEADY_SECONDS: Final = 40.0
 #: Entries of caches for each language model, by class. Costs of clients are remembered by the two
 #: queues for prompts, the two for grammars, and that of large bodies.
 _KEPT: Final = {
-    "calculators.requests.client_identity.ClientIdentity": 5 * CLIENTS,
+    "calculators.kit.requests.client_identity.ClientIdentity": 5 * CLIENTS,
     "calculators.llm.grammar_process.messages.Accepted": grammars.REMEMBERED,
 }
 #: Processes that start when they are needed, a bounded number for each model.

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import pytest
 
-from calculators.model_cache import BeingMade, ModelCache
-from calculators.model_identity import check_model_files
-from calculators.retrieval.index_file import IndexFile, IndexFileError
+from calculators.kit.model_cache import BeingMade, ModelCache
+from calculators.kit.model_identity import check_model_files
+from calculators.language.retrieval.index_file import IndexFile, IndexFileError
 from graph_runtime import GraphError
 from servers.access.api_keys import ApiKeys, KeyFileError
 from servers.batches.contents import open_content
@@ -34,7 +34,7 @@ from servers.batches.upload import Upload
 from servers.config.edit import replace_file
 from servers.hub.model_store import ORIGIN_FILE, read_origin
 from tests.broken_files import EVERY, INSTEAD, remove
-from tests.calculators.retrieval.test_index_file import made
+from tests.calculators.language.retrieval.test_index_file import made
 from tests.patience import PATIENCE
 from tests.powers import without_powers
 from tests.servers.batches.samples import NOW, add_batch, add_file

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from calculators.child_process.client_order import REMEMBERED as CLIENTS
+from calculators.kit.child_process.client_order import REMEMBERED as CLIENTS
 from tests.reliability.held import Held, leaks
 
-CLIENT = "calculators.requests.client_identity.ClientIdentity"
-RECORD = "calculators.requests.request_record.RequestRecord"
+CLIENT = "calculators.kit.requests.client_identity.ClientIdentity"
+RECORD = "calculators.kit.requests.request_record.RequestRecord"
 
 
 def held(*children: str, **objects: int) -> Held:

@@ -1,6 +1,6 @@
 """openvino 2026.4: the CPU plugin computes types of 64 bits in 32 bits, and reports nothing.
 
-`calculators.openvino.tensor_spec.TensorSpec.span` has the numbers that it takes.
+`calculators.tensors.openvino.tensor_spec.TensorSpec.span` has the numbers that it takes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import openvino
 import pytest
 from openvino import opset13 as op
 
-from tests.calculators.openvino.tiny_models import parameter
+from tests.calculators.tensors.openvino.tiny_models import parameter
 
 
 def computed_by_cpu(element_type: str, numbers: Any) -> list[Any]:

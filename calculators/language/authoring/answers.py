@@ -13,6 +13,8 @@ from typing import Any, Concatenate, ParamSpec, get_args
 
 from msgspec import structs
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import set_current_record
 from calculators.language.authoring.functions import (
     check_generator,
     make_calculator,
@@ -46,8 +48,6 @@ from calculators.language.generation_request import GenerationRequest, text_of_c
 from calculators.language.mistakes import AuthorMistake, named
 from calculators.language.refusal import Refusal
 from calculators.language.usage import Usage, usage_sum
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import set_current_record
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out
 from graph_runtime.interrupts import contained, is_being_cancelled
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Concatenate, ParamSpec
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.authoring.functions import (
     check_generator,
     make_calculator,
@@ -30,7 +31,6 @@ from calculators.language.finish_reason import FinishReason
 from calculators.language.mistakes import place_of
 from calculators.language.order import OrderError
 from calculators.language.refusal import Refusal
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out
 
 log = logging.getLogger(__name__)

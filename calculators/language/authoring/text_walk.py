@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.delta import Begun, Delta, Deltas, Ended, Failed, Finished, Gained
 from calculators.language.events import (
     Arguments,
@@ -22,7 +23,6 @@ from calculators.language.events import (
 from calculators.language.finish_reason import FinishReason
 from calculators.language.json_object import is_object
 from calculators.language.refusal import Refusal
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,8 @@ from typing import Final
 
 from msgspec import structs
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import GenerationRecord
 from calculators.language.delta import (
     Begun,
     Delta,
@@ -29,8 +31,6 @@ from calculators.llm.answers.response import Verbose
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Tokens
 from calculators.llm.text.choice_text import ScoredToken
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import GenerationRecord
 from graph_runtime import Cancelled
 
 _SEED_RANGE: Final = 2**32

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.delta import ToolCalled, ToolRan
 from calculators.language.events import OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
@@ -12,7 +13,6 @@ from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.response import AnswerChoice, Verbose
-from calculators.requests.http_payload import RequestError
 
 
 class AnswerWriter(Protocol):

@@ -13,6 +13,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from calculators.kit.requests.http_payload import ClientConnection, RequestError
+from calculators.kit.requests.members import Members, Standing, read_members, table
+from calculators.kit.requests.request_record import RequestRecord
 from calculators.language.frozen_json import frozen
 from calculators.language.generation_request import Api, GenerationRequest, check_sampling_by
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
@@ -34,9 +37,6 @@ from calculators.llm.requests.sampling import (
 from calculators.llm.requests.stop_conditions import STOP_MEMBERS, stop_member
 from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS, only_one
 from calculators.llm.requests.truncation import TRUNCATION_MEMBERS
-from calculators.requests.http_payload import ClientConnection, RequestError
-from calculators.requests.members import Members, Standing, read_members, table
-from calculators.requests.request_record import RequestRecord
 
 #: The tables of the bodies of each API.
 _BODIES: Final[Mapping[Api, Members]] = {

@@ -12,8 +12,8 @@ import openvino
 import openvino_genai as genai
 from numpy.typing import NDArray
 
+from calculators.kit.checkpoints.safetensors_header import StoredTensor, read_header
 from calculators.llm.engine.engine_settings import AdapterFile
-from calculators.llm.model_files.safetensors_header import StoredTensor, read_header
 
 _UNSIGNED: Final = {2: np.uint16, 4: np.uint32}
 _A: Final = ".lora_A.weight"

@@ -32,12 +32,12 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
-from calculators.child_process.client_order import ClientOrder
+from calculators.kit.child_process.client_order import ClientOrder
+from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.llm.engine.cache_capacity import CacheCapacity
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.messages import Add, Failed, Metrics, Ready, Tokens
 from calculators.llm.engine.outer_pipeline import AdaptedPipeline, OuterPipeline
-from calculators.requests.client_identity import ClientIdentity
 
 _TOKEN_BYTES: Final = np.dtype(np.int64).itemsize
 #: The answer length of a request that names none: more than any cache holds.

@@ -8,10 +8,10 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from calculators.images.media.image import Image
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Metrics, Tokens
-from calculators.media.image import Image
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, Code, GraphError
 
 #: OpenAI's code for a prompt that does not fit. Programs that shorten prompts look for it.

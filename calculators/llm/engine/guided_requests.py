@@ -8,7 +8,7 @@ from __future__ import annotations
 from threading import Thread
 from typing import Final, Protocol
 
-from calculators.child_process.library_errors import library_reason
+from calculators.kit.child_process.library_errors import library_reason
 from calculators.llm.engine.messages import Add, Failed, Tokens
 from calculators.llm.grammars.grammar import Grammar
 

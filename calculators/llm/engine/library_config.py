@@ -9,11 +9,11 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from calculators.child_process.library_errors import library_reason
+from calculators.images.media.image import Image
+from calculators.kit.child_process.library_errors import library_reason
 from calculators.llm.engine.compile_probe import structured_output
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.media.image import Image
 
 #: The CPU plugin compiles kernels for each number of tokens in a step, and keeps 5,000 of each
 #: kind: 350 MiB for the example model. Compiling all kernels of a step again takes 5 ms.

@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.images.media.image import Image
+from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.media.image import Image
-from calculators.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.

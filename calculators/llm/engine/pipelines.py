@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from calculators.child_process.messages import Loading, Log
+from calculators.kit.child_process.messages import Loading, Log
 from calculators.llm.engine.adapter_scheduler import AdapterScheduler
 from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.cache_capacity import find_cache_capacity

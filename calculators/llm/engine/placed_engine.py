@@ -11,14 +11,14 @@ from typing import Final
 
 import msgspec
 
-from calculators.child_process.supervisor import LoadError
+from calculators.kit.child_process.supervisor import LoadError
+from calculators.kit.places import Asked, Place, Question, WorkOrder
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import Engine, EngineDown, Generation, Part
 from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.messages import Metrics, Ready, Tokens
 from calculators.llm.engine.process_engine import RETRY_AFTER, ProcessEngine
-from calculators.places import Asked, Place, Question, WorkOrder
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress, NodeMetrics, ResourceError
 
 _log: Final = logging.getLogger("graphrt.llm")
@@ -188,7 +188,7 @@ def _tokens(parts: Sequence[Part]) -> float:
 
 
 class EngineWork:
-    """A `calculators.places.Work`: an engine in a child process of this one."""
+    """A `calculators.kit.places.Work`: an engine in a child process of this one."""
 
     def __init__(self, engine: Engine, load: Callable[[LoadProgress], Awaitable[Ready]]) -> None:
         """``load``: loads the model into ``engine``."""

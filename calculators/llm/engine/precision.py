@@ -11,7 +11,7 @@ import numpy as np
 import openvino
 from openvino import opset13 as ops
 
-from calculators.cpu_features import cpu_flags
+from calculators.kit.cpu_features import cpu_flags
 from calculators.llm.engine.engine_settings import EngineSettings
 
 _PRECISION: Final = "INFERENCE_PRECISION_HINT"

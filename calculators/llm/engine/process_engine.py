@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from calculators.child_process.supervisor import ChildState, Supervisor
+from calculators.kit.child_process.supervisor import ChildState, Supervisor
 from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.environment import ENVIRONMENT

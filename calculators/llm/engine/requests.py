@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from calculators.kit.requests.client_identity import UNKNOWN_CLIENT
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import current_record
 from calculators.llm.engine.engine import TOO_LONG, EngineDown, Generation, Part
 from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
 from calculators.llm.engine.shared_prefixes import SharedPrefixes
-from calculators.requests.client_identity import UNKNOWN_CLIENT
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import current_record
 from graph_runtime import Code
 
 _NO_ROOM: Final = (

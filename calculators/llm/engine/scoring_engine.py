@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from calculators.child_process.supervisor import LoadError
+from calculators.kit.child_process.supervisor import LoadError
 from calculators.llm.engine.engine import Engine, EngineDown, Generation, Part
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.messages import Ready

@@ -11,14 +11,14 @@ from typing import Final, Protocol
 
 import openvino_genai as genai
 
-from calculators.child_process.client_order import ClientOrder
-from calculators.child_process.library_errors import library_reason
+from calculators.kit.child_process.client_order import ClientOrder
+from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.llm.engine.core import SIGN_SECONDS, Refused
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import VERSION, Add, Failed, Metrics, Ready, Tokens
 from calculators.llm.engine.stateful_models import Ending, OnTokens
 from calculators.llm.grammars.grammar import Grammar
-from calculators.requests.client_identity import ClientIdentity
 
 #: The library reports nothing during a prompt's pass or a beam search. For so many seconds this
 #: counts as progress; after that, and once there are tokens, the server judges the silence.

@@ -6,15 +6,15 @@ import asyncio
 from collections import OrderedDict
 from typing import Final, Protocol
 
-from calculators.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.cpu_features import usable_processors
+from calculators.kit.child_process.fair_turns import FairTurns, TooManyWaiting
+from calculators.kit.cpu_features import usable_processors
+from calculators.kit.requests import fields
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.members import leave_out
+from calculators.kit.requests.request_record import current_record
 from calculators.llm.grammar_process.messages import Accepted, Check, Load, Postponed, Refused
 from calculators.llm.grammar_process.worker import GrammarWorker, shut_down, too_complex
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
-from calculators.requests import fields
-from calculators.requests.http_payload import RequestError
-from calculators.requests.members import leave_out
-from calculators.requests.request_record import current_record
 from graph_runtime import Code
 
 #: Processor time for one form, and more for large vocabularies (`SECONDS_PER_TOKEN`). A form that

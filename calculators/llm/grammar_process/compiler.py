@@ -7,7 +7,7 @@ import re
 import traceback
 from typing import Final
 
-from calculators.child_process.library_errors import library_reason
+from calculators.kit.child_process.library_errors import library_reason
 from calculators.llm.engine.form_tokenizer import open_form_tokenizer
 from calculators.llm.engine.grammar_cache import GrammarCache
 from calculators.llm.grammar_process.cpu_limit import CutOff, within

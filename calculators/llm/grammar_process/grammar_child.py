@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.framing import Frame
-from calculators.child_process.free_memory import FEW_ARENAS
-from calculators.child_process.messages import LoadFailed, Log
-from calculators.child_process.shared_child import make_child, sharers, sharing_here
-from calculators.child_process.work_limit import Overrun, WorkLimit
+from calculators.kit.child_process.framing import Frame
+from calculators.kit.child_process.free_memory import FEW_ARENAS
+from calculators.kit.child_process.messages import LoadFailed, Log
+from calculators.kit.child_process.shared_child import make_child, sharers, sharing_here
+from calculators.kit.child_process.work_limit import Overrun, WorkLimit
 from calculators.llm.grammar_process.messages import (
     Accepted,
     Check,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, Log, Stop
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from calculators.child_process.answering_process import Report, run
+from calculators.kit.child_process.answering_process import Report, run
 from calculators.llm.grammar_process.messages import Load, Ready, Refused, to_checker_decoder
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.grammar_process.grammar_child import (
     CannotLoad,
     ChildExitedError,
@@ -14,7 +15,6 @@ from calculators.llm.grammar_process.grammar_child import (
     TooLong,
 )
 from calculators.llm.grammar_process.messages import Accepted, Check, Load, Postponed, Refused
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 log = logging.getLogger("graphrt.grammar")

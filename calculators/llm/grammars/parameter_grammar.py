@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from calculators.kit.requests import fields
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.schema_keywords import Located, SchemaError
 from calculators.llm.grammars.schema_references import References
 from calculators.llm.parsers.parser import ParameterForm
-from calculators.requests import fields
 
 #: Optional parameters of one tool: without a required one the format grows with their square.
 _MAX_OPTIONAL: Final = 32

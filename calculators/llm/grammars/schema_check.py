@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from calculators.kit.requests import fields
 from calculators.llm.grammars.regular_expression import (
     RegexError,
     UnsupportedRegex,
@@ -11,7 +12,6 @@ from calculators.llm.grammars.regular_expression import (
 )
 from calculators.llm.grammars.schema_keywords import SchemaError, inner_schemas, wrong_type
 from calculators.llm.grammars.schema_references import References
-from calculators.requests import fields
 
 _TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from calculators.requests import fields
+from calculators.kit.requests import fields
 
 
 class SchemaError(ValueError):

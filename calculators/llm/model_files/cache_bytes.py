@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from calculators.llm.model_files.gguf import read_gguf_facts
+from calculators.kit.checkpoints.gguf import read_gguf_facts
 from calculators.llm.model_files.model_files import read_json_object
 from graph_runtime import ResourceError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.llm.model_files.gguf import read_gguf_facts
+from calculators.kit.checkpoints.gguf import read_gguf_facts
+from calculators.kit.tasks.model_config import LENGTH_NAMES
 from calculators.llm.model_files.model_files import read_json_object
-from calculators.tasks.model_config import LENGTH_NAMES
 from graph_runtime import ResourceError
 
 #: The members with the text model's configuration in a model of text and images.

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
-from calculators.llm.model_files.gguf import GgufFile
+from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.llm.model_files.model_files import read_json_object
 from graph_runtime import ResourceError
 

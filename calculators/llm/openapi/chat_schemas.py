@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.openapi.generation_schemas import (
-    FINISH_REASON,
-    PROMPT_TOKEN_IDS,
-    TOKEN_IDS,
-)
-from calculators.llm.requests.tools import CHAT_NAME, name_pattern
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Schema,
     anything,
     array,
@@ -27,6 +21,12 @@ from calculators.requests.schema import (
     union,
     word,
 )
+from calculators.llm.openapi.generation_schemas import (
+    FINISH_REASON,
+    PROMPT_TOKEN_IDS,
+    TOKEN_IDS,
+)
+from calculators.llm.requests.tools import CHAT_NAME, name_pattern
 
 _HEAD: Final[dict[str, Schema]] = {
     "id": string(),

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.openapi.generation_schemas import (
-    FINISH_REASON,
-    PROMPT_TOKEN_IDS,
-    TOKEN_IDS,
-)
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Schema,
     anything,
     array,
@@ -20,6 +15,11 @@ from calculators.requests.schema import (
     record,
     ref,
     string,
+)
+from calculators.llm.openapi.generation_schemas import (
+    FINISH_REASON,
+    PROMPT_TOKEN_IDS,
+    TOKEN_IDS,
 )
 
 _NUMBER: Final = nullable(number())

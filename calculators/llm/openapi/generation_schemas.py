@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.openapi.structured_schemas import STRUCTURED_SCHEMAS
-from calculators.llm.openapi.tool_schemas import TOOL_SCHEMAS
-from calculators.llm.requests.streaming_options import STREAM_OPTIONS
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Schema,
     array,
     flag,
@@ -18,6 +15,9 @@ from calculators.requests.schema import (
     string,
     word,
 )
+from calculators.llm.openapi.structured_schemas import STRUCTURED_SCHEMAS
+from calculators.llm.openapi.tool_schemas import TOOL_SCHEMAS
+from calculators.llm.requests.streaming_options import STREAM_OPTIONS
 
 FINISH_REASON: Final = word(("stop", "length", "tool_calls", "content_filter"))
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.api.anthropic.tools import KNOWN_TYPES
-from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Members,
     Schema,
     anything,
@@ -23,6 +21,8 @@ from calculators.requests.schema import (
     union,
     word,
 )
+from calculators.llm.api.anthropic.tools import KNOWN_TYPES
+from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 
 _TEXT: Final = ref("TextBlock")
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.api.openai.responses_input import ITEM_TYPES, PASSED_OVER, STORED
-from calculators.llm.openapi.tool_schemas import FUNCTION
-from calculators.llm.requests.client_tools import TOOL_TYPES
-from calculators.llm.requests.template_arguments import VERBOSITY
-from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Members,
     Schema,
     anything,
@@ -27,6 +22,11 @@ from calculators.requests.schema import (
     union,
     word,
 )
+from calculators.llm.api.openai.responses_input import ITEM_TYPES, PASSED_OVER, STORED
+from calculators.llm.openapi.tool_schemas import FUNCTION
+from calculators.llm.requests.client_tools import TOOL_TYPES
+from calculators.llm.requests.template_arguments import VERBOSITY
+from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 
 NAME: Final = f"^{name_pattern(LONGEST_NAME)}$"
 _STATUS: Final = word(("in_progress", "completed", "incomplete"))

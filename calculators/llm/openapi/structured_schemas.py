@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.llm.requests.structural_tag import MAX_TEXT
-from calculators.llm.requests.structured_output import (
-    GRAMMAR_FORM,
-    REGEX_FORM,
-    SCHEMA_WORDS,
-)
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Schema,
     anything,
     array,
@@ -23,6 +17,12 @@ from calculators.requests.schema import (
     string,
     tagged,
     union,
+)
+from calculators.llm.requests.structural_tag import MAX_TEXT
+from calculators.llm.requests.structured_output import (
+    GRAMMAR_FORM,
+    REGEX_FORM,
+    SCHEMA_WORDS,
 )
 
 _TEXT: Final = string(maxLength=MAX_TEXT)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.kit.requests.schema import Schema, const, one_of, record, ref, string, union, word
 from calculators.llm.requests.tools import CHAT_NAME, LONGEST_NAME, name_pattern
-from calculators.requests.schema import Schema, const, one_of, record, ref, string, union, word
 
 
 def _name(longest: int) -> Schema:

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from calculators.kit.checkpoints.safetensors_header import NotSafetensors, StoredTensor, read_header
 from calculators.llm.engine.engine_settings import NPU, AdapterFile, EngineSettings
 from calculators.llm.model_files.adapter_files import FoundAdapter, find_adapter
 from calculators.llm.model_files.model_layers import Layer, read_layers
-from calculators.llm.model_files.safetensors_header import NotSafetensors, StoredTensor, read_header
 from graph_runtime import ResourceError, ResourceSettings
 from graph_runtime.errors import did_you_mean
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calculators.requests.request_queue import RequestQueue
-from calculators.settings.declaration import option
-from calculators.settings.groups import RUNNING
-from calculators.settings.value_types import switch
+from calculators.kit.requests.request_queue import RequestQueue
+from calculators.kit.settings.declaration import option
+from calculators.kit.settings.groups import RUNNING
+from calculators.kit.settings.value_types import switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calculators.kit.checkpoints.gguf import part_files
+from calculators.kit.tasks.options import find_model_options, naming_node
 from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.model_files.gguf import part_files
 from calculators.llm.model_files.model_files import find_model
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.options.adapter_options import with_adapters
@@ -28,7 +29,6 @@ from calculators.llm.parsers.registry import (
     reasoning_parser_names,
     tool_parser_names,
 )
-from calculators.tasks.options import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
 
 

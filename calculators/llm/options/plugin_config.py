@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.kit.plugin_config import read_json_properties
 from calculators.llm.engine.engine_settings import PluginValue
-from calculators.plugin_config import read_json_properties
 from graph_runtime import ResourceError
 
-#: graphrt's own property, and its values; see `calculators.llm.model_files.packed.Form`.
+#: graphrt's own property, and its values; see `calculators.kit.checkpoints.packed.Form`.
 WEIGHTS_FORM: Final = "WEIGHTS_FORM"
 WEIGHTS_FORMS: Final = ("scaled", "split", "exact")
 

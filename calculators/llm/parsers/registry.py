@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from calculators.installed_points import installed_points
+from calculators.kit.installed_points import installed_points
 from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from graph_runtime.errors import did_you_mean, reason_of

@@ -14,7 +14,11 @@ import numpy as np
 import openvino_genai as genai
 from numpy.typing import NDArray
 
-from calculators.child_process.library_errors import library_reason
+from calculators.images.media.image import EncodedImage, Image
+from calculators.images.media.tags import check_tags, check_tokens, media_tokens, without_tags
+from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.model_json import read_model_json
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.parsers.registry import reasoning_parser
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from calculators.llm.prompt.chat_template.limits import RenderLimits
@@ -39,10 +43,6 @@ from calculators.llm.prompt.messages import (
 from calculators.llm.prompt.text_encoder import TextEncoder
 from calculators.llm.text.token_pieces import read_token_pieces
 from calculators.llm.text.token_table import TokenTable, make_token_table, pieces_of
-from calculators.media.image import EncodedImage, Image
-from calculators.media.tags import check_tags, check_tokens, media_tokens, without_tags
-from calculators.model_json import read_model_json
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
 
@@ -412,7 +412,7 @@ def _decoded(images: list[EncodedImage], most: int | None) -> tuple[Image, ...]:
     if not images:
         return ()
     # Imported here: only models that take images need it.
-    from calculators.media.decoding import decode_images
+    from calculators.images.media.decoding import decode_images
 
     return decode_images(images, most)
 

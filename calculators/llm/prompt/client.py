@@ -8,8 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.question_lane import WALL_SECONDS, QuestionLane
-from calculators.child_process.supervisor import RETRY_AFTER, START_SECONDS, LoadError
+from calculators.images.media.image import EncodedImage
+from calculators.images.media.picture_size import pixels_of
+from calculators.kit.child_process.question_lane import WALL_SECONDS, QuestionLane
+from calculators.kit.child_process.supervisor import RETRY_AFTER, START_SECONDS, LoadError
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import TOO_LONG
 from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import (
@@ -26,9 +29,6 @@ from calculators.llm.prompt.messages import (
     Tokens,
     from_prompt_decoder,
 )
-from calculators.media.image import EncodedImage
-from calculators.media.picture_size import pixels_of
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress
 
 #: Processor time for one short question. A few hundredths of a second are usual.

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from calculators.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.images.media.image import EncodedImage, Image
+from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.llm.parsers.parser import CallForm
 from calculators.llm.text.token_table import TokenTable
-from calculators.media.image import EncodedImage, Image
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -42,7 +42,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
     """Render messages and tokenize the prompt, without adding special tokens.
 
     Attributes:
-        images: the images of the tags in the messages, see `calculators.media.tags`.
+        images: the images of the tags in the messages, see `calculators.images.media.tags`.
         continues: let the prompt end with the text of the last message.
         will_be_cut: the server cuts the prompt, so it may be longer than the model.
         call_form: the form of calls, for a template that knows no tools; None: they are left out.

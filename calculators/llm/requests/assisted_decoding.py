@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, honoured, table
+from calculators.kit.requests.readers import COUNT, Number
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.engine.generation_settings import MAX_ASSISTANT_TOKENS
-from calculators.requests import fields
-from calculators.requests.members import Members, honoured, table
-from calculators.requests.readers import COUNT, Number
 
 #: Source: OpenVINO Model Server ``llm/io_processing/base_generation_config_builder.cpp``.
 DEFAULT_ASSISTANT_TOKENS: Final = 5

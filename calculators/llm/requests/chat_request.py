@@ -7,6 +7,18 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from calculators.images.media.image import ImageReference
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import (
+    Members,
+    check_object,
+    honoured,
+    ignored,
+    refused,
+    table,
+)
+from calculators.kit.requests.readers import BOOLEAN, Object, Value
+from calculators.kit.requests.schema import array, flag, one_of, ref, request
 from calculators.language.template_arguments import NO_ARGUMENTS, TemplateArguments
 from calculators.language.tools import NO_TOOLS, Tools, ToolServer
 from calculators.llm.requests.client_tools import has_only_functions, read_client_tools
@@ -36,18 +48,6 @@ from calculators.llm.requests.tools import (
     read_tools,
 )
 from calculators.llm.requests.unsupported import CHECKED_CHAT_MEMBERS
-from calculators.media.image import ImageReference
-from calculators.requests import fields
-from calculators.requests.members import (
-    Members,
-    check_object,
-    honoured,
-    ignored,
-    refused,
-    table,
-)
-from calculators.requests.readers import BOOLEAN, Object, Value
-from calculators.requests.schema import array, flag, one_of, ref, request
 
 REASONING: Final = ("effort", "enabled", "exclude", "max_tokens", "summary")
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, honoured, table
+from calculators.kit.requests.readers import POSITIVE, Integer
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
-from calculators.requests import fields
-from calculators.requests.members import Members, honoured, table
-from calculators.requests.readers import POSITIVE, Integer
 
 #: The most tokens of all answers of a request together, if it sets no limit: for samples, and for
 #: beams, which return nothing before the last of them has ended.

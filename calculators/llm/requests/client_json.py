@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from calculators.requests import fields
+from calculators.kit.requests import fields
 
 _encode = msgspec.json.Encoder().encode
 

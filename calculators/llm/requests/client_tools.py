@@ -31,12 +31,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import leave_out_type
 from calculators.language.tools import TextGrammar, Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tool_servers import is_mcp, shown_mcp_tool
 from calculators.llm.requests.tools import LONGEST_NAME, NO_SUCH_TOOL, check_name, read_tools
-from calculators.requests import fields
-from calculators.requests.members import leave_out_type
 
 CallKind = Literal[
     "function_call",

@@ -7,6 +7,10 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, honoured, table
+from calculators.kit.requests.readers import BOOLEAN, TOKEN_ID, Value
+from calculators.kit.requests.schema import array, one_of, string
 from calculators.llm.requests.generation_request import (
     GENERATING,
     TOKEN_IDS_MEMBER,
@@ -19,10 +23,6 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import max_tokens_member
 from calculators.llm.requests.stop_conditions import read_token_id, stop_member
-from calculators.requests import fields
-from calculators.requests.members import Members, honoured, table
-from calculators.requests.readers import BOOLEAN, TOKEN_ID, Value
-from calculators.requests.schema import array, one_of, string
 
 _PROMPT_TEXT: Final = string(minLength=1)
 _PROMPT_IDS: Final = array(TOKEN_ID.schema(""), minItems=1)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.requests import fields
+from calculators.kit.requests import fields
 
 _DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)(?P<parameters>(?:;[^;,]*)*),", re.IGNORECASE)
 #: Kinds of media with bytes that may look like text and are none.

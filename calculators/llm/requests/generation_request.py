@@ -7,6 +7,18 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.common_members import EVERYWHERE, read_model
+from calculators.kit.requests.members import (
+    Members,
+    honoured,
+    ignored,
+    left_out,
+    read_members,
+    refused,
+    table,
+)
+from calculators.kit.requests.readers import BOOLEAN
 from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
@@ -27,18 +39,6 @@ from calculators.llm.requests.truncation import (
     read_truncation,
 )
 from calculators.llm.requests.unsupported import CHECKED_MEMBERS
-from calculators.requests import fields
-from calculators.requests.common_members import EVERYWHERE, read_model
-from calculators.requests.members import (
-    Members,
-    honoured,
-    ignored,
-    left_out,
-    read_members,
-    refused,
-    table,
-)
-from calculators.requests.readers import BOOLEAN
 
 #: Members that every endpoint that generates has.
 GENERATING: Final[Members] = table(

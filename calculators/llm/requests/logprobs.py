@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, honoured, table
+from calculators.kit.requests.readers import BOOLEAN, Choice, Integer
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests import fields
-from calculators.requests.members import Members, honoured, table
-from calculators.requests.readers import BOOLEAN, Choice, Integer
 
 #: The item of ``include`` in a responses request that asks for log-probabilities.
 _INCLUDED_LOGPROBS: Final = "message.output_text.logprobs"

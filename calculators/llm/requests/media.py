@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from calculators.images.media.image import ImageReference
+from calculators.kit.requests import fields
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.media.image import ImageReference
-from calculators.requests import fields
 
 
 class MediaCheck:

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.kit.requests.fields import invalid, missing, wrong_type
 from calculators.llm.requests.client_tools import CUSTOM_INPUT
 from calculators.llm.requests.documents import file_text
-from calculators.requests.fields import invalid, missing, wrong_type
 
 #: Members that a template may read. Other members are dropped, and so are these if they are not
 #: strings, because a template would print anything.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import TOO_LONG
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.choices import most_unasked
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from calculators.kit.requests import fields
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.tools import Tools
 from calculators.llm.grammars import formats
@@ -12,7 +13,6 @@ from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from calculators.llm.requests.client_json import json_text
-from calculators.requests import fields
 
 
 def request_grammar(

@@ -6,6 +6,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.fields import INT32_MAX
+from calculators.kit.requests.members import Member, Members, honoured, table
+from calculators.kit.requests.readers import BOOLEAN, COUNT, Integer, Number
+from calculators.kit.requests.schema import const, one_of, record
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.assisted_decoding import (
     ASSISTED_MEMBERS,
@@ -22,11 +27,6 @@ from calculators.llm.requests.stop_conditions import (
     read_stop_strings,
     read_stop_token_ids,
 )
-from calculators.requests import fields
-from calculators.requests.fields import INT32_MAX
-from calculators.requests.members import Member, Members, honoured, table
-from calculators.requests.readers import BOOLEAN, COUNT, Integer, Number
-from calculators.requests.schema import const, one_of, record
 
 #: The ``top_k`` of a request without one, if the model has no default.
 DEFAULT_TOP_K: Final = 40

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Member, Members, honoured, table
+from calculators.kit.requests.readers import BOOLEAN, TOKEN_ID, Array, Value
+from calculators.kit.requests.schema import array, one_of, string
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
-from calculators.requests import fields
-from calculators.requests.members import Member, Members, honoured, table
-from calculators.requests.readers import BOOLEAN, TOKEN_ID, Array, Value
-from calculators.requests.schema import array, one_of, string
 
 _STOP_STRING: Final = string(minLength=1, maxLength=LIMITS.max_stop_length)
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from calculators.requests import fields
-from calculators.requests.members import Members, check_object, honoured, table
-from calculators.requests.readers import BOOLEAN, Object
-from calculators.requests.schema import const, one_of, record, ref
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, check_object, honoured, table
+from calculators.kit.requests.readers import BOOLEAN, Object
+from calculators.kit.requests.schema import const, one_of, record, ref
 
 #: The options, with their descriptions in the OpenAPI document.
 STREAM_OPTIONS: Final = {

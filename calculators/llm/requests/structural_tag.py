@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from calculators.kit.requests import fields
 from calculators.llm.grammars.formats import Format
-from calculators.requests import fields
 
 MAX_DEPTH: Final = 16
 MAX_PARTS: Final = 256

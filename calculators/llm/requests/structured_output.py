@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, check_object, found_unknown, honoured, table
+from calculators.kit.requests.readers import Value
+from calculators.kit.requests.schema import array, flag, one_of, record, ref, request, string
 from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.requests.client_json import check_size, value_of
 from calculators.llm.requests.structural_tag import FORMATS, read_format
-from calculators.requests import fields
-from calculators.requests.members import Members, check_object, found_unknown, honoured, table
-from calculators.requests.readers import Value
-from calculators.requests.schema import array, flag, one_of, record, ref, request, string
 
 #: Bytes of JSON of a schema, of choices or of a structural tag; characters of a grammar. Real ones
 #: have a few thousand.

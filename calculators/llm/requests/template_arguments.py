@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, honoured, table
+from calculators.kit.requests.readers import BOOLEAN, Array, Choice, Object
+from calculators.kit.requests.schema import anything, record, word
 from calculators.language.template_arguments import TemplateArguments
-from calculators.requests import fields
-from calculators.requests.members import Members, honoured, table
-from calculators.requests.readers import BOOLEAN, Array, Choice, Object
-from calculators.requests.schema import anything, record, word
 
 #: Names that ``chat_template_kwargs`` may not set: variables that the server itself passes to
 #: templates, and arguments of Hugging Face's ``apply_chat_template`` that are not variables.

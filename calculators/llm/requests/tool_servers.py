@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.members import check_object
 from calculators.language.tools import ToolServer
-from calculators.requests import fields
-from calculators.requests.http_payload import RequestError
-from calculators.requests.members import check_object
 
 #: The most servers that a request may name.
 MAX_SERVERS: Final = 32

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, check_spelling, honoured, table
+from calculators.kit.requests.readers import BOOLEAN, Value
+from calculators.kit.requests.schema import array, ref
 from calculators.language.tools import NO_TOOLS, Tools
 from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
-from calculators.requests import fields
-from calculators.requests.members import Members, check_spelling, honoured, table
-from calculators.requests.readers import BOOLEAN, Value
-from calculators.requests.schema import array, ref
 
 _MEMBERS: Final = ("name", "description", "parameters", "strict")
 _LETTERS: Final = r"[A-Za-z0-9_.-]"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from calculators.requests import fields
-from calculators.requests.members import Members, honoured, table
-from calculators.requests.readers import POSITIVE, STRING, Array, Object, Value
-from calculators.requests.schema import word
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, honoured, table
+from calculators.kit.requests.readers import POSITIVE, STRING, Array, Object, Value
+from calculators.kit.requests.schema import word
 
 
 def _function_call(value: Any, path: str) -> None:

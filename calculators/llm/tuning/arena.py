@@ -10,7 +10,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Self
 
-from calculators.child_process.supervisor import LoadError
+from calculators.kit.child_process.supervisor import LoadError
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.tuning.candidates import Candidate
 from calculators.llm.tuning.loads import Conversation, Load, PromptMaker

@@ -11,7 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.supervisor import LoadError
+from calculators.kit.child_process.supervisor import LoadError
+from calculators.kit.model_cache import ModelCache
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.tasks.task import ModelToServe
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.model_files.model_length import read_model_length
 from calculators.llm.model_source import find_source
@@ -24,9 +27,6 @@ from calculators.llm.tuning.candidates import Candidate, single_changes
 from calculators.llm.tuning.loads import Load, PromptMaker
 from calculators.llm.tuning.standings import Conditions, Standing
 from calculators.llm.tuning.tuner import Outcome, Tuner
-from calculators.model_cache import ModelCache
-from calculators.requests.http_payload import RequestError
-from calculators.tasks.task import ModelToServe
 from graph_runtime import (
     LoadProgress,
     ResourceError,

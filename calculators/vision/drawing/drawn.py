@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from calculators.image.drawing import Drawing
+from calculators.images.image.drawing import Drawing
 from calculators.vision.drawing import connections
 from calculators.vision.drawing.connections import Connections
 from calculators.vision.drawing.landmark_annotations import (

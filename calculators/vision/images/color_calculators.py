@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from calculators.image.image_error import ImageError
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.image.opencv import opencv
-from calculators.image.packet_types import check_image_tags
+from calculators.images.image.image_error import ImageError
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.opencv import opencv
+from calculators.images.image.packet_types import check_image_tags
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
 _ALPHA = "mediapipe.SetAlphaCalculatorOptions"
@@ -54,7 +54,7 @@ class ColorConvertCalculator(Calculator):
           output_stream: "GRAY_OUT:gray"
         }
 
-    Source: MediaPipe ``calculators/image/color_convert_calculator.cc``.
+    Source: MediaPipe ``calculators/images/image/color_convert_calculator.cc``.
     """
 
     @classmethod
@@ -109,7 +109,7 @@ class SetAlphaCalculator(Calculator):
           options { [mediapipe.SetAlphaCalculatorOptions.ext] { alpha_value: 128 } }
         }
 
-    Source: MediaPipe ``calculators/image/set_alpha_calculator.cc``.
+    Source: MediaPipe ``calculators/images/image/set_alpha_calculator.cc``.
     """
 
     options = Options(_ALPHA)

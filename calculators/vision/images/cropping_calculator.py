@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from calculators.image.image_error import ImageError
-from calculators.image.image_frame import ImageFrame
-from calculators.image.opencv import opencv
-from calculators.image.packet_types import check_image_tags
-from calculators.image.scaling import check_size
+from calculators.images.image.image_error import ImageError
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.opencv import opencv
+from calculators.images.image.packet_types import check_image_tags
+from calculators.images.image.scaling import check_size
 from calculators.vision.messages import message_type
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
@@ -43,7 +43,7 @@ class ImageCroppingCalculator(Calculator):
           }
         }
 
-    Source: MediaPipe ``calculators/image/image_cropping_calculator.cc``.
+    Source: MediaPipe ``calculators/images/image/image_cropping_calculator.cc``.
     """
 
     options = Options(_OPTIONS)

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.image.opencv import opencv
-from calculators.image.packet_types import check_image_tags
-from calculators.image.scaling import check_size
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.opencv import opencv
+from calculators.images.image.packet_types import check_image_tags
+from calculators.images.image.scaling import check_size
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -85,7 +85,7 @@ class WarpAffineCalculator(Calculator):
           }
         }
 
-    Source: MediaPipe ``calculators/image/warp_affine_calculator.cc``.
+    Source: MediaPipe ``calculators/images/image/warp_affine_calculator.cc``.
     """
 
     options = Options(_WARP)

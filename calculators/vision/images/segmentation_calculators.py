@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.image.opencv import opencv
-from calculators.image.packet_types import TENSORS, check_image_tags
-from calculators.image.scaling import check_size
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.opencv import opencv
+from calculators.images.image.packet_types import TENSORS, check_image_tags
+from calculators.images.image.scaling import check_size
 from calculators.vision.images.matrix_calculators import mask_frame
 from calculators.vision.landmarks.activation import sigmoid
 from graph_runtime import (
@@ -139,7 +139,7 @@ class SegmentationSmoothingCalculator(Calculator):
           }
         }
 
-    Source: MediaPipe ``calculators/image/segmentation_smoothing_calculator.cc``.
+    Source: MediaPipe ``calculators/images/image/segmentation_smoothing_calculator.cc``.
     """
 
     options = Options(_SMOOTHING)
@@ -205,7 +205,7 @@ class RecolorCalculator(Calculator):
           }
         }
 
-    Source: MediaPipe ``calculators/image/recolor_calculator.cc``.
+    Source: MediaPipe ``calculators/images/image/recolor_calculator.cc``.
     """
 
     options = Options(_RECOLOR)

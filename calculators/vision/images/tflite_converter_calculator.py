@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calculators.image.image_frame import ImageFrame
-from calculators.image.packet_types import TENSORS, check_image_tags
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.packet_types import TENSORS, check_image_tags
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from calculators.image.image_error import ImageError
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.image.opencv import opencv
-from calculators.image.packet_types import TENSORS, check_image_tags
-from calculators.image.scaling import check_size
+from calculators.images.image.image_error import ImageError
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.opencv import opencv
+from calculators.images.image.packet_types import TENSORS, check_image_tags
+from calculators.images.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 
 _OPTIONS = "mediapipe.TfLiteTensorsToSegmentationCalculatorOptions"

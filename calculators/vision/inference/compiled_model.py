@@ -14,10 +14,10 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from calculators.child_process.library_errors import library_reason
-from calculators.cpu_features import usable_processors
-from calculators.file_threads import DaemonThreads
-from calculators.openvino.infer_requests import InferRequests
+from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.cpu_features import usable_processors
+from calculators.kit.file_threads import DaemonThreads
+from calculators.tensors.openvino.infer_requests import InferRequests
 from calculators.vision.inference.custom_operations import CONVERSIONS
 from calculators.vision.inference.denormals import denormals_are_zeros
 from calculators.vision.inference.fast_operations import use_fast_operations

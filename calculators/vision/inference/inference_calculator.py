@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from calculators.child_process.library_errors import library_reason
-from calculators.graph_directory import GRAPH_DIRECTORY
-from calculators.image.packet_types import TENSORS
+from calculators.images.image.packet_types import TENSORS
+from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from calculators.vision.inference.compiled_model import (
     CompiledModel,
     TfLiteModel,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any
 
-from calculators.graph_directory import GRAPH_DIRECTORY
+from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from calculators.vision.inference.compiled_model import TfLiteModel
 from calculators.vision.inference.model_files import (
     MAX_BYTES,

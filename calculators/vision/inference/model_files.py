@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from calculators.graph_directory import GRAPH_DIRECTORY, graph_file
+from calculators.kit.graph_directory import GRAPH_DIRECTORY, graph_file
 from calculators.vision.inference.compiled_model import KEPT_MODELS, TfLiteModel
 from graph_runtime import CalculatorContext, Code, GraphError, NotFoundError
 from graph_runtime.regular_file import read_regular_file
@@ -29,7 +29,7 @@ def read_graph_file(cc: CalculatorContext, path: str) -> bytes:
     """Return the content of a file that the graph names.
 
     A relative path is searched beside the graph and in the working directory, one of MediaPipe's
-    own files (``mediapipe/...``) in the places of `calculators.mediapipe_directory`.
+    own files (``mediapipe/...``) in the places of `calculators.kit.mediapipe_directory`.
 
     Raises:
         NotFoundError: there is no such file.

@@ -36,7 +36,7 @@ class ImageFilePropertiesCalculator(Calculator):
           output_side_packet: "image_properties"
         }
 
-    Source: MediaPipe ``calculators/image/image_file_properties_calculator.cc``.
+    Source: MediaPipe ``calculators/images/image/image_file_properties_calculator.cc``.
     """
 
     @classmethod

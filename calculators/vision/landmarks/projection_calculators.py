@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calculators.image.packet_types import LETTERBOX_PADDING
-from calculators.image.region import Region
+from calculators.images.image.packet_types import LETTERBOX_PADDING
+from calculators.images.image.region import Region
 from calculators.vision.landmarks.landmark_ports import take_landmarks
 from calculators.vision.landmarks.landmarks import Floats, Landmarks, landmarks_of
 from calculators.vision.messages import message_type

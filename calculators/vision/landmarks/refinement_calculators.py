@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calculators.image.packet_types import TENSORS
+from calculators.images.image.packet_types import TENSORS
 from calculators.vision.landmarks.activation import sigmoid
 from calculators.vision.landmarks.landmark_ports import take_landmarks
 from calculators.vision.landmarks.landmarks import (

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from calculators.image.packet_types import TENSORS
+from calculators.images.image.packet_types import TENSORS
 from calculators.vision.landmarks.activation import sigmoid
 from calculators.vision.landmarks.landmarks import PRESENCE, VISIBILITY, Landmarks
 from graph_runtime import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from calculators.image.overlap import relative_box
+from calculators.images.image.overlap import relative_box
 from calculators.vision.messages import list_of
 from graph_runtime import (
     Calculator,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.image.fixed_order_detector import FixedOrderDetector
+from calculators.images.image.fixed_order_detector import FixedOrderDetector
 from graph_runtime import Options
 
 _OPTIONS = "mediapipe.TfLiteTensorsToDetectionsCalculatorOptions"

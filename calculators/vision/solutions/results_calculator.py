@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFrame
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract
 
 

@@ -15,11 +15,11 @@ from typing import Any, Final, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calculators.cpu_features import usable_processors
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.image.image_to_tensor_calculator import LONGEST_SIDE
-from calculators.image.scaling import check_size
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_to_tensor_calculator import LONGEST_SIDE
+from calculators.images.image.scaling import check_size
+from calculators.kit.cpu_features import usable_processors
 from calculators.vision.solutions.known_switches import resolve_known_switches
 from calculators.vision.solutions.node_options import expanded_with
 from calculators.vision.solutions.results_calculator import SolutionResultsCalculator
@@ -331,7 +331,8 @@ def _compute_in_threads(config: Any) -> None:
 @cache
 def _registry() -> Registry:
     """The registry of this family and of those that its graphs need."""
-    from calculators import core, image
+    from calculators import core
+    from calculators.images import image
     from calculators.vision import registration
 
     found = Registry(REGISTRY)

@@ -6,9 +6,9 @@ import logging
 from pathlib import Path
 
 from calculators.core.video_header import VideoHeader
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.image.video_file import VideoReader, VideoWriter
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.video_file import VideoReader, VideoWriter
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Out, SideIn, calculator
 
 

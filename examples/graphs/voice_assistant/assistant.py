@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from calculators.audio.sound import Sound
-from calculators.audio.writing import FORMATS, SoundWriter
-from calculators.requests.http_answer import HttpAnswer
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_answer import HttpAnswer
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.speech.audio.sound import Sound
+from calculators.speech.audio.writing import FORMATS, SoundWriter
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 #: The system message. A voice cannot show lists, and a listener cannot skim.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Options, Out, calculator, options
 from numpy.typing import NDArray
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

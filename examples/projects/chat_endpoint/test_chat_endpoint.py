@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import CalculatorGraph
 from graph_runtime.testing import Sink
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Options, Out, calculator, options
 
 #: Possessive, and only where no such character stands before it: the time that a search takes grows

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import RunError
 from graph_runtime.testing import CalculatorRunner
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Options, Out, calculator, options
 from numpy.typing import NDArray
 

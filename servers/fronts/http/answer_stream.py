@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from calculators.requests.request_record import RequestRecord
+from calculators.kit.requests.request_record import RequestRecord
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.response_head import response_head

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from calculators.requests.multipart_form import MultipartForm
-from calculators.tasks import endpoint_at
+from calculators.kit.requests.multipart_form import MultipartForm
+from calculators.kit.tasks import endpoint_at
 from servers.batches.batch_members import ANCHOR, read_creation, seconds_of
 from servers.batches.clock import unix_seconds
 from servers.batches.desk import BatchDesk

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from aiohttp import StreamReader, web
 
-from calculators.child_process.fair_turns import FairTurns
+from calculators.kit.child_process.fair_turns import FairTurns
 from servers.fronts.body_room import SLOW_SECONDS, BodyHold
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.json_body import parse_json

@@ -9,7 +9,7 @@ from servers.fronts.http.connection import HttpConnection
 
 
 class Client(Disconnection):
-    """A `calculators.requests.http_payload.ClientConnection` over an HTTP connection."""
+    """A `calculators.kit.requests.http_payload.ClientConnection` over an HTTP connection."""
 
     def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection

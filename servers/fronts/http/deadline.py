@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculators.tasks.operation import MAX_TIMEOUT
+from calculators.kit.tasks.operation import MAX_TIMEOUT
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import Exchange
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from calculators.requests.http_payload import without_values
-from calculators.tasks import ErrorForm
+from calculators.kit.requests.http_payload import without_values
+from calculators.kit.tasks import ErrorForm
 from graph_runtime import Code
 from servers.contract.failure import failure_of
 

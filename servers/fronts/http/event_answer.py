@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from calculators.requests.request_record import note_error, note_reason
-from calculators.tasks import ErrorForm
+from calculators.kit.requests.request_record import note_error, note_reason
+from calculators.kit.tasks import ErrorForm
 from servers.fronts.http.answer_stream import AnswerStream, SentResponse
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.event_stream import EventStream

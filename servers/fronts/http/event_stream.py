@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calculators.requests.request_record import RequestRecord
-from calculators.tasks import ErrorForm
+from calculators.kit.requests.request_record import RequestRecord
+from calculators.kit.tasks import ErrorForm
 from servers.fronts.http.answer_stream import AnswerStream
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError

@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import RequestRecord
-from calculators.tasks import ErrorForm, TaskEndpoint
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import RequestRecord
+from calculators.kit.tasks import ErrorForm, TaskEndpoint
 from graph_runtime import Code, UnavailableError
 from servers.fronts.body_room import BodyHold
 from servers.fronts.http.answer_stream import AnswerStream, ByteStream

@@ -6,7 +6,7 @@ import asyncio
 
 from aiohttp import web
 
-from calculators.requests.multipart_form import MultipartForm
+from calculators.kit.requests.multipart_form import MultipartForm
 from servers.batches.errors import StoreError
 from servers.batches.upload import Upload
 from servers.fronts.http.body import check_encoding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculators.requests.form_members import NOTHING
-from calculators.requests.multipart_form import MultipartForm
+from calculators.kit.requests.form_members import NOTHING
+from calculators.kit.requests.multipart_form import MultipartForm
 from servers.fronts.http.deadline import TIMEOUT
 from servers.fronts.http.errors import HttpError
 

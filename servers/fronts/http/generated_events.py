@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from calculators.inference import InferRequest
+from calculators.tensors.inference import InferRequest
 from servers.contract.data_plane import InferAnswer, InferFailure, InferStream
 from servers.fronts.http.event_stream import EventStream
 from servers.fronts.kserve_rest import encode_generated

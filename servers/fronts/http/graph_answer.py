@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 from msgspec import Struct
 
-from calculators.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.tasks import ErrorForm
-from calculators.tasks.operation import EVENTS, JSON
+from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
+from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks.operation import EVENTS, JSON
 from graph_runtime import Code, GraphError
 from servers.fronts.http.answer_stream import AnswerStream, SentResponse
 from servers.fronts.http.event_answer import fail_stream

@@ -9,10 +9,10 @@ from typing import Any
 
 from aiohttp import web
 
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import HttpPayload, Messages
-from calculators.requests.multipart_form import MultipartForm
-from calculators.tasks import TaskEndpoint, tasks_at
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import HttpPayload, Messages
+from calculators.kit.requests.multipart_form import MultipartForm
+from calculators.kit.tasks import TaskEndpoint, tasks_at
 from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.body import read_json

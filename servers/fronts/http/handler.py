@@ -11,9 +11,9 @@ from typing import Any
 
 from aiohttp import web
 
-from calculators.inference.place import quoted
-from calculators.requests.request_record import note_reason
-from calculators.tasks import ErrorForm, endpoint_at, find_task
+from calculators.kit.requests.request_record import note_reason
+from calculators.kit.tasks import ErrorForm, endpoint_at, find_task
+from calculators.tensors.inference.place import quoted
 from servers import NAME, version
 from servers.access import Access
 from servers.batches.desk import BatchDesk

@@ -25,7 +25,7 @@ from typing import Any
 
 import rapidjson
 
-from calculators.requests.http_payload import without_values
+from calculators.kit.requests.http_payload import without_values
 from servers.contract.error_text import clean
 from servers.fronts.http.errors import HttpError
 

@@ -6,9 +6,9 @@ from functools import lru_cache, partial
 
 from aiohttp import web
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.request_record import name_model
-from calculators.tasks import ErrorForm
+from calculators.kit.requests.request_record import name_model
+from calculators.kit.tasks import ErrorForm
+from calculators.tensors.inference import InferRequest, InferResponse
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.body import read_beside
 from servers.fronts.http.event_answer import answer_in_events

@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp.http_websocket import WebSocketReader
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.fronts.body_room import SLOW_SECONDS
 from servers.fronts.http.exchange import Exchange

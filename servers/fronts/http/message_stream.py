@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.http_websocket import WebSocketReader
 
-from calculators.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import note_error, note_reason
+from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import note_error, note_reason
 from graph_runtime import Code, GraphError
 from servers.contract.error_text import clean
 from servers.fronts.http.answer_stream import SentResponse

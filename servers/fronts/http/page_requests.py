@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from calculators.tasks import ErrorForm
+from calculators.kit.tasks import ErrorForm
 from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError

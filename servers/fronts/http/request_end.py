@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from calculators.tasks import TaskEndpoint
+from calculators.kit.tasks import TaskEndpoint
 from servers.fronts.http.exchange import Exchange
 from servers.fronts.http.routes import VIEWS, Endpoint, Route
 from servers.operations.request_log import RequestEnd

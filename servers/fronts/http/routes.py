@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import cache, lru_cache
 from urllib.parse import unquote_to_bytes
 
-from calculators.tasks import (
+from calculators.kit.tasks import (
     ErrorForm,
     TaskEndpoint,
     endpoint_at,

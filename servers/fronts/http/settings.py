@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from calculators.requests.json_depth import MOST_DEPTH
+from calculators.kit.requests.json_depth import MOST_DEPTH
 from servers.access import Access, TlsFiles
 from servers.options.front_options import HttpOptions
 from servers.page.settings import PageSettings

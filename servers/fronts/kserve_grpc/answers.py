@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.fronts.kserve_grpc.call import ClientGone, StreamCall
 from servers.fronts.kserve_grpc.settings import GrpcSettings
@@ -14,7 +14,7 @@ from servers.fronts.kserve_grpc.settings import GrpcSettings
 class Answers:
     """A queue of messages to a client, which calculators see as its connection.
 
-    A `calculators.requests.http_payload.ClientConnection`. Belongs to one event loop.
+    A `calculators.kit.requests.http_payload.ClientConnection`. Belongs to one event loop.
 
     Attributes:
         ended: done when everything is sent; with an exception if the stream ends with one.

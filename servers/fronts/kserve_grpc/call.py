@@ -10,9 +10,9 @@ from typing import Any, Final, NoReturn, Protocol
 import grpc
 import grpc.aio
 
-from calculators.child_process.fair_turns import FairTurns
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import current_record
+from calculators.kit.child_process.fair_turns import FairTurns
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import current_record
 from graph_runtime import Code
 from servers.access import Access
 from servers.contract.disconnection import Disconnection
@@ -43,7 +43,7 @@ class ClientGone(Exception):
 
 
 class Call(Disconnection):
-    """A call in progress; its client as a `calculators.requests.http_payload.ClientConnection`.
+    """A call in progress; its client as a `calculators.kit.requests.http_payload.ClientConnection`.
 
     The client of a unary call gets one answer, so it is always writable. A client that cancels its
     call is gone.

@@ -7,8 +7,8 @@ from typing import Any, Final, Self
 
 import grpc
 
-from calculators.requests.client_identity import ClientIdentity
-from calculators.requests.request_record import RequestRecord
+from calculators.kit.requests.client_identity import ClientIdentity
+from calculators.kit.requests.request_record import RequestRecord
 from servers.access import Access
 from servers.access.access import KEY_HEADERS
 from servers.operations.request_log import RequestEnd, RequestJournal, request_id_of

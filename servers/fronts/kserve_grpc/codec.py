@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from calculators.child_process.fair_turns import FairTurns
-from calculators.inference import CustomTensor, InferRequest, InferResponse
-from calculators.inference.raw_data import to_raw
-from calculators.requests.http_payload import RequestError
+from calculators.kit.child_process.fair_turns import FairTurns
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, InferRequest, InferResponse
+from calculators.tensors.inference.raw_data import to_raw
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.parameter_map import encode_parameters
 from servers.fronts.kserve_grpc.request_layout import find_layout, parse_request

@@ -10,7 +10,7 @@ from typing import Final
 
 import grpc
 
-from calculators.requests.request_record import current_record, note_reason
+from calculators.kit.requests.request_record import current_record, note_reason
 from graph_runtime import Code
 from servers.contract.failure import failure_of
 from servers.operations.request_log import reason_for_log

@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from servers.access import Access
 from servers.access.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.place import quoted
 from graph_runtime import Code, NotFoundError
 from servers.contract.data_plane import DataPlane
 from servers.fronts.kserve_grpc.call import Call, Stream, StreamCall, Unary

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 
-from calculators.inference import InferRequest
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import name_model
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import name_model
+from calculators.tensors.inference import InferRequest
+from calculators.tensors.inference.place import quoted
 from graph_runtime import RunError
 from servers.contract.data_plane import (
     DataPlane,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import name_model
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import name_model
+from calculators.tensors.inference.place import quoted
 from graph_runtime import Code
 from servers import NAME, version
 from servers.contract.data_plane import DataPlane, Method, TensorMetadata

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from protos.pool import message_class
 
 _MAX_BYTES: Final = 64 * 1024

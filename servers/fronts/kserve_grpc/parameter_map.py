@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calculators.inference.parameter import MAX_INT, MIN_INT, Parameter, Parameters
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.parameter import MAX_INT, MIN_INT, Parameter, Parameters
+from calculators.tensors.inference.place import quoted
 
 MAX_PARAMETERS = 1024
 

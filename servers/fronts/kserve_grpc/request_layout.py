@@ -14,12 +14,18 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from calculators.inference import CustomTensor, Datatype, InferRequest, RequestedOutput, Tensor
-from calculators.inference.parameter import Parameters, refuse_shared_memory
-from calculators.inference.place import place_of
-from calculators.inference.raw_data import tensor_from_raw
-from calculators.inference.shape import checked_shape
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import (
+    CustomTensor,
+    Datatype,
+    InferRequest,
+    RequestedOutput,
+    Tensor,
+)
+from calculators.tensors.inference.parameter import Parameters, refuse_shared_memory
+from calculators.tensors.inference.place import place_of
+from calculators.tensors.inference.raw_data import tensor_from_raw
+from calculators.tensors.inference.shape import checked_shape
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.parameter_map import decode_parameters
 from servers.fronts.kserve_grpc.typed_contents import (

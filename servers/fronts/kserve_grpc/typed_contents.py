@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.inference.datatype import Datatype
-from calculators.inference.place import shown_shape
-from calculators.inference.raw_data import MAX_STRINGS, check_string_count, strings
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.datatype import Datatype
+from calculators.tensors.inference.place import shown_shape
+from calculators.tensors.inference.raw_data import MAX_STRINGS, check_string_count, strings
 from servers.fronts.kserve_grpc.wire import MAX_FIELDS, head, split_fields
 
 MAX_TYPED = 2**23

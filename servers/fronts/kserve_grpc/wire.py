@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 
 MAX_FIELDS: Final = 4096
 """Limit of the fields of a request, with each value of a repeated field: parsing takes time."""

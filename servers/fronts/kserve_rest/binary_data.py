@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from calculators.inference.parameter import Parameter
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.parameter import Parameter
 
 
 class BinaryData:

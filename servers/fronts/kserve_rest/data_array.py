@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.inference.datatype import Datatype
-from calculators.inference.place import quoted, shown_shape
-from calculators.inference.raw_data import check_string_count, strings
-from calculators.inference.tensor import CustomTensor, Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.datatype import Datatype
+from calculators.tensors.inference.place import quoted, shown_shape
+from calculators.tensors.inference.raw_data import check_string_count, strings
+from calculators.tensors.inference.tensor import CustomTensor, Tensor
 from servers.fronts.kserve_rest.json_member import kind_of
 
 _SHOWN = 64  # characters of a datatype's name

@@ -13,11 +13,11 @@ from typing import Any
 
 import rapidjson
 
-from calculators.inference import Datatype, InferRequest, InferResponse, Tensor
-from calculators.inference.parameter import Parameter
-from calculators.inference.place import quoted, shown_shape
-from calculators.inference.shape import checked_shape
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import Datatype, InferRequest, InferResponse, Tensor
+from calculators.tensors.inference.parameter import Parameter
+from calculators.tensors.inference.place import quoted, shown_shape
+from calculators.tensors.inference.shape import checked_shape
 from servers.contract.data_plane import TensorMetadata
 from servers.fronts.kserve_rest.data_array import from_json, to_json
 from servers.fronts.kserve_rest.json_member import kind_of, parameters_member, text_member

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from calculators.inference.parameter import MAX_INT, MIN_INT, Parameter
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.parameter import MAX_INT, MIN_INT, Parameter
+from calculators.tensors.inference.place import quoted
 
 
 def kind_of(value: object) -> str:

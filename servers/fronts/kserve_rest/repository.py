@@ -7,8 +7,8 @@ from typing import Any
 
 import rapidjson
 
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.place import quoted
 from servers.contract.data_plane import IndexEntry
 from servers.fronts.kserve_rest.json_member import kind_of, parameters_member, take_flag
 

@@ -9,12 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from calculators.inference import CustomTensor, Datatype, InferRequest, RequestedOutput, Tensor
-from calculators.inference.parameter import Parameter, Parameters, refuse_shared_memory
-from calculators.inference.place import place_of
-from calculators.inference.raw_data import size_of, tensor_from_raw
-from calculators.inference.shape import checked_shape
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import (
+    CustomTensor,
+    Datatype,
+    InferRequest,
+    RequestedOutput,
+    Tensor,
+)
+from calculators.tensors.inference.parameter import Parameter, Parameters, refuse_shared_memory
+from calculators.tensors.inference.place import place_of
+from calculators.tensors.inference.raw_data import size_of, tensor_from_raw
+from calculators.tensors.inference.shape import checked_shape
 from servers.fronts.kserve_rest.binary_data import BinaryData
 from servers.fronts.kserve_rest.binary_outputs import BinaryOutputs
 from servers.fronts.kserve_rest.data_array import from_json

@@ -8,8 +8,8 @@ from typing import Any
 
 import rapidjson
 
-from calculators.inference import CustomTensor, InferResponse, Tensor
-from calculators.inference.raw_data import to_raw
+from calculators.tensors.inference import CustomTensor, InferResponse, Tensor
+from calculators.tensors.inference.raw_data import to_raw
 from servers.fronts.kserve_rest.binary_outputs import BinaryOutputs
 from servers.fronts.kserve_rest.data_array import to_json
 from servers.fronts.kserve_rest.split_body import LENGTH_HEADER

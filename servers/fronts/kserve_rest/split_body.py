@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 
 LENGTH_HEADER = "Inference-Header-Content-Length"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.requests.members import OTHERS_ARE_REFUSED
-from calculators.requests.schema import (
+from calculators.kit.requests.members import OTHERS_ARE_REFUSED
+from calculators.kit.requests.schema import (
     Schema,
     array,
     const,
@@ -17,8 +17,8 @@ from calculators.requests.schema import (
     string,
     word,
 )
-from calculators.tasks import ErrorForm
-from calculators.tasks.operation import (
+from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks.operation import (
     BINARY,
     FORM,
     JSON,

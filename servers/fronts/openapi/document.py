@@ -7,11 +7,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calculators.requests.members import OTHERS_ARE_REFUSED
-from calculators.requests.schema import Schema
-from calculators.requests.unknown_members import UnknownMembers
-from calculators.tasks import installed_tasks
-from calculators.tasks.operation import Operation, TaskDescription
+from calculators.kit.requests.members import OTHERS_ARE_REFUSED
+from calculators.kit.requests.schema import Schema
+from calculators.kit.requests.unknown_members import UnknownMembers
+from calculators.kit.tasks import installed_tasks
+from calculators.kit.tasks.operation import Operation, TaskDescription
 from servers import NAME, version
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.openapi.batch_operations import BATCH_SCHEMAS, batch_operations

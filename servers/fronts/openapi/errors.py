@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Schema,
     anything,
     array,
@@ -16,8 +16,8 @@ from calculators.requests.schema import (
     ref,
     string,
 )
-from calculators.tasks import ErrorForm
-from calculators.tasks.operation import REQUEST_ID, header_ref
+from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks.operation import REQUEST_ID, header_ref
 from servers.fronts.http.settings import HttpSettings
 
 _NAMES: Final = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from calculators.requests.schema import Schema, nullable, record, ref, string
-from calculators.tasks import ErrorForm
-from calculators.tasks.operation import EVENTS, JSON, TIMEOUT, Operation, answer, events, media
+from calculators.kit.requests.schema import Schema, nullable, record, ref, string
+from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks.operation import EVENTS, JSON, TIMEOUT, Operation, answer, events, media
 
 GRAPH_SCHEMAS: Final[dict[str, Schema]] = {
     "GraphRequest": record(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from calculators.tasks import ErrorForm
+from calculators.kit.tasks import ErrorForm
 from servers.access import Access
 from servers.fronts.openapi.errors import error_ref
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from calculators.requests.schema import nullable, one_of, ref, string
-from calculators.tasks import ErrorForm
-from calculators.tasks.operation import (
+from calculators.kit.requests.schema import nullable, one_of, ref, string
+from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks.operation import (
     BINARY,
     EVENTS,
     JSON,

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.inference import Datatype
-from calculators.inference.parameter import MAX_INT, MIN_INT
-from calculators.inference.shape import MAX_DIMENSIONS, MAX_ELEMENTS
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Members,
     Schema,
     anything,
@@ -22,6 +19,9 @@ from calculators.requests.schema import (
     string,
     word,
 )
+from calculators.tensors.inference import Datatype
+from calculators.tensors.inference.parameter import MAX_INT, MIN_INT
+from calculators.tensors.inference.shape import MAX_DIMENSIONS, MAX_ELEMENTS
 
 _WORDS: Final = ", ".join(Datatype)
 _DATA: Final = array({}, "The elements in one array, row by row, or in nested ones.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.requests.schema import one_of
-from calculators.tasks.operation import Operation, header_ref
+from calculators.kit.requests.schema import one_of
+from calculators.kit.tasks.operation import Operation, header_ref
 from servers.fronts.http.errors import STATUS
 from servers.fronts.openapi.errors import error_ref
 from servers.fronts.openapi.parameters import parameter_refs

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.requests.schema import Schema, anything, one_of, ref, string
-from calculators.tasks import ErrorForm
-from calculators.tasks.operation import EVENTS as EVENT_STREAM
-from calculators.tasks.operation import (
+from calculators.kit.requests.schema import Schema, anything, one_of, ref, string
+from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks.operation import EVENTS as EVENT_STREAM
+from calculators.kit.tasks.operation import (
     JSON,
     REQUEST_ID,
     Operation,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from calculators.requests.schema import Schema, integer, number, string
-from calculators.tasks.operation import TIMEOUT
+from calculators.kit.requests.schema import Schema, integer, number, string
+from calculators.kit.tasks.operation import TIMEOUT
 from servers.fronts.http.deadline import HEADER as TIMEOUT_HEADER
 
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.requests.schema import (
+from calculators.kit.requests.schema import (
     Schema,
     anything,
     array,
@@ -17,8 +17,8 @@ from calculators.requests.schema import (
     ref,
     string,
 )
-from calculators.tasks import ErrorForm
-from calculators.tasks.operation import (
+from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks.operation import (
     JSON,
     REQUEST_ID,
     Operation,

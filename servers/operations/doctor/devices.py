@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from calculators.child_process.child_process import ChildProcess
-from calculators.child_process.framing import Frame
-from calculators.openvino.device_report import Devices
+from calculators.kit.child_process.child_process import ChildProcess
+from calculators.kit.child_process.framing import Frame
+from calculators.tensors.openvino.device_report import Devices
 from servers.operations.doctor.section import Section
 
-MODULE: Final = "calculators.openvino.device_process"
+MODULE: Final = "calculators.tensors.openvino.device_process"
 #: The libraries of a slow disk take long to load.
 SECONDS: Final = 60.0
 

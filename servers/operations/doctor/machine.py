@@ -7,8 +7,8 @@ import platform
 from pathlib import Path
 from typing import Final
 
-from calculators.control_groups import ControlGroups
-from calculators.cpu_features import affinity_processors
+from calculators.kit.control_groups import ControlGroups
+from calculators.kit.cpu_features import affinity_processors
 from servers.operations.doctor.section import Section
 
 #: Instruction sets for which OpenVINO has kernels.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from calculators.requests.request_record import GenerationRecord
+from calculators.kit.requests.request_record import GenerationRecord
 from servers.operations.metrics.families import Families
 from servers.operations.metrics.series import Counter, Histogram
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import ClientConnection, HttpPayload
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
+from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import RunError
 from servers.contract.data_plane import (
     InferAnswer,

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from time import perf_counter_ns
 from typing import Final
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import ClientConnection, HttpPayload
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
+from calculators.tensors.inference import InferRequest, InferResponse
 from servers.contract.data_plane import (
     InferAnswer,
     InferFailure,

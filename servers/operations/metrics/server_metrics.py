@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import NamedTuple
 
-from calculators.openvino.model import Model
-from calculators.requests.request_record import GenerationRecord, RequestRecord
-from calculators.tasks import task_of_node
+from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
+from calculators.kit.tasks import task_of_node
+from calculators.tensors.openvino.model import Model
 from graph_runtime import ValidatedGraph
 from servers import version
 from servers.config.metrics_config import MetricsConfig

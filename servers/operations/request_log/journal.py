@@ -9,8 +9,12 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, Protocol
 
-from calculators.requests.request_record import GenerationRecord, RequestRecord, set_current_record
-from calculators.requests.unknown_members import UnknownMembers
+from calculators.kit.requests.request_record import (
+    GenerationRecord,
+    RequestRecord,
+    set_current_record,
+)
+from calculators.kit.requests.unknown_members import UnknownMembers
 from servers.operations.request_log.request_end import RequestEnd
 from servers.operations.request_log.request_texts import log_texts
 

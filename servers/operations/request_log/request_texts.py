@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from calculators.requests.request_record import RequestRecord
+from calculators.kit.requests.request_record import RequestRecord
 
 _log: Final = logging.getLogger("graphrt.prompts")
 

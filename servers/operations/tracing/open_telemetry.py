@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from calculators.requests.request_record import RequestRecord
+from calculators.kit.requests.request_record import RequestRecord
 from servers import NAME, version
 from servers.operations.request_log import RequestEnd
 from servers.operations.tracing.exporter import new_exporter

@@ -13,8 +13,8 @@ from typing import Final
 
 from opentelemetry.trace import SpanContext, SpanKind
 
-from calculators.requests.request_record import GenerationRecord, RequestRecord, ToolCallRecord
-from calculators.tasks import operation_of
+from calculators.kit.requests.request_record import GenerationRecord, RequestRecord, ToolCallRecord
+from calculators.kit.tasks import operation_of
 from servers.operations.request_log import RequestEnd
 from servers.operations.tracing.span_sink import Attributes, SpanSink, Value
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calculators.child_process.child_pool import ChildPool
-from calculators.child_process.shared_messages import KillShared, Release, Want
+from calculators.kit.child_process.child_pool import ChildPool
+from calculators.kit.child_process.shared_messages import KillShared, Release, Want
 from servers.operations.metrics.merged_text import MergedText
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.server.workers.member import Member, MemberState, WorkerGone

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.child_process.back_off import BackOff
-from calculators.child_process.child_process import ChildProcess
-from calculators.child_process.framing import Frame
+from calculators.kit.child_process.back_off import BackOff
+from calculators.kit.child_process.child_process import ChildProcess
+from calculators.kit.child_process.framing import Frame
 from servers.server.workers.asked import Asked
 from servers.server.workers.messages import (
     Action,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from calculators.image.decoding_turns import frame_in_turn, pixels_in
-from calculators.inference import Datatype, InferRequest, InferResponse, Parameters, Tensor
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
+from calculators.images.image.decoding_turns import frame_in_turn, pixels_in
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import Datatype, InferRequest, InferResponse, Parameters, Tensor
+from calculators.tensors.inference.place import quoted
 from graph_runtime import Code, GraphConfigError, ValidatedGraph
 from graph_runtime.errors import did_you_mean
 from servers.contract.data_plane import ModelMetadata

@@ -8,9 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import ClientConnection, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, RequestError
+from calculators.tensors.inference import InferRequest, InferResponse
+from calculators.tensors.inference.place import quoted
 from graph_runtime import CalculatorGraph, Code, GraphError, Packet
 from servers.serving.graph_inference.graph_interface import VERSIONS, GraphInterface
 from servers.serving.graph_inference.loop_delivery import LoopDelivery

@@ -7,14 +7,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from calculators.image.encoded_image import decode_image
-from calculators.image.image_error import ImageError
-from calculators.image.image_frame import ImageFrame
-from calculators.inference import CustomTensor, Datatype, Tensor
-from calculators.inference.place import quoted, shown_shape
-from calculators.inference.raw_data import to_raw
-from calculators.python import pyovms
-from calculators.requests.http_payload import RequestError
+from calculators.images.image.encoded_image import decode_image
+from calculators.images.image.image_error import ImageError
+from calculators.images.image.image_frame import ImageFrame
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor
+from calculators.tensors.inference.place import quoted, shown_shape
+from calculators.tensors.inference.raw_data import to_raw
+from calculators.tensors.python import pyovms
 from servers.serving.graph_inference.tensor_type import PLAIN, TensorType
 
 AnyTensor: TypeAlias = Tensor | CustomTensor

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from calculators.openvino.model import Model
-from calculators.openvino.model_provider import ModelProvider
-from calculators.openvino.openvino_inference_calculator import OpenVINOInferenceCalculator
-from calculators.openvino.openvino_model_server_session_calculator import (
+from calculators.tensors.openvino.model import Model
+from calculators.tensors.openvino.model_provider import ModelProvider
+from calculators.tensors.openvino.openvino_inference_calculator import OpenVINOInferenceCalculator
+from calculators.tensors.openvino.openvino_model_server_session_calculator import (
     OpenVINOModelServerSessionCalculator,
 )
-from calculators.openvino.stream_tensors import (
+from calculators.tensors.openvino.stream_tensors import (
     StreamTensors,
     tensors_of_inputs,
     tensors_of_outputs,
 )
-from calculators.openvino.tensor_spec import TensorSpec
+from calculators.tensors.openvino.tensor_spec import TensorSpec
 from graph_runtime import GraphError, NodePlan, ValidatedGraph
 from servers.serving.graph_inference.tensor_type import TensorType
 from servers.serving.models.tensor_datatypes import datatype_of

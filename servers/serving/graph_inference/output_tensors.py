@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from calculators.image.image_frame import ImageFrame
-from calculators.inference import CustomTensor, Datatype, Tensor
-from calculators.inference.place import quoted
-from calculators.inference.raw_data import from_raw
-from calculators.python import pyovms
-from calculators.requests.http_payload import RequestError
+from calculators.images.image.image_frame import ImageFrame
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor
+from calculators.tensors.inference.place import quoted
+from calculators.tensors.inference.raw_data import from_raw
+from calculators.tensors.python import pyovms
 from graph_runtime import Code
 from servers.serving.graph_inference.input_values import AnyTensor
 from servers.serving.graph_inference.tensor_type import PLAIN

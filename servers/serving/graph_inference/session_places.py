@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from calculators.openvino.model_provider import ModelSources
-from calculators.openvino.placed_model import PlacedModels
-from calculators.places import Places
+from calculators.kit.places import Places
+from calculators.tensors.openvino.model_provider import ModelSources
+from calculators.tensors.openvino.placed_model import PlacedModels
 from graph_runtime import GraphError, ResourceSettings, ValidatedGraph
 from servers.serving.graph_inference.model_tensors import model_of_session, sessions_of
 

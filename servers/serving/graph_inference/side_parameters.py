@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calculators.inference.parameter import Parameter, Parameters
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.parameter import Parameter, Parameters
+from calculators.tensors.inference.place import quoted
 from graph_runtime import Packet
 from graph_runtime.authoring.packet_type import PacketType, value_type_name
 from servers.serving.graph_inference.timestamps import TIMESTAMP

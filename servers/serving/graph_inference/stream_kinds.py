@@ -7,9 +7,9 @@ from typing import Any, Final, get_args, get_origin
 
 import numpy as np
 
-from calculators.image.image_frame import ImageFrame
-from calculators.inference import Datatype, InferRequest, InferResponse
-from calculators.python import pyovms
+from calculators.images.image.image_frame import ImageFrame
+from calculators.tensors.inference import Datatype, InferRequest, InferResponse
+from calculators.tensors.python import pyovms
 from graph_runtime.authoring.packet_type import PacketType
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.graph_inference.input_values import (

@@ -8,9 +8,9 @@ from typing import Any, Final, get_args, get_origin
 
 import numpy as np
 
-from calculators.image.image_frame import ImageFrame
-from calculators.inference import Datatype
-from calculators.inference.place import shown_shape
+from calculators.images.image.image_frame import ImageFrame
+from calculators.tensors.inference import Datatype
+from calculators.tensors.inference.place import shown_shape
 
 #: The datatypes of plain values, each without loss.
 PLAIN: Final[dict[Any, Datatype]] = {

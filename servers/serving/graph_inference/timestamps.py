@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.inference.parameter import Parameters
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference.parameter import Parameters
+from calculators.tensors.inference.place import quoted
 from graph_runtime import Timestamp
 from servers.serving.graph_inference.stream_kinds import OutputStream
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import InferRequest, InferResponse
+from calculators.tensors.inference.place import quoted
 from graph_runtime import CalculatorGraph, Code, Packet
 from servers.serving.graph_inference.graph_interface import GraphInterface
 from servers.serving.graph_inference.run_end import end_run

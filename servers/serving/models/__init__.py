@@ -1,4 +1,4 @@
 """Plain models for clients: versions, requests, streams.
 
-`calculators.openvino` loads and runs the models.
+`calculators.tensors.openvino` loads and runs the models.
 """

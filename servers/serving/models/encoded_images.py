@@ -9,15 +9,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.image.decoding_turns import LARGE_PIXELS, decode_in_turn, pixels_in
-from calculators.image.encoded_image import decode_image
-from calculators.image.image_error import ImageError
-from calculators.image.opencv import opencv
-from calculators.inference import Tensor
-from calculators.inference.place import shown_shape
-from calculators.openvino.dimension import Dimension
-from calculators.openvino.tensor_spec import TensorSpec
-from calculators.requests.http_payload import RequestError
+from calculators.images.image.decoding_turns import LARGE_PIXELS, decode_in_turn, pixels_in
+from calculators.images.image.encoded_image import decode_image
+from calculators.images.image.image_error import ImageError
+from calculators.images.image.opencv import opencv
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import Tensor
+from calculators.tensors.inference.place import shown_shape
+from calculators.tensors.openvino.dimension import Dimension
+from calculators.tensors.openvino.tensor_spec import TensorSpec
 
 Array = NDArray[Any]
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from calculators.openvino.directory_models import DirectoryModels
-from calculators.openvino.model import Model
-from calculators.openvino.model_source import ModelSource
+from calculators.tensors.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.model import Model
+from calculators.tensors.openvino.model_source import ModelSource
 from graph_runtime import NotFoundError
 from graph_runtime.errors import did_you_mean
 from servers.serving.models.model_definition import ModelDefinition
@@ -33,7 +33,7 @@ class ConfiguredModels(Protocol):
 
 
 class GraphModels:
-    """The `calculators.openvino.model_provider.ModelSources` of a graph.
+    """The `calculators.tensors.openvino.model_provider.ModelSources` of a graph.
 
     It has the models of the configuration, which graphs and clients share, and then the models
     beside the graph.
@@ -62,7 +62,7 @@ class GraphModels:
             return await self._beside.get(name, version)
 
     async def source(self, name: str, version: int | None = None) -> ModelSource:
-        """See `calculators.openvino.model_provider.ModelSources`."""
+        """See `calculators.tensors.openvino.model_provider.ModelSources`."""
         definition = self._configured.find_model(name)
         if definition is not None:
             return await definition.source(version)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from calculators.file_threads import in_file_thread
-from calculators.inference.place import quoted
-from calculators.openvino.model import Model
-from calculators.openvino.model_source import ModelSource
+from calculators.kit.file_threads import in_file_thread
+from calculators.tensors.inference.place import quoted
+from calculators.tensors.openvino.model import Model
+from calculators.tensors.openvino.model_source import ModelSource
 from graph_runtime import GraphError, NotFoundError, UnavailableError
 from servers.config import ModelEntry
 from servers.config.scale import Scale

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.inference.place import quoted
-from calculators.requests.http_payload import ClientConnection, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, RequestError
+from calculators.tensors.inference import InferRequest, InferResponse
+from calculators.tensors.inference.place import quoted
 from servers.contract.data_plane import InferAnswer, InferFailure
 
 #: Requests in flight on one stream per infer request of the model: one computes, one waits.

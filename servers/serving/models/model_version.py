@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.inference import Datatype, InferRequest, InferResponse
-from calculators.openvino.model import Model
-from calculators.openvino.model_folder import NO_FILE, model_in
-from calculators.openvino.model_source import ModelSource
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.tensors.inference import Datatype, InferRequest, InferResponse
+from calculators.tensors.openvino.model import Model
+from calculators.tensors.openvino.model_folder import NO_FILE, model_in
+from calculators.tensors.openvino.model_source import ModelSource
 from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.errors import reason_of
 from servers.config import ModelEntry

@@ -8,12 +8,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from calculators.inference import CustomTensor, Datatype, InferRequest, InferResponse, Tensor
-from calculators.inference.place import place_of, quoted, shown_shape
-from calculators.openvino.dimension import Dimension
-from calculators.openvino.model import Model
-from calculators.openvino.tensor_spec import TensorSpec
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import (
+    CustomTensor,
+    Datatype,
+    InferRequest,
+    InferResponse,
+    Tensor,
+)
+from calculators.tensors.inference.place import place_of, quoted, shown_shape
+from calculators.tensors.openvino.dimension import Dimension
+from calculators.tensors.openvino.model import Model
+from calculators.tensors.openvino.tensor_spec import TensorSpec
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.models.encoded_images import images_of, takes_images
 from servers.serving.models.tensor_datatypes import datatype_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from calculators.inference import Datatype
-from calculators.openvino.tensor_spec import TensorSpec
+from calculators.tensors.inference import Datatype
+from calculators.tensors.openvino.tensor_spec import TensorSpec
 
 _DATATYPES: Final[Mapping[str, Datatype]] = {
     "boolean": Datatype.BOOL,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from calculators.openvino.model_folder import SUFFIXES, versions_in
-from calculators.seen_files import FileMarks, marks_of
+from calculators.kit.seen_files import FileMarks, marks_of
+from calculators.tensors.openvino.model_folder import SUFFIXES, versions_in
 from graph_runtime import Code, GraphError
 from graph_runtime.regular_file import raise_if_exhausted
 from servers.config import ModelEntry

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calculators.inference import InferRequest
-from calculators.inference.place import place_of, quoted
-from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.tensors.inference import InferRequest
+from calculators.tensors.inference.place import place_of, quoted
 from graph_runtime.errors import did_you_mean
 from servers.serving.text_generation.input_value import InputValue, all_given, refuse
 from servers.serving.text_generation.inputs import INPUTS, TEXT_INPUT

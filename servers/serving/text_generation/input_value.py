@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from calculators.inference import InferRequest
-from calculators.inference.place import place_of
-from calculators.requests.http_payload import RequestError
-from calculators.requests.json_depth import MOST_DEPTH, nests_deeper
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.json_depth import MOST_DEPTH, nests_deeper
+from calculators.tensors.inference import InferRequest
+from calculators.tensors.inference.place import place_of
 from graph_runtime.errors import did_you_mean
 from servers.serving.text_generation import values
 from servers.serving.text_generation.inputs import INPUTS, TEXT_INPUT, Input

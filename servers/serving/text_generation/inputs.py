@@ -8,7 +8,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final
 
-from calculators.inference import Datatype
+from calculators.tensors.inference import Datatype
 from servers.contract.data_plane import TensorMetadata
 
 TEXT_INPUT: Final = "text_input"

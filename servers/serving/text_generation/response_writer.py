@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.inference import InferResponse, Parameter, Tensor
+from calculators.tensors.inference import InferResponse, Parameter, Tensor
 from servers.serving.text_generation import outputs
 from servers.serving.text_generation.completion import Choice, Completion
 from servers.serving.text_generation.generation_request import GenerationRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.requests.http_payload import ClientConnection
+from calculators.kit.requests.http_payload import ClientConnection
 from servers.contract.disconnection import Disconnection
 
 

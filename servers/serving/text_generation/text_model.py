@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeAlias
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import GraphError, RunError
 from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.serving.text_generation.completion import Completion, EventReader, no_completion

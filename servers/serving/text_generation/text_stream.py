@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection
+from calculators.kit.requests.http_payload import ClientConnection
+from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import Code, GraphError
 from servers.contract.data_plane import InferAnswer, InferFailure
 from servers.serving.text_generation.generation_request import GenerationRequest

@@ -6,9 +6,9 @@ import contextlib
 import math
 from typing import Any
 
-from calculators.inference import CustomTensor, Datatype, Tensor
-from calculators.inference.place import quoted, shown_shape
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor
+from calculators.tensors.inference.place import quoted, shown_shape
 from servers.serving.text_generation.inputs import Input, Kind
 
 _LISTS = (Kind.TEXTS, Kind.INTEGERS)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calculators.kit.requests.http_payload import NoClient
 from calculators.language import HttpPayload
-from calculators.requests.http_payload import NoClient
 from graph_runtime import (
     REGISTRY,
     Calculator,

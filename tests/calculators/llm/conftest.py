@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from calculators.child_process import supervisor
-from calculators.child_process.back_off import BackOff
+from calculators.kit.child_process import supervisor
+from calculators.kit.child_process.back_off import BackOff
 from calculators.llm.options.llm_settings import LlmSettings
 from graph_runtime import FamilySettings
 from tests.calculators.llm.demo_model import DEMO

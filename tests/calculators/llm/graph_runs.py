@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from calculators.kit.requests.http_payload import HttpPayload, NoClient, RequestError
 from calculators.llm.servable import LlmServable
-from calculators.requests.http_payload import HttpPayload, NoClient, RequestError
 from graph_runtime import CalculatorGraph, GraphError, GraphResources, RunError, ValidatedGraph
 from tests.conditions import soon
 

@@ -12,6 +12,8 @@ import pytest
 
 from bench.gguf_file import Value, q8_0, write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
+from calculators.kit.model_cache import ModelCache
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.options.llm_settings import LlmSettings
@@ -19,8 +21,6 @@ from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
 from calculators.llm.task import TASK
-from calculators.model_cache import ModelCache
-from calculators.requests.http_payload import RequestError
 from graph_runtime import (
     REGISTRY,
     LoadProgress,

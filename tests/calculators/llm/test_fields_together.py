@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from tests.calculators.llm.demo_model import demo_tokenizer
 from tests.calculators.llm.graph_runs import (
     CHAT,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.engine_metrics import watch_engine
 from calculators.llm.engine.messages import Failed, Tokens
 from calculators.llm.servable import LlmServable
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code, GraphResources
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.cache_runs import open_engine

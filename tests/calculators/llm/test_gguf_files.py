@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from calculators.llm.model_files.gguf import GgufFile, read_gguf_facts
+from calculators.kit.checkpoints.gguf import GgufFile, read_gguf_facts
 from calculators.llm.model_files.model_length import read_model_length
 from graph_runtime import ResourceError
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.request_record import RequestRecord
 from calculators.language import (
     Delta,
     Deltas,
@@ -24,7 +25,6 @@ from calculators.language import (
     request_for,
 )
 from calculators.language.testing import items_of
-from calculators.requests.request_record import RequestRecord
 from graph_runtime import Code
 from graph_runtime.testing import CalculatorRunner
 from tests.calculators.language.graphs import run_graph

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import TOO_LONG
-from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.demo_model import demo_tokenizer
 from tests.calculators.llm.graph_runs import (
     CHAT,

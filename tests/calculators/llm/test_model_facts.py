@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.checkpoints.decoder import check_model
 from calculators.llm.model_files.cache_bytes import CacheShape, cache_size_for, read_cache_shape
-from calculators.llm.model_files.decoder import check_model
 from graph_runtime import ResourceError
 
 SMOLLM2 = CacheShape(layers=30, heads=3, head_size=64, length=8192)

@@ -9,13 +9,13 @@ from typing import Any
 import openvino
 import pytest
 
-from calculators.child_process.library_errors import library_reason
+from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import TOO_LONG
 from calculators.llm.engine.engine_settings import EngineSettings, PluginValue
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add
 from calculators.llm.engine.stateful_models import TextModel, VisionModel
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Asking, text_of

@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("pypdf")
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm import pdf_files
 from calculators.llm.pdf_files import PdfFile, read_pdfs
 from calculators.llm.pdf_process import MAX_PAGES, PdfError, pdf_text
-from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.made_pdfs import bomb, encrypted, pdf, pdf_of
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import TOO_LONG
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, Code
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.engines import read_for_ever

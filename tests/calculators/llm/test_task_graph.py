@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import calculators
+from calculators.kit.tasks import TaskError
 from calculators.llm.task_graph import TextGeneration, holds_model
-from calculators.tasks import TaskError
 from graph_runtime import (
     REGISTRY,
     Registry,

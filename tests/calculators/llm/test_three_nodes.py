@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.answers import choice_output
-from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tests.calculators.llm.scripted_servable import SCRIPTS, engine_of, scripted_servable
 from tests.calculators.llm.three_nodes import ONE_NODE, THREE_NODES, comparable, run_into

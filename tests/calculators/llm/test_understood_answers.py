@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.options.llm_settings import LlmSettings
-from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Answered, Asking
 
 WEATHER = {

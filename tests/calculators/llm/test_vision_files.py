@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from calculators.images.media.image import Image
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.model_files.model_files import find_model, sees_images
 from calculators.llm.servable import _check_pixels
-from calculators.media.image import Image
-from calculators.requests.http_payload import RequestError
 from graph_runtime import ResourceError
 from tests.calculators.llm.demo_model import DEMO
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from calculators.requests.http_payload import HttpPayload, NoClient
+from calculators.kit.requests.http_payload import HttpPayload, NoClient
 from graph_runtime import CalculatorGraph, Registry, RunError, parse_graph_text, validate_graph
 from tests.calculators.llm.graph_runs import cause_of
 from tests.calculators.llm.graph_texts import QUICKSTART

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import calculators
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
 from calculators.vision.calculators import CALCULATORS
 from calculators.vision.landmarks.landmarks import Landmarks, landmarks
 from calculators.vision.messages import normalized_rect
@@ -26,7 +26,7 @@ from graph_runtime import (
 )
 from protos.pool import message_class
 from tests.calculators.docstring_examples import example_graph
-from tests.calculators.image.runs import detection, node
+from tests.calculators.images.image.runs import detection, node
 
 SIZE = (640, 480)
 

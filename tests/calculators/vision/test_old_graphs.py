@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from calculators.image.image_error import ImageError
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
+from calculators.images.image.image_error import ImageError
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
 from calculators.vision.iris.image_file_properties_calculator import image_file_properties
 from calculators.vision.landmarks.landmarks import landmarks
 from calculators.vision.objectron.box_in_space import box_in_space

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from tests.calculators.python.running import GENERATIVE, PLAIN
+from tests.calculators.tensors.python.running import GENERATIVE, PLAIN
 from tests.checkout import ROOT
 from tests.process.kserve.asked import LANGUAGE_MODEL, RESTARTED, SPARE_OF
 from tests.process.server_process import DEMO

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calculators.requests.client_identity import ClientIdentity
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.client_identity import ClientIdentity
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.access import Access, ApiKeys, KeyFileError
 from tests.unprivileged import forbidden, modes_count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.requests.client_identity import ClientIdentity
+from calculators.kit.requests.client_identity import ClientIdentity
 from servers.access import Access, ApiKeys
 from servers.access.access import identity_of_peer
 

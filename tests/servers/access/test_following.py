@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators import file_threads
+from calculators.kit import file_threads
 from servers.access import Access, ApiKeys, changing_files, follow
 from servers.fronts.http import HttpSettings
 from servers.server.lifecycle import Server, ServerSettings

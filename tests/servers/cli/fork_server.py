@@ -26,8 +26,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from calculators.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
-from calculators.cpu_features import cpu_flags
+from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
+from calculators.kit.cpu_features import cpu_flags
 from tests.checkout import ROOT
 from tests.servers.cli.forked_children import IMPORTED_BY_CHILDREN, fork_children, run_child
 from tests.servers.cli.forks import (
@@ -49,30 +49,30 @@ _PARENTS: Final = frozenset({"serve", "tune"})
 #: What commands import; nothing here starts a thread.
 _IMPORTED: Final = (
     "calculators.core",
-    "calculators.embeddings.embeddings_calculator_ov",
-    "calculators.embeddings.resources",
-    "calculators.embeddings.task",
-    "calculators.rerank.rerank_calculator_ov",
-    "calculators.rerank.resources",
-    "calculators.rerank.task",
-    "calculators.rerank.text_rerank_calculator",
-    "calculators.image.calculators",
-    "calculators.image_generation.resources",
-    "calculators.image_generation.task",
+    "calculators.text.embeddings.embeddings_calculator_ov",
+    "calculators.text.embeddings.resources",
+    "calculators.text.embeddings.task",
+    "calculators.text.rerank.rerank_calculator_ov",
+    "calculators.text.rerank.resources",
+    "calculators.text.rerank.task",
+    "calculators.text.rerank.text_rerank_calculator",
+    "calculators.images.image.calculators",
+    "calculators.images.image_generation.resources",
+    "calculators.images.image_generation.task",
     "calculators.llm.http_llm_calculator",
     "calculators.llm.resources",
     "calculators.llm.task",
-    "calculators.python.resources",
-    "calculators.speech_to_text.resources",
-    "calculators.speech_to_text.task",
-    "calculators.text_to_speech.resources",
-    "calculators.text_to_speech.task",
-    "calculators.python.python_executor_calculator",
-    "calculators.python.py_tensor_ov_tensor_converter_calculator",
-    "calculators.text_classification.resources",
-    "calculators.text_classification.task",
-    "calculators.text_classification.text_classification_calculator",
-    "calculators.text_classification.text_classification_calculator_ov",
+    "calculators.tensors.python.resources",
+    "calculators.speech.speech_to_text.resources",
+    "calculators.speech.speech_to_text.task",
+    "calculators.speech.text_to_speech.resources",
+    "calculators.speech.text_to_speech.task",
+    "calculators.tensors.python.python_executor_calculator",
+    "calculators.tensors.python.py_tensor_ov_tensor_converter_calculator",
+    "calculators.text.text_classification.resources",
+    "calculators.text.text_classification.task",
+    "calculators.text.text_classification.text_classification_calculator",
+    "calculators.text.text_classification.text_classification_calculator_ov",
     "google.protobuf.text_format",
     "protos.pool",
     "servers.cli.describe",

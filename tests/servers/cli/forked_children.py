@@ -16,23 +16,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from calculators.child_process import child_process, early_start
-from calculators.child_process.parent_connection import die_with_parent
+from calculators.kit.child_process import child_process, early_start
+from calculators.kit.child_process.parent_connection import die_with_parent
 from tests.servers.cli.forks import ForkedProcess, Program, ask, become, serve_forks, wires
 
 #: What children import, but their own modules, which run as `__main__`.
 IMPORTED_BY_CHILDREN: Final = (
-    "calculators.audio.reading",
-    "calculators.image_generation.artist",
-    "calculators.image_generation.pipelines",
+    "calculators.speech.audio.reading",
+    "calculators.images.image_generation.artist",
+    "calculators.images.image_generation.pipelines",
     "calculators.llm.engine.pipelines",
     "calculators.llm.grammar_process.compiler",
     "calculators.llm.prompt.builder",
-    "calculators.python.handler",
-    "calculators.server_tools.mcp_session",
-    "calculators.speech_to_text.speech_model",
-    "calculators.text_models.process",
-    "calculators.text_to_speech.speech_model",
+    "calculators.tensors.python.handler",
+    "calculators.language.server_tools.mcp_session",
+    "calculators.speech.speech_to_text.speech_model",
+    "calculators.text.text_models.process",
+    "calculators.speech.text_to_speech.speech_model",
     "servers.cli.scratch",
     "servers.server.workers.worker",
 )

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from calculators.child_process.parent_connection import die_with_parent
+from calculators.kit.child_process.parent_connection import die_with_parent
 
 _MOST_BYTES: Final = 1 << 20
 #: Fields of ``/proc/PID/stat`` after the name: the addresses where the command line is.

@@ -8,9 +8,9 @@ from tests.installed_package import install
 from tests.servers.cli.serving import looped
 
 TASKS = """\
-from calculators.requests.schema import record, ref, string
-from calculators.tasks import ErrorForm, Task, TaskEndpoint
-from calculators.tasks.operation import (
+from calculators.kit.requests.schema import record, ref, string
+from calculators.kit.tasks import ErrorForm, Task, TaskEndpoint
+from calculators.kit.tasks.operation import (
     FORM, JSON, Operation, TaskDescription, answer, media, paths_of,
 )
 
@@ -75,9 +75,9 @@ NODES = """\
 import asyncio
 import json
 
-from calculators.requests.form_files import required_file
-from calculators.requests.http_answer import HttpAnswer
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.form_files import required_file
+from calculators.kit.requests.http_answer import HttpAnswer
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out
 
 

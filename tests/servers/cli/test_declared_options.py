@@ -8,13 +8,10 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from calculators.llm.options.llm_settings import LlmSettings
-from calculators.llm.parsers import names
-from calculators.llm.parsers.registry import reasoning_parser, tool_parser
-from calculators.media.media_rules import MediaRules
-from calculators.requests.request_queue import REQUEST_LIMIT
-from calculators.settings import declaration, value_types
-from calculators.settings.declaration import (
+from calculators.images.media.media_rules import MediaRules
+from calculators.kit.requests.request_queue import REQUEST_LIMIT
+from calculators.kit.settings import declaration, value_types
+from calculators.kit.settings.declaration import (
     Group,
     Option,
     SettingError,
@@ -22,6 +19,9 @@ from calculators.settings.declaration import (
     options_of,
     values_of,
 )
+from calculators.llm.options.llm_settings import LlmSettings
+from calculators.llm.parsers import names
+from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from graph_runtime import FamilySettings
 from servers.cli.arguments import make_parser
 from servers.cli.reference import index_reference, reference, tune_reference

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import calculators
-from calculators.child_process import supervisor
+from calculators.kit.child_process import supervisor
 from graph_runtime import REGISTRY, Registry, ResourceError
 from servers.cli import first_load
 from servers.cli.arguments import make_parser

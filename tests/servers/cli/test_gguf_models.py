@@ -9,8 +9,8 @@ import pytest
 
 from bench.gguf_file import write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
-from tests.calculators.llm.model_files.test_encoders import EXPECTED
-from tests.calculators.llm.model_files.tiny_encoders import write_encoder
+from tests.calculators.kit.checkpoints.test_encoders import EXPECTED
+from tests.calculators.kit.checkpoints.tiny_encoders import write_encoder
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 

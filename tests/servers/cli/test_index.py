@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.retrieval.index_file import IndexFile
+from calculators.language.retrieval.index_file import IndexFile
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.mediapipe_directory import find_mediapipe_file, installed_directory
+from calculators.kit.mediapipe_directory import find_mediapipe_file, installed_directory
 from servers.cli.mediapipe_models import is_mediapipe, pull_mediapipe
 from servers.cli.messages import CommandFailed
 

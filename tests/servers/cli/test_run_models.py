@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.calculators.openvino.graphs import session_and_inference
-from tests.calculators.openvino.tiny_models import matmul_model, save
+from tests.calculators.tensors.openvino.graphs import session_and_inference
+from tests.calculators.tensors.openvino.tiny_models import matmul_model, save
 from tests.servers.cli.process import graphrt, lines, packets
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.calculators.python.running import GENERATIVE
-from tests.calculators.python.test_generators import WORDS
+from tests.calculators.tensors.python.running import GENERATIVE
+from tests.calculators.tensors.python.test_generators import WORDS
 from tests.servers.cli.process import graphrt, lines
 
 FEED = '{"stream": "text", "ts": 0, "value": "a b"}\n'

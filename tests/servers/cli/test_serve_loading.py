@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.calculators.python.test_http_payloads import GRAPH
+from tests.calculators.tensors.python.test_http_payloads import GRAPH
 from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, environment
 from tests.servers.cli.serving import Serving

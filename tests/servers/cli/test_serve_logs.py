@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from protos.pool import message_class
-from tests.calculators.python.test_http_payloads import GRAPH
+from tests.calculators.tensors.python.test_http_payloads import GRAPH
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving

@@ -27,7 +27,7 @@ MOUNT = """\
 import os
 import threading
 
-import calculators.file_threads
+import calculators.kit.file_threads
 
 stat = os.stat
 
@@ -39,7 +39,7 @@ def hanging(path, *args, **kwargs):
 
 
 os.stat = hanging
-calculators.file_threads.ANSWER_SECONDS = 2.0
+calculators.kit.file_threads.ANSWER_SECONDS = 2.0
 """
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.calculators.openvino.tiny_models import matmul_model, save
+from tests.calculators.tensors.openvino.tiny_models import matmul_model, save
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.serving.models.model_folders import add_number_model, image_model

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.calculators.python.test_http_payloads import GRAPH
+from tests.calculators.tensors.python.test_http_payloads import GRAPH
 from tests.servers.cli.serving import Serving
 
 CHAT = "/v3/chat/completions"

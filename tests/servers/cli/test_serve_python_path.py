@@ -8,7 +8,7 @@ from typing import Any
 from tests.servers.cli.serving import ECHO, Serving
 
 NODES = '''\
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.calculators.python.running import HTTP_HANDLER
+from tests.calculators.tensors.python.running import HTTP_HANDLER
 from tests.checkout import ROOT
 from tests.processes import children_of
 from tests.servers.cli.serving import ECHO, Serving, make_site

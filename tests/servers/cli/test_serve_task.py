@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from calculators.kit.settings.declaration import given, options_of
 from calculators.llm.task_graph import TextGeneration
 from calculators.llm.task_options import TextGenerationOptions
-from calculators.settings.declaration import given, options_of
 from servers.cli.serve_arguments import add_options
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt

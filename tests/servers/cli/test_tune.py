@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from calculators.kit.tasks import ModelToServe
 from calculators.llm.tuning.tuning import node_options
-from calculators.tasks import ModelToServe
 from graph_runtime import parse_graph_text
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo
 from tests.servers.cli.process import graphrt

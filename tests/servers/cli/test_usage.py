@@ -62,8 +62,8 @@ def test_each_command_has_help(command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "packages"),
     [
-        (["--help"], {"calculators.tasks"}),
-        (["run", "--help"], {"calculators.tasks"}),
+        (["--help"], {"calculators.kit.tasks"}),
+        (["run", "--help"], {"calculators.kit.tasks"}),
         (["serve", "--help"], set()),
         (["parse-output", "--help"], set()),
     ],

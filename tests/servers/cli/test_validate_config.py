@@ -169,7 +169,7 @@ node {
 }
 """
 NEEDY_NODE = """\
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, In, Out, SideIn, calculator
 
 @calculator

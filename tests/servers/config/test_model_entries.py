@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from calculators.openvino.dimension import Dimension
-from calculators.openvino.model_settings import ModelSettings
+from calculators.tensors.openvino.dimension import Dimension
+from calculators.tensors.openvino.model_settings import ModelSettings
 from servers.config import ConfigError, ModelEntry, VersionPolicy, model_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from time import perf_counter_ns
 
-from calculators.requests.request_record import GenerationRecord, RequestRecord
+from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
 from servers.operations.request_log import RequestEnd
 from servers.page.events import EngineNow
 from servers.page.hour import EVERY, LastHour

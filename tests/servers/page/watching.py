@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import httpx
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, Stop
 from servers.config import GraphEntry
 from servers.fronts.http import HttpSettings

@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.inference import CustomTensor, InferRequest, InferResponse, RequestedOutput, Tensor
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import RequestRecord
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import RequestRecord
+from calculators.tensors.inference import (
+    CustomTensor,
+    InferRequest,
+    InferResponse,
+    RequestedOutput,
+    Tensor,
+)
 from graph_runtime import Code, GraphError, NotFoundError, RunError, UnavailableError
 from servers.contract.data_plane import InferFailure
 from servers.contract.failure import failure_of

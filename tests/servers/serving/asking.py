@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import HttpPayload, NoClient
+from calculators.kit.requests.http_payload import HttpPayload, NoClient
+from calculators.tensors.inference import InferRequest, InferResponse
 from servers.contract.data_plane import DataPlane, InferAnswer, InferStream, Method
 
 

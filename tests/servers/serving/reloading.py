@@ -21,7 +21,7 @@ from tests.servers.serving.served_graphs import http_graph, make_registry
 
 #: A graph that answers every request with one word, from a file beside it or from its node.
 SAY = """\
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from calculators import seen_files
+from calculators.kit import seen_files
 from graph_runtime import NodeResource, ResourceError, ResourceSettings
 from graph_runtime.plan.plan import NodePlan
 from servers.config import read_config

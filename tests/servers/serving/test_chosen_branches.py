@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, GraphConfigError, In, Out
 from servers.config import find_graph
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import calculators
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import (
     REGISTRY,
     Registry,
@@ -27,16 +27,16 @@ from servers.serving.graph_definition import GraphDefinition
 from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import LoadedGraph, load_graph
 from servers.serving.models.graph_models import GraphModels
-from tests.calculators.embeddings import tiny_embedder
-from tests.calculators.image_generation import image_models
+from tests.calculators.images.image_generation import image_models
 from tests.calculators.llm.demo_model import DEMO
-from tests.calculators.openvino.graphs import session_and_inference
-from tests.calculators.openvino.tiny_models import matmul_model, save
-from tests.calculators.python.running import HTTP_HANDLER
-from tests.calculators.rerank import tiny_rerankers
-from tests.calculators.speech_to_text import counter
-from tests.calculators.text_classification import tiny_classifier
-from tests.calculators.text_to_speech import tone_model
+from tests.calculators.speech.speech_to_text import counter
+from tests.calculators.speech.text_to_speech import tone_model
+from tests.calculators.tensors.openvino.graphs import session_and_inference
+from tests.calculators.tensors.openvino.tiny_models import matmul_model, save
+from tests.calculators.tensors.python.running import HTTP_HANDLER
+from tests.calculators.text.embeddings import tiny_embedder
+from tests.calculators.text.rerank import tiny_rerankers
+from tests.calculators.text.text_classification import tiny_classifier
 from tests.patience import PATIENCE
 from tests.servers.serving.reloading import Site, reloading, write_config
 from tests.servers.serving.served_graphs import write_graph

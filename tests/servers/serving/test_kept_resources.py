@@ -324,7 +324,7 @@ def test_a_node_with_a_new_name_has_the_metrics_of_its_resource(tmp_path: Path) 
 MAKER = """\
 from typing import Any
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import (
     Calculator, CalculatorContext, In, Out, SideIn, calculator, resource_initializer,
 )

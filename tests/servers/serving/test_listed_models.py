@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from calculators.tasks import installed, installed_tasks
-from calculators.tasks.task import Task
+from calculators.kit.tasks import installed, installed_tasks
+from calculators.kit.tasks.task import Task
 from servers.serving.model_repository import ModelRepository
 from tests.servers.serving.reloading import Site, reloading, write_config
 from tests.servers.serving.served_graphs import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code, NotFoundError, RunError, UnavailableError
 from servers.config import GraphEntry
 from servers.serving.loaded_graph import GraphSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code, UnavailableError
 from servers.contract.data_plane import IndexEntry
 from servers.serving import served_entry as slot

@@ -9,12 +9,12 @@ import numpy as np
 import openvino
 from numpy.typing import NDArray
 
-import calculators.openvino
-from calculators.requests.http_payload import HttpPayload
+import calculators.tensors.openvino
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out
 from servers.serving.model_repository import ModelRepository
-from tests.calculators.openvino.graphs import SESSION
-from tests.calculators.openvino.tiny_models import add_one_model
+from tests.calculators.tensors.openvino.graphs import SESSION
+from tests.calculators.tensors.openvino.tiny_models import add_one_model
 from tests.servers.serving.asking import answer
 from tests.servers.serving.served_graphs import REQUEST, RESPONSE, make_registry, write_graph
 
@@ -59,7 +59,7 @@ def test_requests_use_the_model_beside_the_graph(tmp_path: Path) -> None:
     (entry.directory / "add_one" / "1").mkdir(parents=True)
     openvino.save_model(add_one_model(), entry.directory / "add_one" / "1" / "model.xml")
     registry = make_registry()
-    calculators.openvino.register(registry)
+    calculators.tensors.openvino.register(registry)
     registry.register_calculator(Read)
     registry.register_calculator(Write)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from calculators.inference import CustomTensor, InferRequest, Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, InferRequest, Tensor
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.codec import decode_request
 from servers.serving.loaded_graph import LoadedGraph

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from calculators.kit.requests import fields
 from calculators.llm.requests.documents import decoded_text, document_text
 from calculators.llm.requests.media import MediaCheck
 from calculators.llm.requests.messages import required_string
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests import fields
 
 
 def read_messages(

@@ -8,6 +8,31 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from calculators.images.media.image import ImageReference
+from calculators.kit.requests import fields
+from calculators.kit.requests.common_members import EVERYWHERE, read_model
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.members import (
+    Member,
+    Members,
+    check_object,
+    honoured,
+    ignored,
+    refused,
+    table,
+)
+from calculators.kit.requests.readers import COUNT, Array, Choice, Object, Value
+from calculators.kit.requests.schema import (
+    Schema,
+    array,
+    nullable,
+    one_of,
+    record,
+    ref,
+    request,
+    string,
+    word,
+)
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import Tools
@@ -34,31 +59,6 @@ from calculators.llm.requests.template_arguments import (
     read_template_arguments,
 )
 from calculators.llm.requests.tool_servers import MAX_SERVERS, read_mcp_servers
-from calculators.media.image import ImageReference
-from calculators.requests import fields
-from calculators.requests.common_members import EVERYWHERE, read_model
-from calculators.requests.http_payload import RequestError
-from calculators.requests.members import (
-    Member,
-    Members,
-    check_object,
-    honoured,
-    ignored,
-    refused,
-    table,
-)
-from calculators.requests.readers import COUNT, Array, Choice, Object, Value
-from calculators.requests.schema import (
-    Schema,
-    array,
-    nullable,
-    one_of,
-    record,
-    ref,
-    request,
-    string,
-    word,
-)
 
 ANTHROPIC_EFFORT: Final = Choice(("low", "medium", "high", "xhigh", "max"))
 #: True if the model thinks, by the type of ``thinking``.

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Never, Protocol
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import OutputEvent, Reasoning, Refused
 from calculators.language.finish_reason import FinishReason
@@ -24,7 +25,6 @@ from calculators.llm.answers.blocks import (
 )
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import AnswerChoice, Verbose, answering_model
-from calculators.requests.http_payload import RequestError
 
 _STOP_REASONS: Final = {
     FinishReason.STOP: "end_turn",

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import check_object, leave_out_type
 from calculators.language.tools import Tools
 from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import RequestLimits
@@ -17,8 +19,6 @@ from calculators.llm.requests.tools import (
     NO_SUCH_TOOL,
     read_tools,
 )
-from calculators.requests import fields
-from calculators.requests.members import check_object, leave_out_type
 
 #: The types of tools in `_KNOWN`.
 KNOWN_TYPES: Final = r"^(?:bash|text_editor|memory)_\d{8}$"

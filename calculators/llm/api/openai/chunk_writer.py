@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.finish_reason import FinishReason
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.response import DONE, EventFrame, ResponseHead, Verbose
-from calculators.requests.http_payload import RequestError
 
 
 class ChunkWriter(ABC):

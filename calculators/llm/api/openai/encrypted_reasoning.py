@@ -6,7 +6,7 @@ this server, so that what comes back is what was sent. It is not secret: the sum
 the same.
 
 Another server, also the same one after a restart, cannot read the text unless its environment has
-the same secret (`calculators.requests.server_secret`); it takes the summary.
+the same secret (`calculators.kit.requests.server_secret`); it takes the summary.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import hmac
 import zlib
 from typing import Final
 
-from calculators.requests.server_secret import server_secret
+from calculators.kit.requests.server_secret import server_secret
 
 _MARK: Final = "grt1."
 _TAG_BYTES: Final = 16

@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.finish_reason import FinishReason
 from calculators.language.usage import Usage
 from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import Verbose
 from calculators.llm.api.openai.responses_items import new_id
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]

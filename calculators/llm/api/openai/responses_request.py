@@ -7,6 +7,26 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import (
+    Members,
+    check_object,
+    honoured,
+    ignored,
+    refused,
+    table,
+)
+from calculators.kit.requests.readers import BOOLEAN, COUNT, STRING, Array, Choice, Object, Value
+from calculators.kit.requests.schema import (
+    anything,
+    array,
+    flag,
+    one_of,
+    ref,
+    request,
+    string,
+    word,
+)
 from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_input import read_input
@@ -38,17 +58,6 @@ from calculators.llm.requests.template_arguments import (
 )
 from calculators.llm.requests.tool_servers import read_mcp_tools
 from calculators.llm.requests.tools import TOOL_MEMBERS
-from calculators.requests import fields
-from calculators.requests.members import (
-    Members,
-    check_object,
-    honoured,
-    ignored,
-    refused,
-    table,
-)
-from calculators.requests.readers import BOOLEAN, COUNT, STRING, Array, Choice, Object, Value
-from calculators.requests.schema import anything, array, flag, one_of, ref, request, string, word
 
 #: Only the effort has an effect; a summary is not made.
 REASONING: Final = ("effort", "summary", "generate_summary", "context", "mode")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import Content, OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
@@ -45,7 +46,6 @@ from calculators.llm.requests.client_tools import (
     custom_input,
 )
 from calculators.llm.requests.logprobs import SEALED_REASONING
-from calculators.requests.http_payload import RequestError
 
 
 class Echoed(Protocol):

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from calculators.images.media.tags import is_tag
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis
-from calculators.media.tags import is_tag
 
 Message = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 

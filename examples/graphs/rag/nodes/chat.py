@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, Code, In, Options, Out, calculator, options
 from passages import Passage
 

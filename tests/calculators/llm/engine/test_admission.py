@@ -6,11 +6,11 @@ from itertools import count
 
 import pytest
 
+from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.cache_capacity import CacheCapacity
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import VERSION, Add, Failed, Ready
-from calculators.requests.client_identity import ClientIdentity
 from tests.calculators.llm.demo_model import ids_of
 from tests.calculators.llm.engine.scripted_pipeline import REFUSED, ScriptedPipeline
 

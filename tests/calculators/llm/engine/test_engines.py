@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import Engine, EngineDown
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled
 from tests.calculators.llm.engine.engines import ENDLESS, ENGINES, part, read_all, read_for_ever
 from tests.conditions import soon, until

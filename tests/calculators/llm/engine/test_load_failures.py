@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from calculators.child_process.load_failure import load_failure
-from calculators.child_process.supervisor import LoadError
+from calculators.kit.child_process.load_failure import load_failure
+from calculators.kit.child_process.supervisor import LoadError
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.engine.stateful_models import VisionModel

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from calculators.child_process.messages import LoadFailed, Stop
+from calculators.images.media.image import Image
+from calculators.kit.child_process.messages import LoadFailed, Stop
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import (
@@ -23,7 +24,6 @@ from calculators.llm.engine.messages import (
     from_engine_decoder,
     to_engine_decoder,
 )
-from calculators.media.image import Image
 from tests.calculators.llm.demo_model import ids_of
 
 SETTINGS = EngineSettings(

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import EngineDown
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.messages import VERSION, Ready
 from calculators.llm.engine.placed_engine import EngineWork, PlacedEngine
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Cancelled, LoadProgress
 from tests.calculators.here_place import HerePlace
 from tests.calculators.llm.engine.engines import ENDLESS, part, read_all, read_for_ever

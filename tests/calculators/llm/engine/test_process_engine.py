@@ -13,10 +13,10 @@ import openvino
 import openvino_genai as genai
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import EngineDown, Generation
 from calculators.llm.engine.library_config import generation_config
 from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO, demo_tokenizer
 from tests.calculators.llm.engine.engines import (

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
 from calculators.llm.engine.requests import Requests
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.engine.engines import part
 

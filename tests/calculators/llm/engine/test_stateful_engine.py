@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import EngineDown, Generation
 from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.engine.engines import (
     ENDLESS,

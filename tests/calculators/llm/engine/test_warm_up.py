@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from calculators.child_process.supervisor import LoadError
+from calculators.kit.child_process.supervisor import LoadError
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.process_engine import ProcessEngine
 from tests.calculators.llm.demo_model import DEMO

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.tools import Tools
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.grammars.schema_keywords import KEYWORDS
@@ -21,7 +22,6 @@ from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import read_structured_output
 from calculators.llm.requests.tools import read_tools
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO
 from tests.conditions import soon

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.grammar_process import worker
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.calculators.llm.grammars.answers import schema_of

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
 from calculators.language.tools import TextGrammar, Tools
 from calculators.llm.grammars.automaton import Automaton, make_automaton
@@ -21,7 +22,6 @@ from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.requests.client_tools import read_client_tools
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.grammars.derivations import Derivations
 from tests.calculators.llm.grammars.test_request_grammar import PARSERS
 

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.events import Arguments, Content, ToolCall
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.tools import Tools
@@ -22,7 +23,6 @@ from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import read_tools
-from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.grammars.answers import Answers, schema_of
 
 WEATHER = schema_of(

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.prompt import client
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.client import PromptProcess
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.conditions import signal_process, soon, until

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.members import Member, Standing
+from calculators.kit.requests.readers import Boolean, Choice, Integer, Number, String
 from calculators.llm.endpoints import ENDPOINTS, LlmEndpoint
-from calculators.requests.http_payload import RequestError
-from calculators.requests.members import Member, Standing
-from calculators.requests.readers import Boolean, Choice, Integer, Number, String
 from tests.example_counts import examples
 
 _SCALARS: Final = [

@@ -7,8 +7,8 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import NotFoundError
 from servers.contract.data_plane import LoadedServable, Method, ModelDescription
 from tests.servers.fronts.http.fake_models import FakeModels, FakeServable, refuse

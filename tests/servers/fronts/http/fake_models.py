@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection, HttpPayload
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
+from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import NotFoundError
 from servers.contract.data_plane import (
     IndexEntry,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_answer import HttpAnswer
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_answer import HttpAnswer
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Code
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import END, Emit, FakeDataPlane

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from servers.fronts import body_room
 from servers.fronts.body_room import SMALL, BodyRoom
 from servers.fronts.http import HttpFront, body

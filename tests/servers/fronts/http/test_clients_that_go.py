@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane, hang, hang_after_one
 from tests.servers.fronts.http.http_client import chat_bytes, connected, serving

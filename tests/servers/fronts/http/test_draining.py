@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from servers.fronts.http import HttpSettings, start_front
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import (

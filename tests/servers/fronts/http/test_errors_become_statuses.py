@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code, errors
 from graph_runtime.errors import CalculatorError, GraphError, RunError
 from servers.fronts.http.errors import STATUS, HttpError, http_error

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload, RequestError
-from calculators.tasks import ErrorForm
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.tasks import ErrorForm
 from graph_runtime import Code
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.routes import error_form, may_stream

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Code, UnavailableError
 from graph_runtime.errors import CalculatorError, RunError
 from tests.servers.fronts.http.conftest import Run

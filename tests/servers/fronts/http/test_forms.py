@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from servers.access import Access, ApiKeys
 from servers.fronts.body_room import SMALL, BodyRoom
 from tests.servers.fronts.http.conftest import Run

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.inference import InferRequest, InferResponse, Tensor
-from calculators.requests.http_payload import ClientConnection, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, RequestError
+from calculators.tensors.inference import InferRequest, InferResponse, Tensor
 from graph_runtime import RunError, UnavailableError
 from servers.contract.data_plane import InferFailure, TensorMetadata
 from tests.servers.fronts.http.conftest import Run

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.inference import CustomTensor, InferRequest
-from calculators.requests.http_payload import ClientConnection, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, RequestError
+from calculators.tensors.inference import CustomTensor, InferRequest
 from graph_runtime import Code, RunError, UnavailableError
 from graph_runtime.errors import GraphError, TimestampError
 from tests.patience import PATIENCE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import END, Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import chat_bytes, connected, serving

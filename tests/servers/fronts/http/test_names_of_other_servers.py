@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.tasks import find_task
+from calculators.kit.tasks import find_task
 from servers import version
 from servers.access import Access, ApiKeys
 from servers.contract.data_plane import ModelDescription

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import END, Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, request_bytes, serving

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from tests.patience import PATIENCE
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from calculators.inference import InferRequest
-from calculators.requests.http_payload import ClientConnection
+from calculators.kit.requests.http_payload import ClientConnection
+from calculators.tensors.inference import InferRequest
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import END, FakeDataPlane, hang, hang_after_one
 from tests.servers.fronts.http.fake_models import Answer

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from servers.access import TlsFiles
 from servers.fronts.http import HttpFront
 from tests.servers.certificates import Authority, authority

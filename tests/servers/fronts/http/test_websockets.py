@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.requests.http_payload import HttpPayload
-from calculators.tasks import TaskEndpoint
+from calculators.kit.requests.http_payload import HttpPayload
+from calculators.kit.tasks import TaskEndpoint
 from servers.fronts.body_room import SMALL, BodyRoom
 from servers.fronts.http import HttpFront, handler, message_arrivals, routes
 from servers.fronts.http.message_arrivals import Frames

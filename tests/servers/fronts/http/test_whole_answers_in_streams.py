@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, serving

@@ -9,8 +9,8 @@ import grpc
 import numpy as np
 import pytest
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, RequestError
+from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import Code, GraphError, TimestampError, UnavailableError
 from graph_runtime.errors import CalculatorError, RunError
 from servers import version

@@ -13,8 +13,8 @@ from typing import Any
 import grpc
 import pytest
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection
+from calculators.kit.requests.http_payload import ClientConnection
+from calculators.tensors.inference import InferRequest, InferResponse
 from protos.pool import message_class, pool
 from servers.fronts import body_room
 from servers.fronts.body_room import SMALL, BodyRoom

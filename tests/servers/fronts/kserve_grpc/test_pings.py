@@ -8,8 +8,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection
+from calculators.kit.requests.http_payload import ClientConnection
+from calculators.tensors.inference import InferRequest, InferResponse
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.kserve_grpc.grpc_client import infer_request, serving
 

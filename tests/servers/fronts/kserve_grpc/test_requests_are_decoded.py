@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.inference import CustomTensor, Datatype, Tensor
-from calculators.inference.raw_data import to_raw
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor
+from calculators.tensors.inference.raw_data import to_raw
 from protos.pool import message_class
 from servers.fronts.kserve_grpc import typed_contents
 from servers.fronts.kserve_grpc.codec import decode_request
-from tests.calculators.inference.tensors import named, same, tensors
+from tests.calculators.tensors.inference.tensors import named, same, tensors
 
 FIELD = {
     Datatype.BOOL: "bool_contents",

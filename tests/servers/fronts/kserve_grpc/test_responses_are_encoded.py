@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
-from calculators.inference.raw_data import from_raw
+from calculators.tensors.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
+from calculators.tensors.inference.raw_data import from_raw
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.codec import (
     encode_response,
@@ -18,7 +18,7 @@ from servers.fronts.kserve_grpc.codec import (
     encode_stream_response,
 )
 from servers.fronts.kserve_grpc.parameter_map import decode_parameters
-from tests.calculators.inference.tensors import PARAMETERS, named, same, tensors
+from tests.calculators.tensors.inference.tensors import PARAMETERS, named, same, tensors
 
 
 def arrived(content: bytes) -> Any:

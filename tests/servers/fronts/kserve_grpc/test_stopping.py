@@ -8,8 +8,8 @@ import socket
 import grpc
 import pytest
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection
+from calculators.kit.requests.http_payload import ClientConnection
+from calculators.tensors.inference import InferRequest, InferResponse
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.front import start_front
 from servers.fronts.kserve_grpc.settings import GrpcSettings

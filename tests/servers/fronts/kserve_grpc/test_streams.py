@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 import pytest
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import Code
 from graph_runtime.errors import CalculatorError, RunError
 from servers.contract.data_plane import InferFailure

@@ -9,9 +9,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from calculators.inference import InferRequest, InferResponse
-from calculators.requests.http_payload import ClientConnection
-from calculators.requests.request_record import current_record
+from calculators.kit.requests.http_payload import ClientConnection
+from calculators.kit.requests.request_record import current_record
+from calculators.tensors.inference import InferRequest, InferResponse
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane, FakeStream

@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.inference import CustomTensor, Datatype, InferRequest, InferResponse, Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import (
+    CustomTensor,
+    Datatype,
+    InferRequest,
+    InferResponse,
+    Tensor,
+)
 from servers.contract.data_plane import TensorMetadata
 from servers.fronts.kserve_rest import decode_generate, encode_generated
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.inference import CustomTensor, Datatype, Tensor
-from calculators.inference.raw_data import to_raw
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor
+from calculators.tensors.inference.raw_data import to_raw
 from servers.fronts.http.errors import HttpError
 from servers.fronts.kserve_rest import read_layout, split_body
-from tests.calculators.inference.tensors import named, same, tensors
+from tests.calculators.tensors.inference.tensors import named, same, tensors
 from tests.servers.fronts.kserve_rest.bodies import one_input, read, read_value, tensors_of
 
 NO_DATA = (

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
-from calculators.inference.raw_data import strings
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
+from calculators.tensors.inference.raw_data import strings
 from servers.fronts.http.json_body import parse_json
 from servers.fronts.kserve_rest import BinaryOutputs, RestResponse, encode_response
-from tests.calculators.inference.tensors import PARAMETERS, named, same, tensors
+from tests.calculators.tensors.inference.tensors import PARAMETERS, named, same, tensors
 from tests.servers.fronts.kserve_rest.bodies import read, tensors_of
 
 BINARY = BinaryOutputs(default=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from calculators.requests.unknown_members import UnknownMembers
+from calculators.kit.requests.unknown_members import UnknownMembers
 from servers.access import Access, ApiKeys
 from servers.access.access import DOCS_ROUTES, HEALTH_ROUTES
 from servers.fronts.http import HttpSettings

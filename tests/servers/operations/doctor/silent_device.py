@@ -2,7 +2,7 @@
 
 import sys
 
-from calculators.child_process.parent_connection import ParentConnection
+from calculators.kit.child_process.parent_connection import ParentConnection
 
 connection = ParentConnection(int(sys.argv[1]))
 for _ in connection.receive(wait=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.control_groups import ControlGroups
+from calculators.kit.control_groups import ControlGroups
 from servers.operations.doctor.environment import environment
 from servers.operations.doctor.machine import machine
 from servers.operations.doctor.report import Report

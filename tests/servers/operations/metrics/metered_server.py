@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc.aio
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import (
     METRICS,
     Calculator,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.requests.request_record import GenerationRecord, RequestRecord
+from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
 from servers.config import find_graph
 from servers.fronts.http import HttpSettings
 from servers.operations.metrics.server_metrics import Served, ServerMetrics

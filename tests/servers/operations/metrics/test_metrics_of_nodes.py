@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import METRICS, CalculatorGraph, NodeMetrics, Packet, RunTotals
 from servers.operations.metrics.families import Families
 from servers.operations.metrics.node_metrics import SERIES_LIMIT, GraphNodeMetrics

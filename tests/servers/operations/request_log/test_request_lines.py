@@ -9,10 +9,10 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from calculators.requests.fields import invalid, wrong_type
-from calculators.requests.http_payload import RequestError
-from calculators.requests.members import unknown
-from calculators.requests.request_record import KEPT, GenerationRecord, current_record
+from calculators.kit.requests.fields import invalid, wrong_type
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.members import unknown
+from calculators.kit.requests.request_record import KEPT, GenerationRecord, current_record
 from graph_runtime import Code, UnavailableError
 from servers.operations.request_log import RequestEnd, RequestJournal
 from servers.operations.request_log.request_texts import MAX_CHARS

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, Registry, ValidationError
 from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler
 from servers.config import find_graph

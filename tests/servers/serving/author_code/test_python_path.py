@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import REGISTRY, CalculatorGraph, Registry, ValidationError
 from servers.config import GraphEntry, read_config
 from servers.serving.author_code import ModuleImports, registry_with
@@ -270,7 +270,7 @@ node { calculator: "Answer" input_stream: "input" output_stream: "output" }
 def answering(text: str) -> str:
     """Return a module whose calculator answers every request with this text."""
     return f"""{HEAD}
-from calculators.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import HttpPayload
 
 @calculator
 def Answer(request: HttpPayload) -> str:

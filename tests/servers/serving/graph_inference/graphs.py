@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from calculators.inference import (
+from calculators.kit.requests.http_payload import ClientConnection, NoClient
+from calculators.tensors.inference import (
     CustomTensor,
     Datatype,
     InferRequest,
@@ -18,8 +19,7 @@ from calculators.inference import (
     RequestedOutput,
     Tensor,
 )
-from calculators.inference.parameter import Parameter
-from calculators.requests.http_payload import ClientConnection, NoClient
+from calculators.tensors.inference.parameter import Parameter
 from graph_runtime import REGISTRY, Registry
 from servers.config import find_graph
 from servers.contract.data_plane import InferStream

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from calculators.inference import Tensor
-from calculators.requests.http_answer import ResponsePacket
-from calculators.requests.http_payload import HttpPayload, NoClient, RequestError
+from calculators.kit.requests.http_answer import ResponsePacket
+from calculators.kit.requests.http_payload import HttpPayload, NoClient, RequestError
+from calculators.tensors.inference import Tensor
 from graph_runtime import Calculator, CalculatorContext, Code, In, NotFoundError, Out
 from servers.contract.failure import failure_of
 from servers.serving.loaded_graph import LoadedGraph

@@ -9,13 +9,13 @@ import numpy as np
 import openvino
 import pytest
 
-from calculators.inference import Datatype
-from calculators.openvino.tensor_spec import TensorError
+from calculators.tensors.inference import Datatype
+from calculators.tensors.openvino.tensor_spec import TensorError
 from graph_runtime import RunError
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.loaded_graph import LoadedGraph
-from tests.calculators.openvino.graphs import SESSION
-from tests.calculators.openvino.tiny_models import add_model, add_one_model, identity_model
+from tests.calculators.tensors.openvino.graphs import SESSION
+from tests.calculators.tensors.openvino.tiny_models import add_model, add_one_model, identity_model
 from tests.servers.serving.graph_inference.graphs import (
     ask,
     ask_one,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import (
     REGISTRY,
     Calculator,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import HttpPayload, NoClient, RequestError
+from calculators.kit.requests.http_payload import HttpPayload, NoClient, RequestError
 from graph_runtime import Calculator, CalculatorContext, In, Out, ResourceError, SideIn
 from servers.serving.loaded_graph import LoadedGraph
 from tests.servers.serving.graph_inference.graphs import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from calculators.requests.http_payload import NoClient
+from calculators.kit.requests.http_payload import NoClient
 from graph_runtime import Calculator, CalculatorContext, In, Out, RunError
 from servers.serving.loaded_graph import LoadedGraph
 from tests.servers.serving.graph_inference.graphs import (

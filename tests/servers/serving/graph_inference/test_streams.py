@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calculators.requests.http_payload import NoClient, RequestError
+from calculators.kit.requests.http_payload import NoClient, RequestError
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out, RunError
 from servers.serving.graph_inference import timestamps
 from servers.serving.loaded_graph import LoadedGraph

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.image.encoded_image import encode_image
-from calculators.image.image_format import ImageFormat
-from calculators.image.image_frame import ImageFrame
-from calculators.inference import CustomTensor, Datatype, Tensor
-from calculators.python import pyovms
-from calculators.requests.http_payload import RequestError
+from calculators.images.image.encoded_image import encode_image
+from calculators.images.image.image_format import ImageFormat
+from calculators.images.image.image_frame import ImageFrame
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor
+from calculators.tensors.python import pyovms
 from graph_runtime import Calculator, CalculatorContext, In, Out
 from servers.serving.loaded_graph import LoadedGraph
 from tests.servers.serving.graph_inference.graphs import (

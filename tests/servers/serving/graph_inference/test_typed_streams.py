@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from typing_extensions import TypeAliasType
 
-from calculators.image.image_frame import ImageFrame
-from calculators.inference import CustomTensor, Datatype, Tensor
-from calculators.python import pyovms
-from calculators.requests.http_payload import RequestError
+from calculators.images.image.image_frame import ImageFrame
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor
+from calculators.tensors.python import pyovms
 from graph_runtime import Calculator, CalculatorContext, In, Out
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.loaded_graph import LoadedGraph

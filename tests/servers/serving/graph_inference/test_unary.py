@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calculators.inference import InferRequest, Tensor
-from calculators.requests.http_payload import NoClient, RequestError
+from calculators.kit.requests.http_payload import NoClient, RequestError
+from calculators.tensors.inference import InferRequest, Tensor
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from calculators.inference import InferRequest, InferResponse, Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import InferRequest, InferResponse, Tensor
 from graph_runtime import GraphConfigError
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.loaded_graph import LoadedGraph

@@ -11,13 +11,13 @@ import numpy as np
 import openvino
 from openvino import opset13 as op
 
-import calculators.openvino
-from calculators.inference import InferRequest, RequestedOutput, Tensor
+import calculators.tensors.openvino
+from calculators.tensors.inference import InferRequest, RequestedOutput, Tensor
 from graph_runtime import REGISTRY, Registry
 from servers.config import GraphEntry, ModelEntry, model_of
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
-from tests.calculators.openvino.tiny_models import named, parameter, save
+from tests.calculators.tensors.openvino.tiny_models import named, parameter, save
 from tests.servers.serving.asking import infer
 
 Scenario = Callable[[ModelRepository], Coroutine[Any, Any, None]]
@@ -58,7 +58,7 @@ def entry(folder: Path, name: str, **config: Any) -> ModelEntry:
 
 def registry() -> Registry:
     made = Registry(REGISTRY)
-    calculators.openvino.register(made)
+    calculators.tensors.openvino.register(made)
     return made
 
 

@@ -11,10 +11,10 @@ import openvino
 import pytest
 from openvino import opset13 as op
 
-from calculators.inference import Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import Tensor
 from servers.serving.model_repository import ModelRepository
-from tests.calculators.openvino.tiny_models import identity_model, named, parameter, save
+from tests.calculators.tensors.openvino.tiny_models import identity_model, named, parameter, save
 from tests.servers.serving.asking import infer
 from tests.servers.serving.models.model_folders import entry, image_model, request, serving
 

@@ -17,7 +17,7 @@ from graph_runtime import Code, GraphError, NotFoundError, UnavailableError
 from servers.contract.data_plane import IndexEntry
 from servers.serving.model_repository import ModelRepository
 from servers.serving.models.model_definition import ModelDefinition
-from tests.calculators.openvino.tiny_models import calling_model, compiled, save
+from tests.calculators.tensors.openvino.tiny_models import calling_model, compiled, save
 from tests.patience import PATIENCE
 from tests.servers.serving.models.model_folders import (
     add_number_model,
@@ -213,7 +213,7 @@ def test_requests_in_flight_continue_while_a_model_is_unloaded(
             return compiled(self.model)
 
     core = Calling()
-    monkeypatch.setattr("calculators.openvino.model_loading._core", lambda: core)
+    monkeypatch.setattr("calculators.tensors.openvino.model_loading._core", lambda: core)
     monkeypatch.setattr("servers.serving.model_repository.UNLOAD_SECONDS", 0)
 
     async def scenario(repository: ModelRepository) -> None:

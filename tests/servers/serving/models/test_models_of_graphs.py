@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from calculators.openvino.placed_model import ModelWork
-from calculators.places import Places
+from calculators.kit.places import Places
+from calculators.tensors.openvino.placed_model import ModelWork
 from graph_runtime import FamilySettings, RunError
 from servers.config import read_config
 from servers.contract.data_plane import InferAnswer, TensorMetadata
 from servers.contract.servable_states import ServableState
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.here_place import HerePlace
-from tests.calculators.openvino.graphs import session_and_inference
-from tests.calculators.openvino.tiny_models import save
+from tests.calculators.tensors.openvino.graphs import session_and_inference
+from tests.calculators.tensors.openvino.tiny_models import save
 from tests.servers.serving.asking import opened
 from tests.servers.serving.models.model_folders import (
     add_number_model,

@@ -14,12 +14,12 @@ import openvino
 import pytest
 from openvino import opset13 as op
 
-from calculators.inference import InferResponse
+from calculators.tensors.inference import InferResponse
 from servers.config import find_graph
 from servers.contract.data_plane import InferAnswer, ReloadError
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
-from tests.calculators.openvino.tiny_models import named, parameter, save
+from tests.calculators.tensors.openvino.tiny_models import named, parameter, save
 from tests.memory import needs_proc, resident_bytes
 from tests.servers.serving.asking import infer, opened
 from tests.servers.serving.models.model_folders import (

@@ -13,12 +13,12 @@ import openvino
 import pytest
 from openvino import opset13 as op
 
-from calculators.inference import CustomTensor, Datatype, InferRequest, Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, Datatype, InferRequest, Tensor
 from graph_runtime import Code
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.model_repository import ModelRepository
-from tests.calculators.openvino.tiny_models import (
+from tests.calculators.tensors.openvino.tiny_models import (
     add_model,
     identity_model,
     matmul_model,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from calculators.inference import InferRequest, InferResponse, Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import InferRequest, InferResponse, Tensor
 from graph_runtime import Code, NotFoundError, UnavailableError
 from servers.contract.data_plane import InferAnswer, InferFailure
 from servers.serving.model_repository import ModelRepository
-from tests.calculators.openvino.tiny_models import add_model, calling_model, compiled, save
+from tests.calculators.tensors.openvino.tiny_models import add_model, calling_model, compiled, save
 from tests.patience import PATIENCE
 from tests.servers.serving.asking import opened
 from tests.servers.serving.models.model_folders import (
@@ -148,7 +148,7 @@ def test_inferences_of_a_stream_overlap_and_are_bounded(
         def compile_model(self, network: Any, *arguments: Any) -> Any:
             return compiled(network, NUM_STREAMS="2", INFERENCE_NUM_THREADS=2)
 
-    monkeypatch.setattr("calculators.openvino.model_loading._core", Core)
+    monkeypatch.setattr("calculators.tensors.openvino.model_loading._core", Core)
 
     async def scenario(repository: ModelRepository) -> None:
         answers: list[InferAnswer] = []

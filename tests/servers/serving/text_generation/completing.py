@@ -10,8 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from calculators.inference import InferRequest, InferResponse, RequestedOutput, Tensor
-from calculators.requests.http_payload import ClientConnection, HttpPayload, NoClient, RequestError
+from calculators.kit.requests.http_payload import (
+    ClientConnection,
+    HttpPayload,
+    NoClient,
+    RequestError,
+)
+from calculators.tensors.inference import InferRequest, InferResponse, RequestedOutput, Tensor
 from graph_runtime import REGISTRY, Calculator, CalculatorContext, In, Out, Registry
 from servers.contract.data_plane import InferAnswer, InferFailure
 from servers.serving.loaded_graph import LoadedGraph, load_graph

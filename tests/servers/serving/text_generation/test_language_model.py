@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import NoClient, RequestError
 from calculators.llm.task import TASK
-from calculators.requests.http_payload import NoClient, RequestError
 from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.inference import CustomTensor, InferRequest, Tensor
-from calculators.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.inference import CustomTensor, InferRequest, Tensor
 from graph_runtime import Code
 from servers.serving.text_generation.generation_request import read_request
 from tests.servers.serving.text_generation.completing import asking, refused, tensor

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from calculators.inference import InferRequest
-from calculators.requests.http_payload import ClientConnection, NoClient, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, NoClient, RequestError
+from calculators.tensors.inference import InferRequest
 from graph_runtime import Code, GraphError, RunError
 from servers.serving.text_generation import TextModel
 from servers.serving.text_generation.generation_request import read_request

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.inference import Datatype, Tensor
-from calculators.requests.http_payload import NoClient
+from calculators.kit.requests.http_payload import NoClient
+from calculators.tensors.inference import Datatype, Tensor
 from graph_runtime import Code, GraphError, RunError
 from servers.serving.text_generation import TextModel
 from tests.servers.serving.text_generation.completing import (

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.llm.api.anthropic.messages_request import (
     MessagesRequest,
     count_tokens_response,
@@ -16,8 +18,6 @@ from calculators.llm.api.anthropic.messages_request import (
 )
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import RequestRecord, set_current_record
 
 SEES = RequestLimits(max_images=2)
 USER = {"role": "user", "content": "hi"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api
@@ -18,7 +19,6 @@ from calculators.llm.api.anthropic.messages_writer import MessagesAnswerWriter
 from calculators.llm.api.neutral_request import new_answer_id
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
 
 USAGE = Usage(5, 4, 2)
 ALL: list[OutputEvent] = [

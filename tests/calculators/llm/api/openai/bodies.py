@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
 from calculators.llm.requests.completion_request import CompletionRequest, parse_completion_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
 
 LIMITS = RequestLimits()
 DEFAULTS = ModelDefaults()

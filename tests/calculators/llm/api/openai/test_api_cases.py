@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.tokenize_request import TokenizeRequest
 from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.llm.endpoints import LlmEndpoint, endpoint_of
@@ -24,8 +26,6 @@ from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
-from calculators.requests.tokenize_request import TokenizeRequest
 from tests import overruled_cases
 from tests.calculators.llm.api.openai.api_cases import (
     CASES,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.requests.chat_request import CHAT_MEMBERS
@@ -13,7 +14,6 @@ from calculators.llm.requests.generation_request import read_body
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import read_sampling
-from calculators.requests.http_payload import RequestError
 
 ASSISTED: tuple[DecodingMode, ...] = ("speculative", "eagle3", "prompt_lookup")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.requests.chat_request import parse_chat_request
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
 from tests.calculators.llm.api.openai.bodies import DEFAULTS, LIMITS, chat, refusal
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}

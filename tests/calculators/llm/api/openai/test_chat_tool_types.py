@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.language.events import Arguments, OutputEvent, ToolCall
 from calculators.language.finish_reason import FinishReason
 from calculators.language.usage import Usage
@@ -17,8 +19,6 @@ from calculators.llm.requests.chat_request import ChatRequest, parse_chat_reques
 from calculators.llm.requests.client_tools import call_forms
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import RequestRecord, set_current_record
 
 FUNCTION = {"type": "function", "function": {"name": "now"}}
 PATCH = {"type": "custom", "custom": {"name": "patch", "description": "Patch files."}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.endpoints import (
     CHAT_COMPLETIONS,
     COMPLETIONS,
@@ -13,7 +14,6 @@ from calculators.llm.endpoints import (
     TOKENIZE,
     endpoint_of,
 )
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 

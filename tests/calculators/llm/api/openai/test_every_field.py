@@ -12,14 +12,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.members import Standing
 from calculators.llm import endpoints
 from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.llm.endpoints import LlmEndpoint
 from calculators.llm.requests.generation_request import GenerationRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
-from calculators.requests.members import Standing
 from servers.contract.error_text import clean
 from tests.calculators.llm.api.openai.field_outcomes import (
     Effect,

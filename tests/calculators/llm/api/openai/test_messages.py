@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.requests.messages import normalise_messages
-from calculators.requests.http_payload import RequestError
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 IMAGE = {"type": "image_url", "image_url": {"url": ""}}

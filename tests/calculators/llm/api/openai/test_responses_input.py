@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
 
 Items = list[dict[str, Any]]
 SEES = RequestLimits(max_images=2)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.api.openai.responses_request import ResponsesRequest, parse_responses_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}
 OTHER = {"type": "function", "name": "g", "description": "does g", "parameters": {}}

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import RequestRecord, set_current_record
+from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.language.events import Arguments, OutputEvent, Reasoning, ToolCall
 from calculators.language.finish_reason import FinishReason
 from calculators.language.usage import Usage
@@ -17,9 +20,6 @@ from calculators.llm.api.openai.responses_request import ResponsesRequest, parse
 from calculators.llm.api.openai.responses_writer import ResponsesAnswerWriter
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
-from calculators.requests.request_record import RequestRecord, set_current_record
-from calculators.requests.unknown_members import UnknownMembers
 from tests.calculators.llm.api.openai.test_responses_writer import read
 
 FUNCTION = {"type": "function", "name": "now", "parameters": {"type": "object"}}

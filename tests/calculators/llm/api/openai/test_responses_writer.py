@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
@@ -17,7 +18,6 @@ from calculators.llm.api.openai.responses_request import parse_responses_request
 from calculators.llm.api.openai.responses_writer import ResponsesAnswerWriter
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.requests.http_payload import RequestError
 from graph_runtime import Code
 
 USAGE = Usage(3, 4, 2)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests import fields
+from calculators.kit.requests.http_payload import RequestError
 from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
@@ -19,8 +21,6 @@ from calculators.llm.requests.structured_output import (
     read_text_format,
     refuse_settings,
 )
-from calculators.requests import fields
-from calculators.requests.http_payload import RequestError
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
 ANY_OBJECT = {"type": "object"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from calculators.images.media.tags import with_tags
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.prompt.chat_template import (
     ChatTemplate,
@@ -18,7 +19,6 @@ from calculators.llm.prompt.chat_template import (
 )
 from calculators.llm.requests.messages import normalise_messages
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.media.tags import with_tags
 from graph_runtime import GraphError
 from tests.checkout import SHARED_CASES
 

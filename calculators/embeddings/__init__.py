@@ -1,4 +1,0 @@
-"""Embeddings: `EmbeddingsCalculatorOV`, the process of its model, requests and answers.
-
-Other packages use only `calculators.embeddings.task`.
-"""

@@ -1,0 +1,157 @@
+"""The boxes that a detector of the SSD kind corrects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from calculators.images.image.packet_types import message
+
+_OPTIONS = "SsdAnchorsCalculatorOptions"
+
+
+class _Box(NamedTuple):
+    """Height and width in fractions of the image, or with multiscale anchors in pixels."""
+
+    height: float
+    width: float
+
+
+@lru_cache(maxsize=32)
+def anchors(serialized: bytes) -> tuple[Any, ...]:
+    """mediapipe.Anchor messages from serialized SsdAnchorsCalculatorOptions, which are valid.
+
+    They are made once per set of options: a served graph may open for every request.
+
+    Source: MediaPipe ``calculators/tflite/ssd_anchors_calculator.cc``.
+    """
+    options = message(_OPTIONS).FromString(serialized)
+    if options.fixed_anchors:
+        return tuple(options.fixed_anchors)
+    return tuple(_multiscale(options) if options.multiscale_anchor_generation else _ssd(options))
+
+
+def problem(options: Any) -> str | None:
+    """Return the error in the options, in words; None if they are valid."""
+    if options.fixed_anchors:
+        names = ("input_size_height", "input_size_width", "min_scale", "max_scale", "num_layers")
+        given = [name for name in names if options.HasField(name)]
+        if options.multiscale_anchor_generation:
+            given.append("multiscale_anchor_generation")
+        return f"fixed_anchors exclude {', '.join(given)}" if given else None
+    heights, widths = len(options.feature_map_height), len(options.feature_map_width)
+    layers = options.num_layers
+    if options.multiscale_anchor_generation:
+        layers = options.max_level - options.min_level + 1
+    if (heights or widths) and (heights != layers or widths != layers):
+        return (
+            f"{layers} layers need as many feature_map_height and feature_map_width; there are "
+            f"{heights} and {widths}"
+        )
+    # Multiscale anchors need only the size of a grid; others need strides, as in MediaPipe.
+    if not (heights and options.multiscale_anchor_generation) and len(options.strides) != layers:
+        return f"{layers} layers need as many strides; there are {len(options.strides)}"
+    if any(stride < 1 for stride in options.strides):
+        return "strides are numbers of pixels above 0"
+    if any(ratio <= 0 for ratio in options.aspect_ratios):
+        return "aspect_ratios are width to height, above 0"
+    cells = sum(height * width for height, width in _grids(options, layers))
+    if cells > 1_000_000:
+        return f"the layers have {cells} cells; at most 1000000 are possible"
+    return None
+
+
+def _ssd(options: Any) -> Iterator[Any]:
+    kind = message("Anchor")
+    layer = 0
+    while layer < options.num_layers:
+        boxes: list[_Box] = []
+        end = layer
+        # Layers of the same stride share a grid.
+        while end < len(options.strides) and options.strides[end] == options.strides[layer]:
+            boxes += _boxes(options, end)
+            end += 1
+        height, width = _grid(options, layer)
+        for y in range(height):
+            for x in range(width):
+                for box in boxes:
+                    yield kind(
+                        x_center=(x + options.anchor_offset_x) / width,
+                        y_center=(y + options.anchor_offset_y) / height,
+                        w=1.0 if options.fixed_anchor_size else box.width,
+                        h=1.0 if options.fixed_anchor_size else box.height,
+                    )
+        layer = end
+
+
+def _boxes(options: Any, layer: int) -> list[_Box]:
+    """The boxes of each cell of one layer."""
+    scale = _scale(options, layer)
+    if layer == 0 and options.reduce_boxes_in_lowest_layer:
+        shapes = [(0.1, 1.0), (scale, 2.0), (scale, 0.5)]
+    else:
+        shapes = [(scale, ratio) for ratio in options.aspect_ratios]
+        if options.interpolated_scale_aspect_ratio > 0:
+            is_last = layer == len(options.strides) - 1
+            following = 1.0 if is_last else _scale(options, layer + 1)
+            shapes.append((math.sqrt(scale * following), options.interpolated_scale_aspect_ratio))
+    return [_Box(extent / math.sqrt(ratio), extent * math.sqrt(ratio)) for extent, ratio in shapes]
+
+
+def _scale(options: Any, layer: int) -> float:
+    """The size of a layer's boxes, as a fraction of the image."""
+    low, high, count = options.min_scale, options.max_scale, len(options.strides)
+    if count == 1:
+        return float(low + high) * 0.5
+    return float(low + (high - low) * layer / (count - 1))
+
+
+def _multiscale(options: Any) -> Iterator[Any]:
+    kind = message("Anchor")
+    octave = [2 ** (step / options.scales_per_octave) for step in range(options.scales_per_octave)]
+    is_normal = options.normalize_coordinates
+    by_height = options.input_size_height if is_normal else 1
+    by_width = options.input_size_width if is_normal else 1
+    for layer, level in enumerate(range(options.min_level, options.max_level + 1)):
+        stride = 2**level
+        down = _offset(options.input_size_height, stride)
+        across = _offset(options.input_size_width, stride)
+        boxes = [
+            _Box(
+                scale * stride * options.anchor_scale / math.sqrt(ratio),
+                scale * stride * options.anchor_scale * math.sqrt(ratio),
+            )
+            for ratio in options.aspect_ratios
+            for scale in octave
+        ]
+        height, width = _grid(options, layer)
+        for y in range(height):
+            for x in range(width):
+                for box in boxes:
+                    yield kind(
+                        x_center=(x * stride + across) / by_width,
+                        y_center=(y * stride + down) / by_height,
+                        w=box.width / by_width,
+                        h=box.height / by_height,
+                    )
+
+
+def _offset(size: int, stride: int) -> float:
+    return stride / 2 if size % stride == 0 or size == 1 else 0.0
+
+
+def _grids(options: Any, layers: int) -> Iterator[tuple[int, int]]:
+    return (_grid(options, layer) for layer in range(layers))
+
+
+def _grid(options: Any, layer: int) -> tuple[int, int]:
+    """Height and width of a layer, in cells."""
+    if options.feature_map_height:
+        return options.feature_map_height[layer], options.feature_map_width[layer]
+    stride = options.strides[layer]
+    return (
+        math.ceil(options.input_size_height / stride),
+        math.ceil(options.input_size_width / stride),
+    )

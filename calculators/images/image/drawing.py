@@ -1,0 +1,232 @@
+"""`Drawing`: render data, drawn on an image."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calculators.images.image.gradient_line import draw_gradient
+from calculators.images.image.image_error import ImageError
+from calculators.images.image.opencv import opencv
+
+Point = tuple[int, int]
+_MAX_THICKNESS: Final = 32767
+#: Farther than any image reaches, and within the range that OpenCV can compute with.
+_FAR: Final = 1 << 20
+#: The height of the letters of each font, by its number, in units of the font's size.
+_FONT_HEIGHTS: Final = (21, 9, 21, 21, 21, 13, 21, 21)
+
+
+class Drawing:
+    """Draws on ``image``, (height, width, 3 or 4) of uint8, in place.
+
+    Source: MediaPipe ``util/annotation_renderer.cc``.
+    """
+
+    def __init__(self, image: npt.NDArray[np.uint8], flips_text: bool) -> None:
+        self._image = image
+        self._flips_text = flips_text
+        self._height, self._width = image.shape[:2]
+        self._cv2 = opencv()
+
+    def draw(self, render_data: Any) -> None:
+        """Draw a mediapipe.RenderData.
+
+        Raises:
+            ImageError: an annotation is of an unknown kind, or its numbers are not finite.
+        """
+        for annotation in render_data.render_annotations:
+            kind = annotation.WhichOneof("data")
+            draw = getattr(self, f"_draw_{kind}", None)
+            if draw is None:
+                raise ImageError(f"an annotation of the kind {kind} cannot be drawn")
+            draw(annotation, getattr(annotation, kind))
+
+    def _draw_rectangle(self, annotation: Any, rectangle: Any) -> None:
+        left, top, right, bottom = self._corners(rectangle)
+        color, thickness = _color(annotation.color), _thickness(annotation.thickness)
+        points = _turned(left, top, right, bottom, rectangle.rotation)
+        if rectangle.rotation:
+            for index in range(4):
+                start, end = _whole(points[index]), _whole(points[(index + 1) % 4])
+                self._cv2.line(self._image, start, end, color, thickness)
+        else:
+            box = (left, top, right - left, bottom - top)
+            self._cv2.rectangle(self._image, box, color, thickness)
+        if rectangle.HasField("top_left_thickness"):
+            radius = _thickness(rectangle.top_left_thickness)
+            self._cv2.ellipse(
+                self._image, _whole(points[1]), (radius, radius), 0, 0, 360, color, -1
+            )
+
+    def _draw_filled_rectangle(self, annotation: Any, filled: Any) -> None:
+        left, top, right, bottom = self._corners(filled.rectangle)
+        color = _color(annotation.color)
+        if filled.rectangle.rotation:
+            points = _turned(left, top, right, bottom, filled.rectangle.rotation)
+            corners = np.array([_whole(point) for point in points], np.int32)
+            self._cv2.fillConvexPoly(self._image, corners, color)
+        else:
+            box = (left, top, right - left, bottom - top)
+            self._cv2.rectangle(self._image, box, color, -1)
+
+    def _draw_rounded_rectangle(self, annotation: Any, rounded: Any) -> None:
+        self._round(rounded, _color(annotation.color), _thickness(annotation.thickness))
+
+    def _draw_filled_rounded_rectangle(self, annotation: Any, filled: Any) -> None:
+        self._round(filled.rounded_rectangle, _color(annotation.color), -1)
+
+    def _round(self, rounded: Any, color: tuple[int, int, int], thickness: int) -> None:
+        left, top, right, bottom = self._corners(rounded.rectangle)
+        radius, kind = rounded.corner_radius, rounded.line_type
+        if not 0 <= radius < _FAR or kind not in (-1, 4, 8, 16):
+            raise ImageError("a rounded rectangle needs a radius and one of OpenCV's line types")
+        if thickness > 0 or kind != -1:
+            lines = (
+                ((left + radius, top), (right - radius, top)),
+                ((right, top + radius), (right, bottom - radius)),
+                ((left + radius, bottom), (right - radius, bottom)),
+                ((left, top + radius), (left, bottom - radius)),
+            )
+            for start, end in lines:
+                self._cv2.line(self._image, start, end, color, max(thickness, 1), max(kind, 4))
+        arcs = (
+            ((left + radius, top + radius), 180),
+            ((right - radius, top + radius), 270),
+            ((right - radius, bottom - radius), 0),
+            ((left + radius, bottom - radius), 90),
+        )
+        for centre, angle in arcs:
+            self._cv2.ellipse(
+                *(self._image, centre, (radius, radius), angle, 0, 90, color, thickness),
+                max(kind, 4),
+            )
+
+    def _draw_oval(self, annotation: Any, oval: Any) -> None:
+        self._ellipse(oval.rectangle, annotation, _thickness(annotation.thickness))
+
+    def _draw_filled_oval(self, annotation: Any, filled: Any) -> None:
+        self._ellipse(filled.oval.rectangle, annotation, -1)
+
+    def _ellipse(self, rectangle: Any, annotation: Any, thickness: int) -> None:
+        left, top, right, bottom = self._corners(rectangle)
+        centre = (int((left + right) / 2), int((top + bottom) / 2))
+        axes = (max(0, int((right - left) / 2)), max(0, int((bottom - top) / 2)))
+        angle = math.degrees(rectangle.rotation)
+        color = _color(annotation.color)
+        self._cv2.ellipse(self._image, centre, axes, angle, 0, 360, color, thickness)
+
+    def _draw_point(self, annotation: Any, point: Any) -> None:
+        centre = self._place(point.x, point.y, point.normalized)
+        radius = _thickness(annotation.thickness)
+        self._cv2.circle(self._image, centre, radius, _color(annotation.color), -1)
+
+    def _draw_scribble(self, annotation: Any, scribble: Any) -> None:
+        for point in scribble.point:
+            self._draw_point(annotation, point)
+
+    def _draw_line(self, annotation: Any, line: Any) -> None:
+        self._segment(annotation, *self._ends(line))
+
+    def _draw_gradient_line(self, annotation: Any, line: Any) -> None:
+        colors = np.array([_color(line.color1), _color(line.color2)], np.float64)
+        draw_gradient(self._image, self._ends(line), colors, _thickness(annotation.thickness))
+
+    def _draw_arrow(self, annotation: Any, arrow: Any) -> None:
+        start, end = self._ends(arrow)
+        self._segment(annotation, start, end)
+        # The tip's lines are a fifth as long, at 45 degrees.
+        across, down = (end[0] - start[0]) / 5, (end[1] - start[1]) / 5
+        for side in (1, -1):
+            tip = (end[0] - across - side * down, end[1] - down + side * across)
+            self._segment(annotation, (_rounded(tip[0]), _rounded(tip[1])), end)
+
+    def _segment(self, annotation: Any, start: Point, end: Point) -> None:
+        thickness = _thickness(annotation.thickness)
+        self._cv2.line(self._image, start, end, _color(annotation.color), thickness)
+
+    def _draw_text(self, annotation: Any, text: Any) -> None:
+        if not 0 <= text.font_face < len(_FONT_HEIGHTS):
+            raise ImageError(f"font_face is 0 to {len(_FONT_HEIGHTS) - 1}, not {text.font_face}")
+        left, baseline = self._place(text.left, text.baseline, text.normalized)
+        size = text.font_height * self._height if text.normalized else text.font_height
+        height = _rounded(size) if text.normalized else _cut(size)
+        thickness = _thickness(annotation.thickness)
+        scale = (height - (thickness + 1) / 2) / _FONT_HEIGHTS[text.font_face]
+        written = self._cv2.getTextSize(text.display_text, text.font_face, scale, thickness)[0]
+        if text.center_horizontally:
+            left -= written[0] // 2
+        if text.center_vertically:
+            baseline += written[1] // 2
+        layers = [(_color(annotation.color), thickness)]
+        if text.outline_thickness > 0:
+            width = _thickness(annotation.thickness + 2 * text.outline_thickness)
+            layers.insert(0, (_color(text.outline_color), width))
+        for color, width in layers:
+            self._cv2.putText(
+                *(self._image, text.display_text, (left, baseline), text.font_face, scale),
+                color,
+                width,
+                8,
+                self._flips_text,
+            )
+
+    def _corners(self, rectangle: Any) -> tuple[int, int, int, int]:
+        is_normal = rectangle.normalized
+        left_top = self._place(rectangle.left, rectangle.top, is_normal)
+        return *left_top, *self._place(rectangle.right, rectangle.bottom, is_normal)
+
+    def _ends(self, line: Any) -> tuple[Point, Point]:
+        start = self._place(line.x_start, line.y_start, line.normalized)
+        return start, self._place(line.x_end, line.y_end, line.normalized)
+
+    def _place(self, x: float, y: float, is_normal: bool) -> Point:
+        """The point in pixels."""
+        if is_normal:
+            return _rounded(x * self._width), _rounded(y * self._height)
+        return _cut(x), _cut(y)
+
+
+def _color(color: Any) -> tuple[int, int, int]:
+    return color.r, color.g, color.b
+
+
+def _thickness(value: float) -> int:
+    return min(max(_rounded(value), 1), _MAX_THICKNESS)
+
+
+def _rounded(value: float) -> int:
+    """The nearest integer, halves away from zero."""
+    return _cut(math.copysign(math.floor(abs(_finite(value)) + 0.5), value))
+
+
+def _cut(value: float) -> int:
+    return int(min(max(_finite(value), -_FAR), _FAR))
+
+
+def _finite(value: float) -> float:
+    if math.isnan(value):
+        raise ImageError("a coordinate of an annotation is not a number")
+    return min(max(value, -float(_FAR)), float(_FAR))
+
+
+def _whole(point: tuple[float, float]) -> Point:
+    """The point in whole pixels, rounded as OpenCV does: halves to even."""
+    return round(point[0]), round(point[1])
+
+
+def _turned(
+    left: int, top: int, right: int, bottom: int, rotation: float
+) -> list[tuple[float, float]]:
+    """The corners: bottom left, top left, top right, bottom right, before the rotation."""
+    x, y = (left + right) / 2, (top + bottom) / 2
+    half = ((right - left) / 2, (bottom - top) / 2)
+    a, b = math.sin(_finite(rotation)), math.cos(rotation)
+    corners = ((-1, 1), (-1, -1), (1, -1), (1, 1))
+    return [
+        (x + b * h * half[0] - a * v * half[1], y + a * h * half[0] + b * v * half[1])
+        for h, v in corners
+    ]

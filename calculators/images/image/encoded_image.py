@@ -1,0 +1,129 @@
+"""JPEG and PNG: decoding into an `ImageFrame` within limits, and encoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calculators.images.image.image_error import ImageError
+from calculators.images.image.image_format import ImageFormat, format_of
+from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_header import read_header
+from calculators.images.image.opencv import opencv
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLimits:
+    """Limits of the images that clients may have decoded.
+
+    Attributes:
+        encoded_bytes: maximum size of the JPEG or PNG, in bytes.
+        pixels: maximum of width times height. A few kilobytes of PNG can hold billions of equal
+            pixels, so this limit bounds the memory; it is checked against the header.
+        scanned_pixels: maximum of pixels times scans of a JPEG. A progressive one passes over all
+            of its pixels about ten times; a file may have any number of scans of a few bytes.
+    """
+
+    encoded_bytes: int = 20_000_000
+    pixels: int = 40_000_000
+    scanned_pixels: int = 1_000_000_000
+
+
+#: JPEG's marker of a scan.
+_SCAN: Final = b"\xff\xda"
+DEFAULT_LIMITS: Final = ImageLimits()
+
+
+def decode_image(
+    content: bytes | memoryview,
+    *,
+    apply_orientation: bool = True,
+    limits: ImageLimits = DEFAULT_LIMITS,
+) -> ImageFrame:
+    """The image that a JPEG or PNG holds: gray, RGB or (of a PNG) RGBA, 8 or 16 bits.
+
+    Args:
+        content: the file's bytes.
+        apply_orientation: turn the image as its EXIF data says, and drop alpha, as OpenCV does by
+            default.
+        limits: checked before anything is decoded.
+
+    Raises:
+        ImageError: ``content`` is not a JPEG or PNG, is damaged, or exceeds the limits.
+        GraphError: OpenCV is not installed.
+    """
+    size = len(memoryview(content))
+    if size > limits.encoded_bytes:
+        raise ImageError(
+            f"the encoded image has {size} bytes; at most {limits.encoded_bytes} are taken"
+        )
+    header = read_header(content)
+    if header.width == 0 or header.height == 0:
+        raise ImageError(f"the {header.kind} has no pixels: it is {header.width}x{header.height}")
+    if header.width * header.height > limits.pixels:
+        raise ImageError(
+            f"the {header.kind} is {header.width}x{header.height}; "
+            f"at most {limits.pixels} pixels are taken"
+        )
+    if header.kind == "JPEG":
+        _check_scans(content, header.width * header.height, limits)
+    cv2 = opencv()
+    flags = cv2.IMREAD_ANYCOLOR | cv2.IMREAD_ANYDEPTH if apply_orientation else cv2.IMREAD_UNCHANGED
+    try:
+        decoded = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
+    except cv2.error:
+        decoded = None
+    if decoded is None:
+        raise ImageError(f"the {header.kind} cannot be decoded: it is damaged or cut off")
+    return _frame(decoded, cv2)
+
+
+def _check_scans(content: bytes | memoryview, pixels: int, limits: ImageLimits) -> None:
+    # Within the data of a scan, a byte of FF is followed by 00 or by the number of a restart.
+    scans = bytes(content).count(_SCAN)
+    if scans > 1 and scans * pixels > limits.scanned_pixels:
+        raise ImageError(
+            f"the JPEG has {scans} scans of {pixels} pixels; at most {limits.scanned_pixels} "
+            "pixels in all are taken"
+        )
+
+
+def encode_image(frame: ImageFrame, *, quality: int, kind: str = "JPEG") -> bytes:
+    """The image as a JPEG of ``quality`` 0 to 100, or as a "PNG".
+
+    Raises:
+        ImageError: ``kind`` cannot hold the image's format.
+    """
+    cv2 = opencv()
+    turned = _REVERSED.get(frame.image_format)
+    if turned is None or (kind == "JPEG" and frame.byte_depth != 1):
+        raise ImageError(f"an image of the format {frame.image_format.name} cannot be a {kind}")
+    pixels = cv2.cvtColor(frame.pixels, getattr(cv2, turned)) if turned else frame.pixels
+    parameters = [cv2.IMWRITE_JPEG_QUALITY, quality] if kind == "JPEG" else []
+    is_written, content = cv2.imencode(".jpg" if kind == "JPEG" else ".png", pixels, parameters)
+    if not is_written:
+        raise ImageError(f"the image could not be written as {kind}")
+    return bytes(content)
+
+
+#: The conversion to OpenCV's order of channels, blue first; "" if none is needed.
+_REVERSED: Final = {
+    ImageFormat.GRAY8: "",
+    ImageFormat.GRAY16: "",
+    ImageFormat.SRGB: "COLOR_RGB2BGR",
+    ImageFormat.SRGB48: "COLOR_RGB2BGR",
+    ImageFormat.SRGBA: "COLOR_RGBA2BGRA",
+    ImageFormat.SRGBA64: "COLOR_RGBA2BGRA",
+}
+
+
+def _frame(decoded: npt.NDArray[Any], cv2: Any) -> ImageFrame:
+    channels = 1 if decoded.ndim == 2 else decoded.shape[2]
+    if channels == 3:
+        decoded = cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
+    elif channels == 4:
+        decoded = cv2.cvtColor(decoded, cv2.COLOR_BGRA2RGBA)
+    return ImageFrame.owning(format_of(decoded.dtype, channels), decoded)

@@ -1,0 +1,247 @@
+"""An image node's options, checked: `ImageGenCalculatorOptions`.
+
+Names, defaults, meaning and texts are OpenVINO Model Server's (``image_gen/imagegen_init.cpp``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.images.image_generation.loras import LoraAdapters, read_loras
+from calculators.images.image_generation.model_directory import MODEL_INDEX
+from calculators.images.image_generation.sizes import (
+    MAX_PIXELS,
+    SIDE_STEP,
+    Size,
+    listed,
+    parse_size,
+)
+from calculators.kit.cpu_features import has_slow_bfloat16
+from calculators.kit.device_name import device_problem
+from calculators.kit.plugin_config import read_json_properties
+from calculators.kit.tasks.options import find_model_options, naming_node
+from graph_runtime import NodePlan, ResourceError, ResourceSettings
+
+OPTIONS_TYPE: Final = "mediapipe.ImageGenCalculatorOptions"
+
+_PRECISION: Final = "INFERENCE_PRECISION_HINT"
+#: Most numbers of images and steps; more is a mistake.
+_MOST: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticShape:
+    """The only shape that a model is compiled for.
+
+    Attributes:
+        images: images of one request.
+        guidance_scale: of every request; None: the model's own default.
+    """
+
+    size: Size
+    images: int
+    guidance_scale: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageGenOptions:
+    """The options of one node.
+
+    Attributes:
+        directory: the model's directory, absolute.
+        devices: one for all parts, or those of text encoders, denoiser and image coder.
+        properties: OpenVINO's properties.
+        largest: the longest sides of an image.
+        default_size: the size of requests that give none; None leaves it to model or image.
+        sizes: the only sizes that requests may have; empty: any up to ``largest``.
+        static: the shape that the model is compiled for; None: any.
+        max_images: images of one request.
+        default_steps, max_steps: steps of denoising.
+        warnings: texts for the log.
+    """
+
+    directory: Path
+    devices: tuple[str, ...]
+    properties: Mapping[str, Any]
+    largest: Size
+    default_size: Size | None
+    sizes: tuple[Size, ...]
+    static: StaticShape | None
+    max_images: int
+    default_steps: int
+    max_steps: int
+    loras: LoraAdapters
+    warnings: tuple[str, ...] = ()
+
+
+def read_image_gen_options(node: NodePlan, settings: ResourceSettings) -> ImageGenOptions:
+    """Check the options of a node, and the files that they name.
+
+    Raises:
+        ResourceError: with the node's name, the field, what is wrong, and what would be right.
+    """
+    with naming_node(node):
+        return _read(find_model_options(node, OPTIONS_TYPE), settings)
+
+
+def _read(options: Any, settings: ResourceSettings) -> ImageGenOptions:
+    directory = _directory(options.models_path, settings.directory)
+    devices = _devices(options.device) if options.HasField("device") else ("CPU",)
+    is_npu = any("NPU" in device for device in devices)
+    sizes = _sizes(options.resolution) if options.HasField("resolution") else ()
+    static = _static_shape(options, sizes, is_npu=is_npu)
+    largest = _size(options.max_resolution, "max_resolution")
+    if sizes:
+        largest = Size(max(each.width for each in sizes), max(each.height for each in sizes))
+    properties = read_json_properties(options.plugin_config)
+    if has_slow_bfloat16() and set(devices) == {"CPU"}:
+        properties.setdefault(_PRECISION, "f32")
+    default_size = _default_size(options, largest, sizes)
+    warnings: list[str] = []
+    max_steps = _count(options, "max_num_inference_steps")
+    default_steps = _count(options, "default_num_inference_steps")
+    if default_steps > max_steps:
+        if options.HasField("default_num_inference_steps"):
+            warnings.append(
+                f"default_num_inference_steps: {default_steps} is above max_num_inference_steps: "
+                f"{max_steps}, which is taken"
+            )
+        default_steps = max_steps
+    return ImageGenOptions(
+        directory=directory,
+        devices=devices,
+        properties=properties,
+        largest=largest,
+        default_size=default_size,
+        sizes=sizes,
+        static=static,
+        max_images=static.images if static else _count(options, "max_num_images_per_prompt"),
+        default_steps=default_steps,
+        max_steps=max_steps,
+        loras=read_loras(options, settings.directory, model=settings.model_name, is_npu=is_npu),
+        warnings=tuple(warnings),
+    )
+
+
+def _directory(models_path: str, graph: Path) -> Path:
+    directory = Path(graph, models_path).absolute()
+    if not directory.is_dir():
+        raise ResourceError(
+            f"Models path does not exist: {models_path} (models_path is relative to the directory "
+            "of the graph, or absolute)"
+        )
+    if not (directory / MODEL_INDEX).is_file():
+        raise ResourceError(
+            f'models_path: "{models_path}" has no {MODEL_INDEX}; optimum-cli export openvino '
+            "--task text-to-image makes it"
+        )
+    return directory
+
+
+def _devices(text: str) -> tuple[str, ...]:
+    devices = tuple(text.split())
+    if len(devices) not in (1, 3):
+        raise ResourceError(
+            f"device: Invalid number of devices specified: {len(devices)}. Expected 1 or 3."
+        )
+    for device in devices:
+        if problem := device_problem(device):
+            raise ResourceError(f"device: {problem}")
+    return devices
+
+
+def _size(text: str, field: str) -> Size:
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise ResourceError(f'{field}: "{text[:60]}": {error}') from None
+    if size is None:
+        raise ResourceError(f'{field}: "auto" is no size; write it as 1024x1024')
+    return size
+
+
+def _drawable(text: str, field: str) -> Size:
+    size = _size(text, field)
+    if not size.is_drawable:
+        raise ResourceError(
+            f"{field}: {size}: the sides of images are multiples of {SIDE_STEP} pixels"
+        )
+    return size
+
+
+def _sizes(text: str) -> tuple[Size, ...]:
+    sizes = tuple(_drawable(word, "resolution") for word in text.split())
+    if not sizes:
+        raise ResourceError("resolution: No valid resolutions found")
+    for size in sizes:
+        if size.width * size.height > MAX_PIXELS:
+            raise ResourceError(
+                f"resolution: {size} has more than {MAX_PIXELS} pixels, the most of one image"
+            )
+    if len(set(sizes)) < len(sizes):
+        raise ResourceError("resolution: Duplicate resolutions found")
+    return sizes
+
+
+def _static_shape(options: Any, sizes: tuple[Size, ...], *, is_npu: bool) -> StaticShape | None:
+    has_images = options.HasField("num_images_per_prompt")
+    has_guidance = options.HasField("guidance_scale")
+    if not sizes:
+        if is_npu:
+            raise ResourceError("Cannot use NPU without setting static resolution")
+        if has_guidance:
+            raise ResourceError(
+                "Cannot explicitly use static guidance scale when not using static resolution"
+            )
+        if has_images:
+            raise ResourceError(
+                "Cannot explicitly use static num images per prompt when not using static "
+                "resolution"
+            )
+        return None
+    if options.HasField("max_resolution"):
+        raise ResourceError("Cannot explicitly use max resolution when using static settings")
+    if len(sizes) > 1:
+        if is_npu:
+            raise ResourceError("NPU cannot have multiple resolutions in static settings")
+        if has_images:
+            raise ResourceError("Cannot use static num images per prompt with multiple resolutions")
+        if has_guidance:
+            raise ResourceError("Cannot use static guidance scale with multiple resolutions")
+        return None
+    if options.HasField("max_num_images_per_prompt"):
+        raise ResourceError(
+            "Cannot explicitly use max num images per prompt when using static settings"
+        )
+    images = options.num_images_per_prompt if has_images else 1
+    if not 0 < images <= _MOST:
+        raise ResourceError("num_images_per_prompt must be greater than 0")
+    guidance = options.guidance_scale if has_guidance else None
+    if guidance is not None and not 0 <= guidance < float("inf"):
+        raise ResourceError(f"guidance_scale: {guidance} is no number from 0 on")
+    return StaticShape(size=sizes[0], images=images, guidance_scale=guidance)
+
+
+def _default_size(options: Any, largest: Size, sizes: tuple[Size, ...]) -> Size | None:
+    if not options.HasField("default_resolution"):
+        return sizes[0] if len(sizes) == 1 else None
+    size = _drawable(options.default_resolution, "default_resolution")
+    if not size.fits(largest) and not sizes:
+        raise ResourceError(
+            f"Default resolution exceeds maximum allowed resolution: ({size}) > ({largest})"
+        )
+    if sizes and size not in sizes:
+        raise ResourceError(
+            f"Default resolution ({size}) is not among the static resolutions: {listed(sizes)}"
+        )
+    return size
+
+
+def _count(options: Any, field: str) -> int:
+    value: int = getattr(options, field)
+    if not value:
+        raise ResourceError(f"{field} must be greater than 0")
+    return min(value, _MOST)

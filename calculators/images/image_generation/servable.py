@@ -1,0 +1,262 @@
+"""`ImageGenServable`: the resource of an image node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from calculators.images.image_generation.drawing import Drawing
+from calculators.images.image_generation.drawing_process import DrawingProcess
+from calculators.images.image_generation.image_metrics import ImageMetrics
+from calculators.images.image_generation.image_settings import ImageSettings
+from calculators.images.image_generation.large_drawings import LargeDrawings, is_large
+from calculators.images.image_generation.messages import Adapter, Draw, Load, Progress, Shape
+from calculators.images.image_generation.model_rules import ModelRules
+from calculators.images.image_generation.node_options import ImageGenOptions
+from calculators.images.image_generation.request import ImageRequest
+from calculators.kit.child_process.fair_turns import FairTurns, TooManyWaiting
+from calculators.kit.child_process.supervisor import RETRY_AFTER
+from calculators.kit.model_cache import CacheEntry
+from calculators.kit.model_cache.compiled_models import compiling_with
+from calculators.kit.model_cache.loading import loading
+from calculators.kit.model_initializer import ModelHost
+from calculators.kit.requests.http_payload import RequestError
+from graph_runtime import Code, LoadProgress
+
+#: How far the process for large images stands back behind all others.
+_LARGE_NICENESS: Final = 10
+#: The most seconds after which a client may try again.
+_LONGEST_RETRY: Final = 300.0
+#: The weight of the last drawing in the mean of their durations.
+_NEWEST: Final = 0.5
+
+_log = logging.getLogger("graphrt.image_generation")
+
+
+class ImageGenServable:
+    """A model in a process that draws one image at a time, and another one for large images.
+
+    Clients take turns; a turn is an image.
+
+    Attributes:
+        rules: what requests may ask for; after `start`.
+    """
+
+    rules: ModelRules
+
+    def __init__(
+        self,
+        options: ImageGenOptions,
+        host: ModelHost,
+        settings: ImageSettings,
+    ) -> None:
+        self._options = options
+        self._name = host.name
+        self._settings = settings
+        self._entry = host.entry
+        self._turns = FairTurns(most_waiting=settings.image_queue_limit)
+        self._numbers = 0
+        self._mean_seconds = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._metrics = metrics = ImageMetrics(host.metrics)
+        load = _load(options, host.entry)
+        self._process = DrawingProcess(load, f'image process of "{host.name}"', metrics)
+        self._large = LargeDrawings(
+            lambda: DrawingProcess(
+                msgspec.structs.replace(load, niceness=_LARGE_NICENESS),
+                f'process for large images of "{host.name}"',
+                metrics,
+            ),
+            self._process,
+            settings.image_queue_limit,
+        )
+
+    async def start(self, progress: LoadProgress | None = None) -> None:
+        """Load the model; ``progress`` gets the phases.
+
+        Raises:
+            ResourceError: it cannot be loaded; nothing is left running.
+        """
+        async with loading(self._entry, self.close):
+            ready = await self._process.start(progress)
+        self.rules = ModelRules(self._options, ready, self._settings.image_seed)
+        self._metrics.follow(
+            waiting=lambda: len(self._turns) + len(self._large.turns),
+            running=lambda: sum(each.current is not None for each in self._processes),
+            progress=self._progress_ratio,
+            is_up=lambda: not self.unavailable_reason,
+            restarts=lambda: sum(each.restarts for each in self._processes),
+        )
+        kinds = ", ".join(kind.replace("_", " ") for kind in ready.kinds)
+        _log.info("%s: %s: %s, loaded in %.1f s", self._name, ready.pipeline, kinds, ready.seconds)
+
+    @property
+    def _processes(self) -> list[DrawingProcess]:
+        """The processes that there are."""
+        large = self._large.process
+        return [self._process] if large is None else [self._process, large]
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that draw, the one for ordinary images first."""
+        return [each.pid for each in self._processes if each.pid is not None]
+
+    @property
+    def progress(self) -> Progress | None:
+        """The steps of a drawing under way, or of the last one; None before its first step."""
+        found = [each for each in self._processes if each.progress is not None]
+        found.sort(key=lambda each: each.current is None)
+        return found[0].progress if found else None
+
+    @property
+    def unavailable_reason(self) -> str:
+        return self._process.unavailable_reason
+
+    async def close(self) -> None:
+        self._metrics.end()
+        await asyncio.gather(self._process.close(), self._large.close())
+        if self._entry is not None:
+            self._entry.close()
+
+    def begin(self, request: ImageRequest, *, is_raw: bool = False) -> Drawing:
+        """Draw a request when it is its client's turn. The caller cancels what nobody wants.
+
+        Args:
+            is_raw: images are the bytes of their pixels instead of files in base64.
+        """
+        self._numbers += 1
+        output_format = "raw" if is_raw else request.output_format
+        drawing = Drawing(self._numbers, request, output_format)
+        task = asyncio.create_task(self._work(drawing))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        drawing.on_cancel(partial(_cancel, task))
+        return drawing
+
+    async def _work(self, drawing: Drawing) -> None:
+        began = time.monotonic()
+        try:
+            await self._draw(drawing)
+        except TooManyWaiting:
+            drawing.end(
+                RequestError(
+                    f"{self._settings.image_queue_limit} requests for images wait already; try "
+                    "again later",
+                    code=Code.UNAVAILABLE,
+                    retry_after=self._retry_after(),
+                )
+            )
+        except asyncio.CancelledError:
+            for process in self._processes:
+                process.cancel(drawing)  # it may have paused
+            raise
+        except Exception as error:
+            drawing.end(error)
+        finally:
+            drawing.end()
+            if drawing.pid is not None:
+                self._note_end(drawing, time.monotonic() - began)
+
+    async def _draw(self, drawing: Drawing) -> None:
+        """Draw image after image. Between two the turn is given up."""
+        task: asyncio.Task[Any] | None = asyncio.current_task()
+        assert task is not None
+        waits_from = time.monotonic()
+        first = _draw_message(drawing, self._options)
+        large = self._large if is_large(drawing.request, self.rules) else None
+        has_more = True
+        while has_more and not drawing.is_cancelled:
+            turns = self._turns if large is None else large.turns
+            async with turns.turn(goes_on=drawing.pid is not None):
+                process = self._process if large is None else await large.open()
+                if process is None:  # there is no memory for a process of its own
+                    large = None
+                    continue
+                if drawing.pid is None:
+                    self._metrics.queue_seconds.observe(time.monotonic() - waits_from)
+                # The process cannot drop its work at once: until then it has no other.
+                drawing.on_cancel(partial((large or process).cancel, drawing))
+                try:
+                    has_more = await process.draw(drawing, first)
+                finally:
+                    drawing.on_cancel(partial(_cancel, task))
+                    if large is not None:
+                        large.leave()
+
+    def _note_end(self, drawing: Drawing, seconds: float) -> None:
+        self._metrics.seconds.observe(seconds)
+        if drawing.is_cancelled:
+            self._metrics.cancelled.add()
+            _log.info("%s: a request was cancelled after %.1f s", self._name, seconds)
+            return
+        if self._mean_seconds:
+            self._mean_seconds += _NEWEST * (seconds - self._mean_seconds)
+        else:
+            self._mean_seconds = seconds
+        if drawing.begun is not None:
+            request, begun = drawing.request, drawing.begun
+            _log.info(
+                "%s: %d of %dx%d in %d steps, %.1f s",
+                *(self._name, request.images, begun.width, begun.height, request.steps, seconds),
+            )
+
+    def _retry_after(self) -> float:
+        """Return the seconds until there is room for one more, by the last drawings."""
+        return min(max(self._mean_seconds, RETRY_AFTER), _LONGEST_RETRY)
+
+    def _progress_ratio(self) -> float:
+        progress = self.progress
+        if progress is None or all(each.current is None for each in self._processes):
+            return 0.0
+        return progress.step / max(progress.steps, 1)
+
+
+def _load(options: ImageGenOptions, entry: CacheEntry | None) -> Load:
+    shape = None
+    if options.static is not None:
+        static = options.static
+        shape = Shape(static.images, static.size.width, static.size.height, static.guidance_scale)
+    return Load(
+        model_path=str(options.directory),
+        devices=list(options.devices),
+        properties=compiling_with(options.properties, entry),
+        shape=shape,
+        adapters=[Adapter(str(each.path), each.alpha) for each in options.loras.adapters],
+        adapter_mode=options.loras.mode,
+    )
+
+
+def _draw_message(drawing: Drawing, options: ImageGenOptions) -> Draw:
+    """Return the message that begins a request: one image a turn, unless the model is compiled for
+    their number."""
+    request = drawing.request
+    size = request.size
+    parameters = dict(request.parameters)
+    turns = 1 if options.static is not None else request.images
+    parameters["num_images_per_prompt"] = request.images // turns
+    return Draw(
+        number=drawing.number,
+        kind=request.kind,
+        prompt=request.prompt,
+        parameters=parameters,
+        turns=turns,
+        width=0 if size is None else size.width,
+        height=0 if size is None else size.height,
+        max_width=options.largest.width,
+        max_height=options.largest.height,
+        image=request.image,
+        mask=request.mask,
+        output_format=drawing.output_format,
+        quality=request.quality,
+        partial_images=request.partial_images,
+        alphas=request.alphas,
+    )
+
+
+def _cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()

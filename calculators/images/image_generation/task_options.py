@@ -1,0 +1,220 @@
+"""The options of the task ``image_generation``.
+
+Names are OpenVINO Model Server's (``graph_export/image_generation_graph_cli_parser.cpp``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from calculators.images.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
+from calculators.images.image_generation.sizes import SIDE_STEP, Size, parse_size
+from calculators.kit.settings.declaration import option
+from calculators.kit.settings.groups import TASK
+from calculators.kit.settings.value_types import count
+from calculators.kit.tasks.options import DeviceOptions
+
+
+def read_size(text: str) -> str:
+    """Read one size."""
+    _drawable(text)
+    return text
+
+
+def read_sizes(text: str) -> str:
+    """Read sizes with spaces between them."""
+    words = text.split()
+    if not words:
+        raise argparse.ArgumentTypeError('sizes are needed, as in "512x512 512x768"')
+    for word in words:
+        _drawable(word)
+    if len(set(words)) < len(words):
+        raise argparse.ArgumentTypeError(f"Duplicate resolutions found: {text!r}")
+    return " ".join(words)
+
+
+def _drawable(text: str) -> None:
+    size: Size | None
+    try:
+        size = parse_size(text)
+    except ValueError:
+        size = None
+    if size is None:
+        raise argparse.ArgumentTypeError(
+            f"Invalid resolution format. Expected WxH, e.g., 1024x1024: {text!r}"
+        )
+    if not size.is_drawable:
+        raise argparse.ArgumentTypeError(f"the sides are multiples of {SIDE_STEP}: {text!r}")
+
+
+def scale(text: str) -> float:
+    """Read a number from 0 on."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1e6:
+        raise argparse.ArgumentTypeError(f"a number from 0 on is needed: {text!r}")
+    return number
+
+
+def source_loras(text: str) -> str:
+    """Read adapters, ``alias=FILE[:alpha]``, and composites, ``alias=@a:0.7+@b``, with commas."""
+    try:
+        parse_source_loras(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLoras:
+    """Adapters on the command line.
+
+    Attributes:
+        adapters: file and alpha by alias.
+        composites: alphas by alias of the adapter, by alias of the composite.
+        entries: the words of each adapter, by alias.
+    """
+
+    adapters: dict[str, tuple[str, float]]
+    composites: dict[str, dict[str, float]]
+    entries: dict[str, str]
+
+    def check_files(self, directory: Path) -> None:
+        """Check that the files exist; ``directory``: the graph's, to which paths are relative.
+
+        Raises:
+            ValueError: one does not; the text is OpenVINO Model Server's.
+        """
+        for alias, (path, _) in self.adapters.items():
+            if not (directory / path).is_file():
+                raise ValueError(
+                    f"Local LoRA file does not exist: '{path}' in --source_loras entry: "
+                    f"'{self.entries[alias]}'"
+                )
+
+
+def parse_source_loras(text: str) -> SourceLoras:
+    """Read the value of ``--source_loras``.
+
+    Raises:
+        ValueError: the texts are OpenVINO Model Server's.
+    """
+    found = SourceLoras({}, {}, {})
+    for entry in filter(None, (word.strip() for word in text.split(","))):
+        alias, equals, source = entry.partition("=")
+        if not equals or not source:
+            raise ValueError(
+                f"Missing alias in --source_loras entry: '{entry}'. Expected format: alias=source"
+            )
+        if not is_alias(alias):
+            raise ValueError(
+                f"Invalid LoRA alias '{alias}' in --source_loras entry: '{entry}'. {ALIAS_RULE}"
+            )
+        if alias in found.adapters or alias in found.composites:
+            raise ValueError(f"the alias '{alias}' is given twice in --source_loras")
+        if source.startswith("@"):
+            found.composites[alias] = dict(_component(part, entry) for part in source.split("+"))
+        else:
+            found.adapters[alias] = _source(source, entry)
+            found.entries[alias] = entry
+    for alias, parts in found.composites.items():
+        for part in parts:
+            if part not in found.adapters:
+                raise ValueError(
+                    f"Composite LoRA references unknown adapter '{part}' in entry: '{alias}'"
+                )
+    return found
+
+
+def _source(source: str, entry: str) -> tuple[str, float]:
+    path, alpha = source, "1"
+    if not source.endswith(ENDING):
+        path, _, alpha = source.rpartition(":")
+    if not path.endswith(ENDING):
+        raise ValueError(
+            f"a {ENDING} file is needed in --source_loras entry: '{entry}'; adapters of a hub are "
+            "not downloaded: put the file beside the model"
+        )
+    if "://" in path:
+        raise ValueError(f"adapters are not downloaded, in --source_loras entry: '{entry}'")
+    return path, _alpha(alpha, entry)
+
+
+def _component(part: str, entry: str) -> tuple[str, float]:
+    alias, colon, alpha = part.strip().partition(":")
+    if not alias.startswith("@") or len(alias) == 1:
+        raise ValueError(f"components are written @alias:alpha, in --source_loras entry: '{entry}'")
+    return alias[1:], _alpha(alpha if colon else "1", entry)
+
+
+def _alpha(text: str, entry: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"Invalid alpha value '{text}' in --source_loras entry: '{entry}'")
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageGenerationOptions(DeviceOptions):
+    """The options of the node that draws; None and "" leave a choice to the model."""
+
+    resolution: str = option(
+        "",
+        "the only sizes, with spaces; with a single one the model is compiled for it",
+        group=TASK,
+        metavar="SIZES",
+        reads=read_sizes,
+    )
+    max_resolution: str = option(
+        "", "the longest sides; default 4096x4096", group=TASK, metavar="WxH", reads=read_size
+    )
+    default_resolution: str = option(
+        "",
+        "the size of images whose request gives none; default the model's",
+        group=TASK,
+        metavar="WxH",
+        reads=read_size,
+    )
+    num_images_per_prompt: int | None = option(
+        None,
+        "the images of every request; needs a single resolution",
+        group=TASK,
+        metavar="N",
+        reads=count,
+    )
+    guidance_scale: float | None = option(
+        None,
+        "the guidance scale of every request; needs a single resolution",
+        group=TASK,
+        metavar="X",
+        reads=scale,
+    )
+    max_num_images_per_prompt: int | None = option(
+        None, "the most images of a request; default 10", group=TASK, metavar="N", reads=count
+    )
+    default_num_inference_steps: int | None = option(
+        None,
+        "steps of denoising where a request gives none; default 50",
+        group=TASK,
+        metavar="N",
+        reads=count,
+    )
+    max_num_inference_steps: int | None = option(
+        None, "the most steps of a request; default 100", group=TASK, metavar="N", reads=count
+    )
+    source_loras: str = option(
+        "",
+        "LoRA adapters, alias=FILE.safetensors[:alpha], and mixtures of them, alias=@a:0.7+@b, "
+        "with commas; each alias is a model's name in requests",
+        group=TASK,
+        metavar="LORAS",
+        reads=source_loras,
+    )

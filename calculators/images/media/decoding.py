@@ -1,0 +1,180 @@
+"""Decoding of image files into pixels, with Pillow. Runs in child processes only."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+from PIL import Image as Pillow
+from PIL import ImageOps
+
+from calculators.images.media import picture_size
+from calculators.images.media.data_uri import decoded
+from calculators.images.media.image import EncodedImage, Image
+from calculators.images.media.image_error import image_error
+from calculators.images.media.limits import (
+    MAX_IMAGE_BYTES,
+    MAX_PIXELS,
+    MAX_RATIO,
+    MAX_REQUEST_PIXELS,
+    MAX_SCANNED_PIXELS,
+    MAX_SENT_PIXELS,
+)
+
+#: The only decoders that see clients' data.
+FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+_NAMES: Final = "PNG, JPEG, WebP, GIF or BMP"
+#: JPEG's marker of a scan: within its data, FF is followed by 00 or the number of a restart.
+_SCAN: Final = b"\xff\xda"
+_WHITE: Final = (255, 255, 255)
+_SIXTEEN_BITS: Final = frozenset({"I;16", "I;16L", "I;16B", "I;16N", "I"})
+
+# The limits here are lower, and no one would see a warning from the child.
+Pillow.MAX_IMAGE_PIXELS = None
+
+
+def decode_images(images: list[EncodedImage], most: int | None = None) -> tuple[Image, ...]:
+    """Decode the images of a request to RGB.
+
+    Args:
+        most: pixels above which an image is reduced, if the model makes less of it anyway.
+
+    Raises:
+        RequestError: an image cannot be read, or is too large; ``param`` is its place.
+        MemoryError: the images do not fit in memory.
+    """
+    made: list[Image] = []
+    pixels = 0
+    is_much = picture_size.pixels_of(images) > MAX_SENT_PIXELS
+    share = MAX_SENT_PIXELS // len(images) if is_much else MAX_SENT_PIXELS
+    if most is not None:
+        share = min(share, most)
+    for each in images:
+        try:
+            data = decoded(each.data) if each.is_base64 else each.data
+            image, size = _reduced_image(data, share)
+        except ValueError as error:
+            raise image_error(each.param, str(error)) from None
+        pixels += size
+        if pixels > MAX_REQUEST_PIXELS:
+            raise image_error(
+                each.param,
+                f"with this one the images have {pixels} pixels; {MAX_REQUEST_PIXELS} are the "
+                "maximum of a request",
+            )
+        made.append(image)
+    return tuple(made)
+
+
+def _reduced_image(data: bytes, most: int) -> tuple[Image, int]:
+    """Decode an image, and reduce it to ``most`` pixels; return the file's number of pixels too."""
+    image = rgb_of(open_picture(data))
+    pixels = image.width * image.height
+    factor = math.ceil(math.sqrt(pixels / most))
+    if factor > 1:
+        # A side of a narrow picture is not reduced to nothing.
+        image = image.reduce((min(factor, image.width), min(factor, image.height)))
+    return Image(image.height, image.width, image.tobytes()), pixels
+
+
+def decode_image(data: bytes) -> Image:
+    """Decode the first picture of a file, rotated by its EXIF data, on white where transparent.
+
+    Raises:
+        ValueError: as `open_picture`.
+    """
+    image = rgb_of(open_picture(data))
+    return Image(image.height, image.width, image.tobytes())
+
+
+def open_picture(data: bytes) -> Any:
+    """Return the first picture of a file as Pillow's, rotated by its EXIF data.
+
+    Raises:
+        ValueError: the format is not supported, or the image is broken or too large. The text
+            leaves out the decoder's own, which may reveal the content of memory.
+    """
+    if not data:
+        raise ValueError("there is no data")
+    if len(data) > MAX_IMAGE_BYTES:
+        raise ValueError(f"the image is larger than {MAX_IMAGE_BYTES} bytes")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            image: Any = Pillow.open(io.BytesIO(data), formats=FORMATS)
+        except MemoryError:
+            raise
+        except Exception:
+            raise ValueError(_what_it_is(data)) from None
+        _check_size(*image.size)
+        if image.format == "JPEG":
+            _check_scans(data.count(_SCAN), image.width * image.height)
+        with _broken_is_value_error():
+            image.load()
+            return ImageOps.exif_transpose(image)
+
+
+def rgb_of(image: Any) -> Any:
+    """Return a picture of Pillow's in RGB, on white where it is transparent.
+
+    Raises:
+        ValueError: it is broken.
+    """
+    with warnings.catch_warnings(), _broken_is_value_error():
+        warnings.simplefilter("ignore")
+        return _rgb(image)
+
+
+@contextmanager
+def _broken_is_value_error() -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception:
+        raise ValueError("the image is broken, or a part of it is missing") from None
+
+
+def _check_size(width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise ValueError(
+            f"the image has {width} x {height} pixels; {MAX_PIXELS} in all are the maximum"
+        )
+    if max(width, height) > MAX_RATIO * min(width, height):
+        raise ValueError(
+            f"the image of {width} x {height} pixels is too narrow: one side may be "
+            f"{MAX_RATIO} times the other at most"
+        )
+
+
+def _check_scans(scans: int, pixels: int) -> None:
+    if scans > 1 and scans * pixels > MAX_SCANNED_PIXELS:
+        raise ValueError(
+            f"the JPEG has {scans} scans of {pixels} pixels; {MAX_SCANNED_PIXELS} pixels in all "
+            "are the maximum"
+        )
+
+
+def _rgb(image: Any) -> Any:
+    if image.mode in _SIXTEEN_BITS:
+        # Pillow would clip at 255.
+        grey = np.asarray(image).astype(np.int64) >> 8
+        return Pillow.fromarray(grey.clip(0, 255).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        page = Pillow.new("RGB", image.size, _WHITE)
+        page.paste(image, mask=image.getchannel("A"))
+        return page
+    return image.convert("RGB")
+
+
+def _what_it_is(data: bytes) -> str:
+    start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<") and b"<svg" in start:
+        return f"SVG is not read; send the picture as {_NAMES}"
+    return f"the data is no {_NAMES} image"

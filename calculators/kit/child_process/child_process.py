@@ -1,0 +1,205 @@
+"""One life of a child process, from the parent's side, on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from calculators.kit.child_process.child_output import ChildOutput, is_wanted
+from calculators.kit.child_process.early_start import child_environment, start_module, take_early
+from calculators.kit.child_process.frame_protocol import FrameProtocol
+from calculators.kit.child_process.framing import Frame, FramingError
+from calculators.kit.child_process.messages import Stop
+from calculators.kit.child_process.parent_connection import LISTENER
+
+#: Seconds that a child may take to end after its connection is closed.
+_REAP_SECONDS: Final = 1.0
+_REAP_PERIOD: Final = 0.005
+
+#: Signals that a process gets for its own faults. Others come from outside.
+_FAULTS: Final = frozenset({
+    signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS,
+    signal.SIGTRAP,
+})  # fmt: skip
+
+
+class ChildProcess(FrameProtocol):
+    """A running child: frames to it and from it, and its end as one call.
+
+    ``on_frame`` gets the bytes of each message; ``on_end`` gets, once, the reason of its end in
+    words. Both are called on the event loop.
+    """
+
+    def __init__(
+        self,
+        on_frame: Callable[[Frame], None],
+        on_end: Callable[[str], None],
+        name: str = "a child process",
+        *,
+        has_log: bool = False,
+    ) -> None:
+        """``name`` is printed before the child's output in the log; ``has_log``: it writes to the
+        log itself, so its standard error is this process's."""
+        super().__init__()
+        self._name = name
+        self._has_log = has_log
+        self._output: ChildOutput | None = None
+        self._on_frame = on_frame
+        self._on_end = on_end
+        self._process: subprocess.Popen[bytes] | None = None
+        #: The process id, after `start`.
+        self.pid = 0
+        self._kill_reason = ""
+        self._closed_at = 0.0
+        self._is_over = asyncio.Event()
+
+    async def start(
+        self,
+        module: str,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+        listener: socket.socket | None = None,
+        *,
+        first: bytes = b"",
+    ) -> None:
+        """Start ``python -m module DESCRIPTOR PARENT``. Until the first await it has a `pid`.
+
+        ``defaults``: environment variables for it, unless the server's environment has them.
+        ``listener``: a Unix socket on which it takes further connections.
+        ``first``: the first message to it; one that was started early may have it already.
+
+        Raises:
+            OSError: the system has no process or descriptor left; `on_end` is not called then.
+        """
+        # One that was started early has no further socket, and its output goes to this process.
+        is_usual = listener is None and not self._has_log
+        early = take_early(module, defaults, first) if is_usual else None
+        if early is not None:
+            self._process = early.process
+            ours = early.connection
+            ours.setblocking(False)
+            self._output = ChildOutput(self._name, early.output, is_logged=is_wanted())
+        else:
+            ours = self._start_process(module, defaults, listener)
+        assert self._process is not None
+        self.pid = self._process.pid
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
+        except BaseException:
+            ours.close()
+            self._process.kill()
+            self._process.wait()
+            self._finish_output()
+            raise
+        if first and (early is None or not early.first_message):
+            self.send(first)
+
+    def _start_process(
+        self, module: str, defaults: Mapping[str, str], listener: socket.socket | None
+    ) -> socket.socket:
+        """Start the process; return this end of the connection."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        reader = writer = None
+        try:
+            if is_wanted() and not self._has_log:
+                reader, writer = os.pipe()
+            environment = child_environment(defaults)
+            descriptors = [theirs.fileno()]
+            if listener is not None:
+                descriptors.append(listener.fileno())
+                environment[LISTENER] = str(listener.fileno())
+            # Returns as soon as the child has been made: no more than a few milliseconds.
+            self._process = start_module(module, descriptors, writer, environment)
+        except BaseException:
+            ours.close()
+            if reader is not None:
+                os.close(reader)
+            raise
+        finally:
+            theirs.close()
+            if writer is not None:
+                os.close(writer)
+        if reader is not None:
+            self._output = ChildOutput(self._name, reader)
+        return ours
+
+    @property
+    def is_running(self) -> bool:
+        """True from `start` until its end."""
+        return self._process is not None and not self._is_over.is_set()
+
+    @property
+    def has_crashed(self) -> bool:
+        """True if the child ended by its own fault, not by `kill` or a signal from outside."""
+        status = None if self._process is None else self._process.returncode
+        if status is None or self._kill_reason:
+            return False
+        return status >= 0 or -status in _FAULTS
+
+    def stop(self) -> None:
+        """Ask the child to end; see `wait`."""
+        self.send(msgspec.msgpack.encode(Stop()))
+
+    def kill(self, reason: str) -> None:
+        """Kill the child now; `on_end` gets ``reason``."""
+        self._kill_reason = self._kill_reason or reason
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.kill()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def wait(self) -> None:
+        """Return when the process is gone."""
+        await self._is_over.wait()
+
+    # FrameProtocol --------------------------------------------------------------------------------
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._buffer.received(nbytes):
+                if self._kill_reason:
+                    return  # frames after the reason to kill it are ignored
+                self._on_frame(frame)
+        except FramingError as error:
+            self.kill(str(error))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._closed_at = asyncio.get_running_loop().time()
+        self._reap()
+
+    def _reap(self) -> None:
+        assert self._process is not None
+        loop = asyncio.get_running_loop()
+        if self._process.poll() is None:
+            if loop.time() - self._closed_at > _REAP_SECONDS:
+                self._process.kill()
+            loop.call_later(_REAP_PERIOD, self._reap)
+            return
+        self._finish_output()
+        self._is_over.set()
+        self._on_end(self._kill_reason or _ending(self._process.returncode))
+
+    def _finish_output(self) -> None:
+        if self._output is not None:
+            self._output.finish()
+            self._output = None
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"it exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"it was ended by {name}"

@@ -1,0 +1,119 @@
+"""Errors of members of a JSON object, and readers of members inside nested objects.
+
+Every reader returns None for a member that is absent or null. ``path`` is how the error names a
+member that is not at the top. Members at the top are declared, and read in one pass: see
+`calculators.kit.requests.members`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from calculators.kit.requests.http_payload import RequestError, without_values
+
+UINT32_MAX: Final = 2**32 - 1
+INT32_MAX: Final = 2**31 - 1
+
+_SHOWN_CHARACTERS: Final = 40
+
+
+def body_object(value: object) -> dict[str, Any]:
+    """Return a parsed body that is a JSON object.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    if not isinstance(value, dict):
+        raise RequestError(f"The body must be a JSON object, not {describe(value)}")
+    return value
+
+
+def invalid(path: str, why: str) -> RequestError:
+    """The error for a member with a wrong value; ``why`` completes the sentence."""
+    return RequestError(
+        f'Invalid value for "{path}": {why}', param=path, detail=without_values(why)
+    )
+
+
+def missing(path: str, hint: str = "") -> RequestError:
+    """The error for a required member that is missing."""
+    return RequestError(
+        f'Missing required member "{path}"' + (f": {hint}" if hint else ""),
+        param=path,
+        detail="missing",
+    )
+
+
+def wrong_type(path: str, expected: str, value: object) -> RequestError:
+    """The error for a member of another JSON type; ``expected`` has its article."""
+    return invalid(path, f"expected {expected}, got {describe(value)}")
+
+
+def above(path: str, value: float, maximum: float) -> RequestError:
+    """The error of a number that is too large."""
+    return invalid(path, f"{describe(value)} is above the maximum {maximum}")
+
+
+def describe(value: object) -> str:
+    """A JSON value for an error text: its type, and the value itself if it is short."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            # A number of thousands of digits is neither printed nor converted to text.
+            return str(value) if value.bit_length() < 128 else "an integer of over 128 bits"
+        case float():
+            return repr(value)
+        case str():
+            short = value[:_SHOWN_CHARACTERS]
+            return "the string " + json.dumps(short) + ("..." if len(value) > len(short) else "")
+        case list():
+            return f"an array of {len(value)}"
+        case _:
+            return "an object"
+
+
+def whole(value: Any) -> Any:
+    """Return the integer for a float without a fraction, which is one for JSON Schema.
+
+    Some libraries write ``1066.0``. Other values are returned as they are.
+    """
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+def boolean(body: Mapping[str, Any], name: str, path: str | None = None) -> bool | None:
+    """Read ``true`` or ``false``."""
+    value = body.get(name)
+    if value is None or isinstance(value, bool):
+        return value
+    raise wrong_type(path or name, "true or false", value)
+
+
+def string(body: Mapping[str, Any], name: str, path: str | None = None) -> str | None:
+    """Read a string, which may be empty."""
+    value = body.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise wrong_type(path or name, "a string", value)
+
+
+def array(body: Mapping[str, Any], name: str, path: str | None = None) -> list[Any] | None:
+    """Read an array of any values."""
+    value = body.get(name)
+    if value is None or isinstance(value, list):
+        return value
+    raise wrong_type(path or name, "an array", value)
+
+
+def json_object(
+    body: Mapping[str, Any], name: str, path: str | None = None
+) -> dict[str, Any] | None:
+    """Read an object."""
+    value = body.get(name)
+    if value is None or isinstance(value, dict):
+        return value
+    raise wrong_type(path or name, "an object", value)

@@ -1,0 +1,99 @@
+"""The texts of a form as the JSON object that the declared members of a request describe.
+
+Forms have only texts. The schema of a member gives the type of its text, so a request that comes as
+a form is read by the same declarations as one that comes as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from calculators.kit.requests.fields import invalid
+from calculators.kit.requests.members import Members, Standing
+from calculators.kit.requests.multipart_form import MultipartForm
+from calculators.kit.requests.schema import Schema
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,64}(\.[0-9]{1,64})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_TRUTHS: Final = {"true": True, "false": False}
+#: Texts of a member that is no string and that is absent: libraries write null as "null".
+NOTHING: Final = frozenset({"", "null"})
+
+
+def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
+    """Return the texts of ``form`` as a JSON object, for `read_members`.
+
+    A text of a member that is a number or a boolean is read as one, a text of a member that is only
+    an object as JSON; a text that does not parse stays a string, which the member's reader refuses.
+    A member that is an array has its texts in order, under its name with or without ``[]``. An
+    empty text of a member that is no string is as good as absent, and so is "null".
+
+    Raises:
+        RequestError: a member that is no array occurs twice.
+    """
+    body: dict[str, Any] = {}
+    for name, texts in form.fields.items():
+        plain = name.removesuffix("[]")
+        member = known.get(plain)
+        if member is None:
+            body[name] = _single(name, texts)
+            continue
+        schema = member.schema()
+        kinds = _kinds(schema)
+        if member.standing is Standing.REFUSED:
+            body[plain] = [
+                text for text in texts if text.strip().lower() not in {*NOTHING, "false"}
+            ]
+        elif "array" in kinds:
+            items = _kinds(schema.get("items", {}))
+            body.setdefault(plain, []).extend(_value(text, items) for text in texts)
+        else:
+            body[plain] = _value(_single(name, texts), kinds)
+    return body
+
+
+def _single(name: str, texts: list[str]) -> str:
+    if len(texts) > 1:
+        raise invalid(name, f"expected one value, got {len(texts)}")
+    return texts[0]
+
+
+def _kinds(schema: Schema) -> set[str]:
+    """Return the JSON types of a schema's values; {"string"} if it does not say."""
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        found = {kind}
+    elif isinstance(kind, list):
+        found = set(kind)
+    else:
+        found = {each for form in schema.get("anyOf", ()) for each in _kinds(form)}
+    return found - {"null"} or {"string"}
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name is there twice")
+    return made
+
+
+def _value(text: str, kinds: set[str]) -> Any:
+    if "string" in kinds:
+        return text
+    bare = text.strip()
+    if bare.lower() in NOTHING:
+        return None
+    if "boolean" in kinds and bare.lower() in _TRUTHS:
+        return _TRUTHS[bare.lower()]
+    if kinds & {"integer", "number"} and _NUMBER.fullmatch(bare):
+        return int(bare) if bare.lstrip("-").isdigit() else float(bare)
+    if "object" in kinds:
+        try:
+            found = json.loads(text, object_pairs_hook=_without_doubles)
+            # As strict as a body, so no NaN, infinity or half of a surrogate pair either.
+            json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+            return found
+        except (ValueError, RecursionError):
+            return text
+    return text

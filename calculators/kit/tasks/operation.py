@@ -1,0 +1,167 @@
+"""Operations of the OpenAPI document, as tasks and servers describe them.
+
+Names of schemas, parameters and headers are common to the whole document: `ref` refers to a schema
+of the task, or to one of the server (``OpenAIError``, ``AnthropicError``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from calculators.kit.requests.schema import Schema, const, number, one_of, record, string
+from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
+
+JSON: Final = "application/json"
+EVENTS: Final = "text/event-stream"
+BINARY: Final = "application/octet-stream"
+FORM: Final = "multipart/form-data"
+
+#: The longest time-out of a request in seconds; timers accept no longer ones.
+MAX_TIMEOUT: Final = 1e6
+#: The member of a request's body that the server reads for every endpoint.
+TIMEOUT: Final = number(
+    "Seconds that the request may take.", exclusiveMinimum=0, maximum=MAX_TIMEOUT
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one or several paths.
+
+    Attributes:
+        paths: its paths; the key is the end of the operation's id at that path.
+        id: the operation's id, from which generated clients name functions.
+        form: the form of its errors.
+        runs_graph: a graph answers, so every status of a graph's error is possible.
+        errors: further statuses of errors, besides the ones that every request can get.
+        parameters: names of the document's parameters: headers such as ``Timeout``, and ``Model``
+            for the query of an endpoint with GET; parameters of paths are added.
+        body: OpenAPI's media type objects by media type; None: no body.
+        answers: successful answers by status.
+    """
+
+    method: str
+    paths: Mapping[str, str]
+    id: str
+    tag: str
+    summary: str
+    about: str = ""
+    form: ErrorForm
+    runs_graph: bool = False
+    errors: frozenset[int] = frozenset()
+    parameters: tuple[str, ...] = ()
+    body: Mapping[str, Mapping[str, Any]] | None = None
+    body_is_required: bool = True
+    answers: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDescription:
+    """A task's part of the OpenAPI document.
+
+    Attributes:
+        operations: the operations of its endpoints.
+        schemas: schemas to which they refer, by name; names are unique in the document.
+    """
+
+    operations: tuple[Operation, ...]
+    schemas: Mapping[str, Schema]
+
+
+def posted(
+    paths: Mapping[str, str],
+    *,
+    id: str,
+    summary: str,
+    body: Mapping[str, Mapping[str, Any]],
+    answers: Mapping[int, Mapping[str, Any]],
+    tag: str = "OpenAI",
+    about: str = "",
+) -> Operation:
+    """Return the operation of an endpoint that takes a body and has OpenAI's errors.
+
+    A graph answers it; see `Operation`.
+    """
+    return Operation(
+        method="post",
+        paths=paths,
+        id=id,
+        tag=tag,
+        summary=summary,
+        about=about,
+        form=ErrorForm.OPENAI,
+        runs_graph=True,
+        parameters=("Timeout",),
+        body=body,
+        answers=answers,
+    )
+
+
+def prefixed(rest: str) -> dict[str, str]:
+    """Return the paths of an endpoint under all prefixes, for `Operation.paths`."""
+    return {
+        "" if prefix == PREFIXES[0] else prefix.replace("/", "").upper(): prefix + rest
+        for prefix in PREFIXES
+    }
+
+
+def paths_of(endpoint: TaskEndpoint) -> dict[str, str]:
+    """Return the paths of an endpoint with its aliases, for `Operation.paths`."""
+    return {
+        **prefixed(endpoint.path),
+        **{_camel(alias): alias for alias in endpoint.aliases},
+    }
+
+
+def _camel(path: str) -> str:
+    return "At" + "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", path))
+
+
+def answer(
+    about: str,
+    content: Mapping[str, Mapping[str, Any]] | None = None,
+    headers: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Return a successful answer. ``content``: OpenAPI's media type objects by media type."""
+    made: dict[str, Any] = {"description": about, "headers": {**REQUEST_ID, **(headers or {})}}
+    if content is not None:
+        made["content"] = {media: dict(described) for media, described in content.items()}
+    return made
+
+
+def header_ref(name: str) -> dict[str, Any]:
+    """Refer to a header of an answer by its name in the document."""
+    return {"$ref": f"#/components/headers/{name}"}
+
+
+#: The header of every answer, except answers to malformed HTTP.
+REQUEST_ID: Final = {"X-Request-Id": header_ref("XRequestId")}
+
+
+def media(schema: Schema, **examples: Any) -> dict[str, Any]:
+    """Return OpenAPI's media type object. ``examples``: values by name, ``_`` for spaces."""
+    made: dict[str, Any] = {"schema": schema}
+    if examples:
+        made["examples"] = {
+            name: {"summary": name.replace("_", " "), "value": value}
+            for name, value in examples.items()
+        }
+    return made
+
+
+def events(about: str, schema: Schema | None = None, *, last: str = "") -> dict[str, Any]:
+    """Describe server-sent events by the schema of one event, as usual before OpenAPI 3.2.
+
+    Args:
+        schema: the schema of the JSON in an event's data; None: any text.
+        last: the data of the last event, if that is not JSON.
+    """
+    data = string()
+    if schema is not None:
+        data = string(contentMediaType=JSON, contentSchema=schema)
+    if last:
+        data = one_of(const(last), data)
+    return {"schema": record({"event": string(), "data": data}, about, required=("data",))}

@@ -1,0 +1,296 @@
+"""`ArgumentsRedactor`: masks matches in JSON that comes in pieces."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Final
+
+from calculators.language.redaction.text import MOST_AT_ONCE, TextRedactor, joined, masked, parts_of
+from calculators.language.text_patterns.patterns import Scanner, Spans
+
+#: Characters of a number that are held back until it ends.
+MAX_NUMBER: Final = 64
+
+_BETWEEN: Final = re.compile(r"[ \t\r\n{}\[\],:]*")
+_NUMBER: Final = re.compile(r"[-+.0-9eE]*")
+_PLAIN: Final = re.compile(r'[^"\\]*')
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_LITERALS: Final = ("true", "false", "null")
+#: Behind numbers and literals.
+_ENDS: Final = frozenset(' \t\r\n{}[],:"')
+
+
+class _State(Enum):
+    """The place in the JSON text."""
+
+    BETWEEN = auto()
+    STRING = auto()
+    NUMBER = auto()
+    #: In a number of more than `MAX_NUMBER` characters.
+    LONG_NUMBER = auto()
+    LITERAL = auto()
+    #: Behind something that is not JSON.
+    OTHER = auto()
+
+
+class ArgumentsRedactor:
+    """Redacts the text of one JSON value, such as the arguments of a call.
+
+    Strings are read as clients read them: ``p\\u0061ss`` is ``pass``. Each string is a text of its
+    own, keys too; what does not match keeps its spelling. A number with a match becomes a string. A
+    number of more than `MAX_NUMBER` characters without a match in the first ones stays a number, in
+    which later matches become 0. From where the text is no JSON, it is redacted as plain text.
+    """
+
+    def __init__(self, patterns: Scanner, mask: str) -> None:
+        self._patterns = patterns
+        self._mask = json.dumps(mask, ensure_ascii=False)[1:-1]
+        self._state = _State.BETWEEN
+        #: A number, literal or escape of which more may come. It is read again with the next text.
+        self._token = ""
+        #: The number of characters of a literal that were let go.
+        self._shown = 0
+        self._string = _SpelledText(patterns, self._mask)
+        self._number = TextRedactor(patterns, "0")
+        #: The text behind the digits of `_State.LONG_NUMBER`.
+        self._closing = ""
+        self._other = TextRedactor(patterns, mask)
+
+    @property
+    def held(self) -> int:
+        """The number of characters of the JSON text that are held back."""
+        tokens = len(self._token) - self._shown
+        return tokens + self._string.held + self._number.held + self._other.held
+
+    def feed(self, text: str) -> str:
+        """Return the JSON text that is certain now.
+
+        Raises:
+            TimeoutError: an expression takes too long.
+        """
+        if len(text) > MOST_AT_ONCE:
+            return "".join([self.feed(part) for part in parts_of(text)])
+        made: list[str] = []
+        text, self._token, place = self._token + text, "", 0
+        while place < len(text):
+            match self._state:
+                case _State.BETWEEN:
+                    place = self._read_between(text, place, made)
+                case _State.STRING:
+                    place = self._read_string(text, place, made)
+                case _State.NUMBER:
+                    place = self._read_number(text, place, made)
+                case _State.LONG_NUMBER:
+                    place = self._read_long_number(text, place, made)
+                case _State.LITERAL:
+                    place = self._read_literal(text, place, made)
+                case _State.OTHER:
+                    made.append(self._other.feed(text[place:]))
+                    place = len(text)
+        return "".join(made)
+
+    def finish(self) -> str:
+        """Return the rest; the text has ended, complete or not. Then the redactor is as new.
+
+        Raises:
+            TimeoutError: an expression takes too long.
+        """
+        made: list[str] = []
+        match self._state:
+            case _State.STRING:
+                made = [self._string.finish(), self._token]
+            case _State.NUMBER:
+                self._end_number(self._token, made)
+            case _State.LONG_NUMBER:
+                made = [self._number.finish(), self._closing]
+            case _State.LITERAL:
+                made.append(self._token[self._shown :])
+            case _State.OTHER:
+                made.append(self._other.finish())
+            case _State.BETWEEN:
+                pass
+        self._token, self._shown, self._state = "", 0, _State.BETWEEN
+        return "".join(made)
+
+    # Each reads one part from a place on, and returns the place behind what it has read.
+
+    def _read_between(self, text: str, place: int, made: list[str]) -> int:
+        start, place = place, _end(_BETWEEN, text, place)
+        match text[place : place + 1]:
+            case "":
+                pass
+            case '"':
+                self._state = _State.STRING
+                place += 1
+            case "t" | "f" | "n":
+                self._state = _State.LITERAL
+            case first if first in "-0123456789":
+                self._state = _State.NUMBER
+            case _:
+                self._state = _State.OTHER
+        made.append(text[start:place])
+        return place
+
+    def _read_string(self, text: str, place: int, made: list[str]) -> int:
+        stop = _end(_PLAIN, text, place)
+        if stop > place:
+            made.append(self._string.feed(text[place:stop]))
+        elif text[place] == '"':
+            made += (self._string.finish(), '"')
+            self._state = _State.BETWEEN
+            stop += 1
+        else:
+            escape = _read_escape(text, place)
+            if escape is None:
+                self._token = text[place:]
+                return len(text)
+            character, stop = escape
+            made.append(self._string.feed(character, [text[place:stop]]))
+        return stop
+
+    def _read_number(self, text: str, place: int, made: list[str]) -> int:
+        stop = _end(_NUMBER, text, place)
+        if stop - place > MAX_NUMBER:
+            has_match = bool(self._patterns.scan(text[place : place + MAX_NUMBER], 0)[0])
+            self._number = TextRedactor(self._patterns, self._mask if has_match else "0")
+            self._closing = '"' if has_match else ""
+            made.append(self._closing)
+            self._state = _State.LONG_NUMBER
+            return place
+        if stop == len(text):
+            self._token = text[place:]
+        elif text[stop] in _ENDS:
+            self._end_number(text[place:stop], made)
+            self._state = _State.BETWEEN
+        else:
+            self._state = _State.OTHER
+            return place
+        return stop
+
+    def _end_number(self, number: str, made: list[str]) -> None:
+        spans = self._patterns.spans_of(number)
+        if spans:
+            made.append(f'"{masked(number, 0, len(number), spans, self._mask)}"')
+        else:
+            made.append(number)
+
+    def _read_long_number(self, text: str, place: int, made: list[str]) -> int:
+        stop = _end(_NUMBER, text, place)
+        made.append(self._number.feed(text[place:stop]))
+        if stop < len(text):
+            made += (self._number.finish(), self._closing)
+            self._state = _State.BETWEEN
+        return stop
+
+    def _read_literal(self, text: str, place: int, made: list[str]) -> int:
+        literal = next((each for each in _LITERALS if text.startswith(each, place)), None)
+        word = literal or text[place : place + 5]
+        stop = place + len(word)
+        if literal is not None or any(each.startswith(word) for each in _LITERALS):
+            spans, hold = self._patterns.scan(word, 0)
+            if literal is not None and (hold == len(word) or text[stop : stop + 1] in _ENDS):
+                made.append(word[self._shown :])
+                self._shown, self._state = 0, _State.BETWEEN
+                return stop
+            if stop == len(text):
+                shown = spans[0][0] if spans else hold
+                made.append(word[self._shown : shown])
+                self._shown, self._token = shown, word
+                return stop
+        self._state = _State.OTHER
+        # The part of a literal that was let go belonged to no match.
+        made.append(self._other.feed(text[place:])[self._shown :])
+        self._shown = 0
+        return len(text)
+
+
+class _SpelledText:
+    """A `TextRedactor` for text whose characters may be written in several ways.
+
+    Text that is not masked keeps its spelling.
+    """
+
+    __slots__ = ("_buffer", "_mask", "_patterns", "_place", "_spellings")
+
+    def __init__(self, patterns: Scanner, mask: str) -> None:
+        self._patterns = patterns
+        self._mask = mask
+        self._buffer = ""
+        self._place = 0
+        #: Spellings of the characters that are held back; None if each is spelled as itself.
+        self._spellings: list[str] | None = None
+
+    @property
+    def held(self) -> int:
+        """The number of characters that are held back, as they are spelled."""
+        if self._spellings is None:
+            return len(self._buffer) - self._place
+        return sum(map(len, self._spellings))
+
+    def feed(self, text: str, spellings: Sequence[str] | None = None) -> str:
+        """Return the spelling that is certain now.
+
+        ``spellings``: of each character; None if it is itself.
+        """
+        if spellings is not None or self._spellings is not None:
+            held = self._spellings or list(self._buffer[self._place :])
+            self._spellings = [*held, *(spellings or text)]
+        self._buffer += text
+        spans, hold = self._patterns.scan(self._buffer, self._place)
+        made = self._spelled(hold, spans)
+        if self._spellings is not None:
+            self._spellings = self._spellings[hold - self._place :] or None
+        if hold:
+            self._buffer = self._buffer[hold - 1 :]
+            self._place = 1
+        return made
+
+    def finish(self) -> str:
+        """Return the rest; the text has ended. Then the redactor is as new."""
+        spans, hold = self._patterns.scan(self._buffer, self._place, is_end=True)
+        made = self._spelled(hold, spans)
+        self._buffer, self._place, self._spellings = "", 0, None
+        return made
+
+    def _spelled(self, last: int, spans: Spans) -> str:
+        buffer, first, spellings = self._buffer, self._place, self._spellings
+        if spellings is None:
+            return masked(buffer, first, last, spans, self._mask)
+        return joined(
+            lambda start, stop: "".join(spellings[start - first : stop - first]),
+            first,
+            last,
+            spans,
+            self._mask,
+        )
+
+
+def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
+    """Return the place behind the match of a pattern that always matches."""
+    found = pattern.match(text, place)
+    assert found is not None
+    return found.end()
+
+
+def _read_escape(text: str, place: int) -> tuple[str, int] | None:
+    """Return the character of an escape and the place behind it; None if more is needed."""
+    found = _ESCAPE.match(text, place)
+    if found is None or _ESCAPE_BEGUN.match(text, place):
+        return None
+    stop = found.end()
+    if found[1] is None:
+        return _ESCAPED.get(found[2], found[2]), stop
+    code = int(found[1], 16)
+    if 0xD800 <= code < 0xDC00:
+        if stop == len(text) or _ESCAPE_BEGUN.match(text, stop):
+            return None
+        second = _ESCAPE.match(text, stop)
+        low = int(second[1], 16) if second is not None and second[1] is not None else 0
+        if second is not None and 0xDC00 <= low < 0xE000:
+            return chr(0x10000 + (code - 0xD800 << 10) + low - 0xDC00), second.end()
+    return chr(code), stop

@@ -1,1 +1,0 @@
-"""GGUF files in OpenVINO's form, converted once and kept in the server's cache."""

@@ -1,4 +1,0 @@
-"""Reranking: `RerankCalculatorOV`, the model's process, requests and answers.
-
-Other packages use only `calculators.rerank.task`.
-"""

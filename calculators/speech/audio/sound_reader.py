@@ -1,0 +1,217 @@
+"""`SoundReader`: sound files of clients, read slice by slice in a process of their own.
+
+A file of a few hundred bytes may have hours of sound, or a second of many channels at a rate of
+hundreds of kilohertz. So its duration and its cost are taken from its header, and it is decoded as
+its samples are needed, up to 30 s or 0.15 s of processor time at a time; between two slices clients
+take turns. No file makes another one's client wait for more than a slice of each client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from random import SystemRandom
+from typing import Any, Final
+
+import msgspec
+
+from calculators.kit.child_process.question_lane import QuestionLane
+from calculators.kit.child_process.supervisor import LoadError
+from calculators.kit.requests.http_payload import RequestError
+from calculators.speech.audio.pcm import BYTES_PER_SAMPLE
+from calculators.speech.audio.reading_messages import (
+    Close,
+    Forgotten,
+    Load,
+    Open,
+    Opened,
+    Read,
+    Ready,
+    Refused,
+    SoundRead,
+    from_reader_decoder,
+)
+from graph_runtime import Code, ResourceError
+
+#: A file above this is encoded in a thread.
+_LONG_BYTES: Final = 1024 * 1024
+#: Processor seconds for opening a file, or for one slice.
+CPU_SECONDS: Final = 30.0
+WALL_SECONDS: Final = 60.0
+#: Bytes that a process may grow by: the open files, a slice of each, with room.
+MEMORY: Final = 2 * 1024**3
+MOST_WAITING: Final = 128
+#: Estimated processor seconds for opening a file, per byte.
+_COST_OF_BYTE: Final = 1e-8
+#: Slices of a file that the process forgets before each: then the file is given up.
+_MOST_FORGOTTEN: Final = 3
+
+
+class SoundReader:
+    """The process, and the files that are open."""
+
+    def __init__(self, name: str) -> None:
+        """``name``: the served model's name, for messages."""
+        self._lane = QuestionLane(
+            "calculators.speech.audio.reading_process",
+            Load(MEMORY),
+            decode=from_reader_decoder.decode,
+            ready=Ready,
+            name=f'sound reader of "{name}"',
+            subject="sound",
+            cpu_seconds=CPU_SECONDS,
+            wall_seconds=WALL_SECONDS,
+            most_waiting=MOST_WAITING,
+            is_shared=True,
+        )
+
+    async def start(self) -> None:
+        """Start the process.
+
+        Raises:
+            ResourceError: it cannot start.
+        """
+        try:
+            await self._lane.start()
+        except LoadError as error:
+            raise ResourceError(f"sound files cannot be read: {error}") from None
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._lane.pid
+
+    async def close(self) -> None:
+        await self._lane.close()
+
+    async def open(
+        self, content: bytes, *, sample_rate: int, max_seconds: float, param: str = "file"
+    ) -> OpenSound:
+        """Open a file, whose samples are then read one slice after the other.
+
+        Raises:
+            RequestError: it is no sound, or too long by its header; ``param`` names the field.
+                Too many files wait; the process is down.
+        """
+        file = OpenSound(self._lane, content, sample_rate, max_seconds, param)
+        await file.open()
+        return file
+
+
+class OpenSound:
+    """A file that is being read. It must be closed.
+
+    Attributes:
+        seconds: the duration by its header, or an estimate.
+        cost: estimated processor seconds to read a second of it.
+        is_at_end: everything has been read.
+        size: bytes of the file.
+    """
+
+    def __init__(
+        self,
+        lane: QuestionLane[Ready],
+        content: bytes,
+        sample_rate: int,
+        max_seconds: float,
+        param: str,
+    ) -> None:
+        self._lane = lane
+        self._encode = msgspec.msgpack.Encoder().encode
+        # Workers share the process: a name that no other has.
+        self._key = SystemRandom().getrandbits(63)
+        self._content = content
+        self._sample_rate = sample_rate
+        self._max_seconds = max_seconds
+        self._param = param
+        self.cost = 0.0
+        self._bytes_read = 0
+        self._is_open = False
+        self.is_at_end = False
+        self.seconds = 0.0
+        self.size = len(content)
+
+    @property
+    def _cost_left(self) -> float:
+        """Processor seconds for the rest: of a client's files the one with least comes first."""
+        read = self._bytes_read / BYTES_PER_SAMPLE / self._sample_rate
+        return self.cost * max(0.0, self.seconds - read)
+
+    async def open(self) -> None:
+        """Open the file; see `SoundReader.open`."""
+        question = Open(self._key, memoryview(self._content), self._sample_rate, self._max_seconds)
+        if self.size > _LONG_BYTES:
+            body = await asyncio.to_thread(self._encode, question)
+        else:
+            body = self._encode(question)
+        self._is_open = True
+        opened = await self._ask(body, self.size * _COST_OF_BYTE)
+        assert isinstance(opened, Opened)
+        self.seconds, self.cost = opened.seconds, opened.cost
+
+    async def read(self) -> memoryview:
+        """Return the next samples, as `calculators.speech.audio.pcm` has them; none at the end.
+
+        Raises:
+            RequestError: as `SoundReader.open`; the file is broken here, or too long.
+        """
+        if self.is_at_end:
+            return memoryview(b"")
+        for _ in range(_MOST_FORGOTTEN):
+            answer = await self._ask(self._encode(Read(self._key)), self._cost_left)
+            if isinstance(answer, SoundRead):
+                self._bytes_read += len(answer.pcm)
+                self._note_end(answer)
+                return answer.pcm
+            assert isinstance(answer, Forgotten)
+            if (pcm := await self._again()) is not None:
+                return pcm
+        raise RequestError(
+            "too many sounds are read; try again later", code=Code.UNAVAILABLE, retry_after=1.0
+        )
+
+    async def _again(self) -> memoryview | None:
+        """Open the file again and read as far as before; return what comes then, if anything."""
+        await self.open()
+        skipped = 0
+        while skipped < self._bytes_read:
+            answer = await self._ask(self._encode(Read(self._key)), self._cost_left)
+            if not isinstance(answer, SoundRead):
+                return None
+            skipped += len(answer.pcm)
+            if skipped > self._bytes_read or answer.is_last:
+                rest = answer.pcm[len(answer.pcm) - max(0, skipped - self._bytes_read) :]
+                self._bytes_read += len(rest)
+                self._note_end(answer)
+                return rest
+        return None
+
+    def _note_end(self, answer: SoundRead) -> None:
+        if answer.is_last:
+            self.is_at_end = True
+            self._is_open = False
+            self._content = b""
+
+    async def close(self) -> None:
+        """Forget the file."""
+        self._content = b""
+        if self._is_open:
+            self._is_open = False
+            with contextlib.suppress(RequestError):
+                await self._lane.ask(self._encode(Close(self._key)), 0.0)
+
+    async def _ask(self, body: bytes, expected: float) -> Any:
+        try:
+            answer = await self._lane.ask(body, expected)
+        except RequestError as error:
+            if error.code is Code.INVALID_ARGUMENT:
+                error.param = self._param
+            raise
+        if isinstance(answer, Refused):
+            self._is_open = False
+            raise RequestError(
+                f"Received input file is not valid wav nor mp3 audio file: it {answer.reason}",
+                param=self._param,
+                detail="the file cannot be read as sound",
+            )
+        return answer

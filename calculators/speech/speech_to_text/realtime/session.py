@@ -1,0 +1,374 @@
+"""`RealtimeSession`: one client that speaks, and reads its words while it does."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from calculators.kit.requests import fields
+from calculators.kit.requests.http_payload import Messages, RequestError
+from calculators.speech.audio.speech_recognizer import SpeechRecognizer
+from calculators.speech.speech_to_text.realtime.audio_format import Pcm
+from calculators.speech.speech_to_text.realtime.input_buffer import (
+    MOST_SECONDS,
+    BufferFullError,
+    InputBuffer,
+)
+from calculators.speech.speech_to_text.realtime.session_settings import (
+    SessionSettings,
+    check_model,
+    described,
+    described_as_before,
+    updated,
+    updated_as_before,
+)
+from calculators.speech.speech_to_text.realtime.transcriber import Item, Transcriber
+from calculators.speech.speech_to_text.realtime.voice_detector import (
+    FRAME_MS,
+    VoiceChange,
+    VoiceDetector,
+)
+
+#: The least sound of a commit.
+LEAST_MS: Final = 100
+#: The longest item that voice detection makes; the model hears 30 s at a time.
+MOST_SPEECH_MS: Final = 30_000
+#: Items that wait for their text; then the client's messages wait.
+MOST_WAITING: Final = 8
+#: Events that wait for a slow client; then the client's messages wait.
+MOST_EVENTS: Final = 256
+#: Events in a row that are refused; then the session ends.
+MOST_BAD: Final = 64
+#: Characters of base64, and seconds of sound, that are handled before others have their turn.
+_DECODED_AT_ONCE: Final = 256 * 1024
+_HEARD_AT_ONCE: Final = 2
+
+
+class RealtimeSession:
+    """The session of one connection.
+
+    The client appends sound to a buffer. A commit, or the end of speech, makes an item of it, whose
+    text follows as events. While one speaks, the words that two recognitions of the sound so far
+    agree on are sent as deltas; the text of the completed item may correct them.
+
+    Args:
+        model: the name by which the connection was opened; "" if unknown.
+        is_old: the client knows the events before 2025-08 (``OpenAI-Beta: realtime=v1``).
+    """
+
+    def __init__(
+        self, recognizer: SpeechRecognizer, messages: Messages, model: str, *, is_old: bool
+    ) -> None:
+        self._messages = messages
+        self._model = model
+        self._is_old = is_old
+        self._id = _new_id("sess")
+        self._settings = SessionSettings(model=model)
+        self._events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(MOST_EVENTS)
+        self._transcriber = Transcriber(recognizer, self._send, MOST_WAITING)
+        self._previous_item: str | None = None
+        self._speaking: Item | None = None
+        self._bad_events = 0
+        self._handlers: dict[str, Callable[[Mapping[str, Any]], Awaitable[None]]] = {
+            "session.update": self._update,
+            "transcription_session.update": self._update_as_before,
+            "input_audio_buffer.append": self._append,
+            "input_audio_buffer.commit": self._commit_by_client,
+            "input_audio_buffer.clear": self._clear,
+        }
+        self._begin_hearing()
+
+    async def events(self) -> AsyncGenerator[str, None]:
+        """Yield the server's events as JSON, until the client has closed.
+
+        Raises:
+            RequestError: the client sent nothing for too long, or nothing that is understood.
+        """
+        work = [
+            asyncio.create_task(self._listen()),
+            asyncio.create_task(self._transcriber.work()),
+        ]
+        for task in work:
+            task.add_done_callback(self._end)
+        try:
+            await self._send_session("created")
+            while (event := await self._events.get()) is not None:
+                yield orjson.dumps(event).decode()
+            for task in work:
+                if task.done():
+                    task.result()
+        finally:
+            self._transcriber.cancel()
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    async def _send(self, kind: str, /, **members: Any) -> None:
+        await self._events.put({"type": kind, "event_id": _new_id("event"), **members})
+
+    async def _listen(self) -> None:
+        while (message := await self._messages.receive()) is not None:
+            await self._handle(message)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        """End the events: the client has closed, or a task has failed."""
+        if self._events.full():
+            self._events.get_nowait()
+        self._events.put_nowait(None)
+
+    async def _handle(self, message: str | bytes) -> None:
+        event_id = None
+        try:
+            event = _parsed(message)
+            event_id = fields.string(event, "event_id")
+            kind = fields.string(event, "type")
+            handler = self._handlers.get(kind or "")
+            if handler is None:
+                raise fields.invalid("type", f"expected one of {', '.join(self._handlers)}")
+            await handler(event)
+            self._bad_events = 0
+        except RequestError as error:
+            await self._send("error", error=_error_object(error, event_id))
+            self._bad_events += 1
+            if self._bad_events == MOST_BAD:
+                text = f"{MOST_BAD} events in a row were refused"
+                raise RequestError(text, detail=text) from None
+
+    # Settings -------------------------------------------------------------------------------------
+
+    async def _update(self, event: Mapping[str, Any]) -> None:
+        self._change(updated(self._settings, _session_of(event)))
+        await self._send_session("updated")
+
+    async def _update_as_before(self, event: Mapping[str, Any]) -> None:
+        self._is_old = True
+        self._change(updated_as_before(self._settings, _session_of(event)))
+        await self._send_session("updated")
+
+    def _change(self, settings: SessionSettings) -> None:
+        check_model(settings, self._model)
+        old, is_empty = self._settings, self._buffer.end == self._buffer.begin
+        hears_otherwise = (settings.format, settings.voice) != (old.format, old.voice)
+        if settings.format != old.format and not is_empty and old.voice is None:
+            text = "the format cannot change while the buffer has sound: commit it, or clear it"
+            raise RequestError(text, param="session.audio.input.format")
+        self._settings = settings
+        if hears_otherwise:
+            self._stop_speaking()
+            if settings.format != old.format:
+                self._begin_hearing()
+            else:
+                self._detector = self._new_detector()
+                self._detector_began = self._buffer.end
+
+    async def _send_session(self, what: str) -> None:
+        if self._is_old:
+            session = {"id": self._id, **described_as_before(self._settings)}
+            await self._send(f"transcription_session.{what}", session=session)
+        else:
+            session = {"id": self._id, **described(self._settings)}
+            await self._send(f"session.{what}", session=session)
+
+    # Sound ----------------------------------------------------------------------------------------
+
+    def _begin_hearing(self) -> None:
+        self._rate = self._settings.format.rate
+        self._buffer = InputBuffer(self._rate)
+        self._half_sample = b""
+        self._detector = self._new_detector()
+        self._detector_began = 0
+
+    def _new_detector(self) -> VoiceDetector | None:
+        voice = self._settings.voice
+        return None if voice is None else VoiceDetector(self._rate, voice)
+
+    async def _append(self, event: Mapping[str, Any]) -> None:
+        audio = fields.string(event, "audio")
+        if audio is None:
+            raise fields.missing("audio", "sound in base64")
+        data = self._half_sample + await _decoded(audio)
+        size = self._settings.format.sample_bytes
+        whole = len(data) - len(data) % size
+        self._half_sample = data[whole:]
+        samples = self._settings.format.decode(data[:whole])
+        step = _HEARD_AT_ONCE * self._rate
+        for at in range(0, len(samples), step):
+            try:
+                await self._hear(samples[at : at + step])
+            except BufferFullError:
+                raise RequestError(
+                    f"the buffer has {MOST_SECONDS} s of sound: commit it, or clear it",
+                    param="audio",
+                    reason="input_audio_buffer_full",
+                ) from None
+            await asyncio.sleep(0)
+
+    async def _hear(self, samples: Pcm) -> None:
+        self._buffer.append(samples)
+        if self._detector is None:
+            return
+        for change in self._detector.add(samples):
+            if change.begins:
+                await self._begin_speech(change)
+            else:
+                await self._end_speech(self._place(change.frame), self._place(change.noticed))
+        if self._speaking is None:
+            self._buffer.drop_before(self._buffer.end - self._kept_in_silence())
+            return
+        if self._buffer.end - self._speaking.begin >= self._samples(MOST_SPEECH_MS):
+            await self._end_speech(self._buffer.end, self._buffer.end)
+            self._detector.end_speech()
+            return
+        item, end = self._speaking, self._buffer.end
+        wants_part = self._transcriber.wants_part(item, end - item.begin, self._rate)
+        if self._settings.transcribes and wants_part:
+            sound = self._buffer.between(item.begin, end)
+            self._transcriber.hear_part(item, sound, self._rate, self._settings.speech)
+
+    def _samples(self, milliseconds: int) -> int:
+        return milliseconds * self._rate // 1000
+
+    def _milliseconds(self, place: int) -> int:
+        return place * 1000 // self._rate
+
+    def _place(self, frame: int) -> int:
+        """Return the place of a frame of the detector."""
+        return self._detector_began + self._samples(frame * FRAME_MS)
+
+    def _kept_in_silence(self) -> int:
+        """Return how many samples may belong to speech that is about to begin."""
+        voice = self._settings.voice
+        assert voice is not None
+        return self._samples(voice.prefix_padding_ms + 10 * FRAME_MS)
+
+    async def _begin_speech(self, change: VoiceChange) -> None:
+        voice = self._settings.voice
+        assert voice is not None
+        padding = self._samples(voice.prefix_padding_ms)
+        begin = max(self._place(change.frame) - padding, self._buffer.begin)
+        self._speaking = Item(_new_id("item"), begin)
+        await self._send(
+            "input_audio_buffer.speech_started",
+            audio_start_ms=self._milliseconds(begin),
+            item_id=self._speaking.id,
+        )
+
+    async def _end_speech(self, end: int, noticed: int) -> None:
+        item = self._speaking
+        if item is None:
+            return  # committed by the client
+        await self._send(
+            "input_audio_buffer.speech_stopped",
+            audio_end_ms=self._milliseconds(noticed),
+            item_id=item.id,
+        )
+        # A little silence after the last word helps the model to end the sentence.
+        end = min(noticed, end + self._samples(10 * FRAME_MS))
+        await self._commit(item, end)
+
+    def _stop_speaking(self) -> None:
+        if self._speaking is not None:
+            self._transcriber.forget_part(self._speaking)
+            self._speaking = None
+
+    async def _commit_by_client(self, event: Mapping[str, Any]) -> None:
+        begin = self._buffer.begin if self._speaking is None else self._speaking.begin
+        waits = self._milliseconds(self._buffer.end - begin)
+        if waits < LEAST_MS:
+            raise RequestError(
+                f"the buffer has {waits} ms of sound; a commit needs {LEAST_MS} ms",
+                reason="input_audio_buffer_commit_empty",
+            )
+        await self._commit(self._speaking or Item(_new_id("item"), begin), self._buffer.end)
+        if self._detector is not None:
+            self._detector.end_speech()
+
+    async def _commit(self, item: Item, end: int) -> None:
+        self._speaking = None
+        sound = self._buffer.between(item.begin, end)
+        self._buffer.drop_before(end)
+        previous, self._previous_item = self._previous_item, item.id
+        await self._send("input_audio_buffer.committed", item_id=item.id, previous_item_id=previous)
+        about = {
+            "id": item.id,
+            "object": "realtime.item",
+            "type": "message",
+            "status": "completed",
+            "role": "user",
+            "content": [{"type": "input_audio", "transcript": None}],
+        }
+        if self._is_old:
+            await self._send("conversation.item.created", item=about, previous_item_id=previous)
+        else:
+            await self._send("conversation.item.added", item=about, previous_item_id=previous)
+            await self._send("conversation.item.done", item=about, previous_item_id=previous)
+        if self._settings.transcribes:
+            await self._transcriber.add(item, sound, self._rate, self._settings.speech)
+        else:
+            self._transcriber.forget_part(item)
+
+    async def _clear(self, event: Mapping[str, Any]) -> None:
+        self._stop_speaking()
+        self._half_sample = b""
+        self._buffer.drop_before(self._buffer.end)
+        if self._detector is not None:
+            self._detector.end_speech()
+        await self._send("input_audio_buffer.cleared")
+
+
+def _new_id(kind: str) -> str:
+    return f"{kind}_{secrets.token_hex(12)}"
+
+
+def _parsed(message: str | bytes) -> Mapping[str, Any]:
+    if isinstance(message, bytes):
+        text = "an event is a text message of JSON, not a binary one"
+        raise RequestError(text, reason="invalid_json")
+    try:
+        event = orjson.loads(message)
+    except ValueError:
+        raise RequestError("the event is not valid JSON", reason="invalid_json") from None
+    if not isinstance(event, dict):
+        raise RequestError("the event must be a JSON object", reason="invalid_json")
+    return event
+
+
+def _session_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    session = fields.json_object(event, "session")
+    if session is None:
+        raise fields.missing("session")
+    return session
+
+
+async def _decoded(audio: str) -> bytes:
+    """Decode base64 without holding the event loop up.
+
+    Raises:
+        RequestError: it is none.
+    """
+    pieces = []
+    try:
+        for at in range(0, len(audio), _DECODED_AT_ONCE):
+            if at:
+                await asyncio.sleep(0)
+            part = audio[at : at + _DECODED_AT_ONCE]
+            pieces.append(base64.b64decode(part, validate=True))
+    except (binascii.Error, ValueError):
+        raise fields.invalid("audio", "expected base64") from None
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _error_object(error: RequestError, event_id: str | None) -> dict[str, Any]:
+    return {
+        "type": "invalid_request_error",
+        "code": error.reason or "invalid_value",
+        "message": error.message,
+        "param": error.param,
+        "event_id": event_id,
+    }

@@ -1,0 +1,200 @@
+"""The options of a text-to-speech node, checked: `T2sCalculatorOptions`.
+
+Names, defaults and texts are OpenVINO Model Server's (``audio/text_to_speech/t2s_servable.cpp``).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from calculators.kit.cpu_features import has_slow_bfloat16
+from calculators.kit.device_name import device_problem
+from calculators.kit.model_directory import find_model_directory, read_checked_json
+from calculators.kit.plugin_config import read_json_properties
+from calculators.kit.tasks.options import find_model_options, naming_node
+from graph_runtime import NodePlan, ResourceError, ResourceSettings
+
+OPTIONS_TYPE: Final = "mediapipe.T2sCalculatorOptions"
+
+_FLOAT_BYTES: Final = 4
+#: Bytes of a voice's file; Kokoro's have half a megabyte.
+_VOICE_BYTES: Final = 16 << 20
+_SPEECHT5: Final = "SpeechT5ForTextToSpeech"
+_SPEECHT5_FILES: Final = (
+    "openvino_encoder_model",
+    "openvino_decoder_model",
+    "openvino_postnet",
+    "openvino_vocoder",
+    "openvino_tokenizer",
+)
+#: SpeechT5's own limits, where config.json does not have them.
+_TEXT_POSITIONS: Final = 600
+_SPEECH_POSITIONS: Final = 1876
+#: Frames that SpeechT5 makes for a token at most, and those that it makes in one step.
+_FRAMES_OF_TOKEN: Final = 20
+_FRAMES_OF_STEP: Final = 2
+#: Characters of a text for Kokoro, whose 510 phonemes of a call are about as many characters. The
+#: library would cut a longer text between any two words.
+_KOKORO_CHARACTERS: Final = 400
+#: Dictionaries of English for Kokoro, in the folder ``data`` of the model or in `DATA_VARIABLE`.
+DICTIONARIES: Final = ("us_gold.json", "us_silver.json", "gb_gold.json", "gb_silver.json")
+DATA_VARIABLE: Final = "MISAKI_DATA_DIR"
+
+
+class ModelKind(Enum):
+    """The families of models that OpenVINO GenAI can speak with."""
+
+    SPEECHT5 = "SpeechT5"
+    KOKORO = "Kokoro"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class T2sOptions:
+    """The options of one node.
+
+    Attributes:
+        directory: the model's directory, absolute.
+        device: OpenVINO's name of the device.
+        properties: OpenVINO's properties.
+        voices: files by name.
+        speed_min, speed_max: bounds of a request's speed.
+        kind: the model's family.
+        text_limit: characters that the model speaks in one call.
+        warnings: texts for the log.
+    """
+
+    directory: Path
+    device: str
+    properties: Mapping[str, Any]
+    voices: Mapping[str, Path]
+    speed_min: float
+    speed_max: float
+    kind: ModelKind
+    text_limit: int
+    warnings: tuple[str, ...] = ()
+
+
+def read_t2s_options(node: NodePlan, settings: ResourceSettings) -> T2sOptions:
+    """Check the options of a node, and the files that they name.
+
+    Raises:
+        ResourceError: with the node's name, the field, what is wrong, and what would be right.
+    """
+    with naming_node(node):
+        return _read(find_model_options(node, OPTIONS_TYPE), settings)
+
+
+def _read(options: Any, settings: ResourceSettings) -> T2sOptions:
+    directory = find_model_directory(options.models_path, settings.directory)
+    device = options.target_device or "CPU"
+    if problem := device_problem(device):
+        raise ResourceError(f"target_device: {problem}")
+    properties = read_json_properties(options.plugin_config)
+    if device == "CPU" and has_slow_bfloat16():
+        properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
+    low, high = options.speed_min, options.speed_max
+    if not (math.isfinite(low) and math.isfinite(high) and 0 < low <= high):
+        raise ResourceError(
+            f"invalid speed bounds in graph: speed_min {low:g}, speed_max {high:g}; they must be "
+            "numbers above 0, and speed_min must not be above speed_max"
+        )
+    config = _config(directory)
+    kind = _kind(directory, options.models_path, config)
+    return T2sOptions(
+        directory=directory,
+        device=device,
+        properties=properties,
+        voices=_voices(options, directory, settings.directory),
+        speed_min=low,
+        speed_max=high,
+        kind=kind,
+        text_limit=_text_limit(config) if kind is ModelKind.SPEECHT5 else _KOKORO_CHARACTERS,
+        warnings=_missing_dictionaries(directory) if kind is ModelKind.KOKORO else (),
+    )
+
+
+def _missing_dictionaries(directory: Path) -> tuple[str, ...]:
+    if DATA_VARIABLE in os.environ:
+        return ()
+    missing = [name for name in DICTIONARIES if not (directory / "data" / name).is_file()]
+    if not missing:
+        return ()
+    return (
+        f"models_path: data has no {', '.join(missing)}: English texts cannot be spoken; put the "
+        f"dictionaries of misaki there, or name their folder in {DATA_VARIABLE}",
+    )
+
+
+def _config(directory: Path) -> Mapping[str, Any]:
+    file = directory / "config.json"
+    if not file.exists():
+        raise ResourceError("models_path: the directory has no config.json")
+    return read_checked_json(file)
+
+
+def _kind(directory: Path, models_path: str, config: Mapping[str, Any]) -> ModelKind:
+    architectures = config.get("architectures")
+    if isinstance(architectures, list) and _SPEECHT5 in architectures:
+        for name in _SPEECHT5_FILES:
+            for file in (f"{name}.xml", f"{name}.bin"):
+                if not (directory / file).is_file():
+                    raise ResourceError(
+                        f'models_path: "{models_path}" has no {file}; optimum-cli export openvino '
+                        "--task text-to-audio makes it"
+                    )
+        return ModelKind.SPEECHT5
+    if isinstance(config.get("vocab"), dict) and (directory / "openvino_model.xml").is_file():
+        return ModelKind.KOKORO
+    raise ResourceError(
+        f'models_path: "{models_path}" is no model that speaks: config.json names the architecture '
+        f"{_SPEECHT5}, or has Kokoro's vocab beside an openvino_model.xml"
+    )
+
+
+def _text_limit(config: Mapping[str, Any]) -> int:
+    """Return the characters of one call of a SpeechT5 model, which has a token for each.
+
+    Both ends are limited: the positions of the text, and those of the speech, should the model not
+    stop by itself.
+    """
+
+    def read(name: str, usual: int) -> int:
+        value = config.get(name)
+        return value if type(value) is int and value > 0 else usual
+
+    text = read("max_text_positions", _TEXT_POSITIONS)
+    speech = read("max_speech_positions", _SPEECH_POSITIONS)
+    tokens = min(text, speech * _FRAMES_OF_STEP // _FRAMES_OF_TOKEN)
+    return max(tokens - 2, 1)  # the blank before a text, and its end
+
+
+def _voices(options: Any, directory: Path, graph: Path) -> dict[str, Path]:
+    """Return the voices of the model's directory, and those of the node, which replace them."""
+    found = {file.stem: file for file in sorted((directory / "voices").glob("*.bin"))}
+    named = {each.name: Path(graph, each.path) for each in options.voices}
+    for name in named:
+        if not name or len(name) > 256 or not name.isprintable():
+            raise ResourceError("voices: a name must have 1 to 256 printable characters")
+    for each in options.voices:
+        if not named[each.name].is_file():
+            raise ResourceError(
+                "Requested voice speaker embeddings file does not exist: " + each.path
+            )
+    found.update(named)
+    for name, file in found.items():
+        size = file.stat().st_size
+        if not file.is_file() or not size or size > _VOICE_BYTES:
+            raise ResourceError(
+                f'voice "{name}": {file.name} must be a file of 1 to {_VOICE_BYTES >> 20} MiB'
+            )
+        if size % _FLOAT_BYTES:
+            raise ResourceError(
+                f'voice "{name}": {file.name}: File size is not a multiple of float size.'
+            )
+    return found

@@ -1,0 +1,27 @@
+"""The model's process: ``python -m calculators.speech.text_to_speech.process DESCRIPTOR
+PARENT``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from calculators.kit.child_process.answering_process import Report, run
+from calculators.speech.text_to_speech.messages import Load, Ready, Refused, to_model_decoder
+
+
+def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
+    """Load the model and its voices."""
+    # Imported here: the library takes long to load, and may be what is broken.
+    from calculators.speech.text_to_speech.speech_model import SpeechModel
+
+    return Ready(), SpeechModel(message, report).speak
+
+
+if __name__ == "__main__":
+    # Skips the library's destructors, which are slow.
+    descriptor, parent = map(int, sys.argv[1:])
+    os._exit(run(descriptor, parent, to_model_decoder.decode, Load, load, Refused))

@@ -1,0 +1,255 @@
+"""`T2sServable`: the resource of a node that speaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from calculators.kit.child_process.supervisor import RETRY_AFTER
+from calculators.kit.model_cache.compiled_models import compiling_with
+from calculators.kit.model_cache.loading import loading
+from calculators.kit.model_initializer import ModelHost
+from calculators.kit.requests.http_payload import RequestError
+from calculators.speech.audio.sound import Sound
+from calculators.speech.audio.tempo import can_change_tempo, change_tempo
+from calculators.speech.text_to_speech.messages import (
+    Load,
+    Refused,
+    Speak,
+    Spoken,
+)
+from calculators.speech.text_to_speech.node_options import ModelKind, T2sOptions
+from calculators.speech.text_to_speech.placed_speech import speech_lane
+from calculators.speech.text_to_speech.sentences import has_words, split_to_limit, spoken_text
+from graph_runtime import Code, LoadProgress
+
+#: Requests of one model that are being spoken or wait; more are refused with 503.
+MOST_REQUESTS: Final = 64
+#: The voice of models that need none, for clients that must name one.
+DEFAULT_VOICE: Final = "default"
+#: Bytes of addresses by which the process may grow after loading. OpenVINO keeps kernels for each
+#: step of SpeechT5's decoder: after the longest sentences they take 10 GiB, half of it in memory.
+_MEMORY: Final = 24 * 1024**3
+#: Estimated processor seconds per character, for the order of clients.
+_COST_OF_CHARACTER: Final = 0.01
+#: The names of Kokoro's languages.
+_KOKORO_LANGUAGES: Final = (
+    *("en-us", "en-gb", "es", "fr-fr", "hi", "it", "pt-br"),
+    *("a", "b", "e", "f", "h", "i", "p"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStyle:
+    """The way in which a text is spoken, checked by `T2sServable.style`.
+
+    Attributes:
+        voice: a voice of the node, or "" for the model's own.
+        language: a code that the model knows, or "" for its own.
+        speed: 1.0 is natural.
+    """
+
+    voice: str = ""
+    language: str = ""
+    speed: float = 1.0
+
+
+class T2sServable:
+    """A model that speaks, in a supervised process.
+
+    Texts are spoken sentence by sentence, and clients take turns between sentences.
+    """
+
+    def __init__(
+        self,
+        options: T2sOptions,
+        host: ModelHost,
+        most_requests: int = MOST_REQUESTS,
+    ) -> None:
+        """``most_requests``: the limit of requests in progress."""
+        metrics = host.metrics
+        self._entry = host.entry
+        self._options = options
+        self._most_requests = most_requests
+        self._requests = 0
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._seconds = metrics.counter(
+            "graphrt_tts_sound_seconds", "Duration of the sound that was made from texts."
+        )
+        self._first_sound = metrics.histogram(
+            "graphrt_tts_first_sound_seconds",
+            "From a request's arrival at the node until its first sentence was sound.",
+        )
+        gauge = metrics.gauge(
+            "graphrt_tts_requests", "Requests for speech in progress, waiting ones included."
+        )
+        self._forget_gauge = gauge.follow(lambda: self._requests)
+        load = Load(
+            str(options.directory),
+            _MEMORY,
+            options.device,
+            compiling_with(options.properties, host.entry),
+            {voice: str(file) for voice, file in options.voices.items()},
+            keeps_state=options.kind is ModelKind.SPEECHT5,
+        )
+        self._lane = speech_lane(load, host.name, host.place)
+
+    async def start(self, progress: LoadProgress | None = None) -> None:
+        """Load the model; ``progress`` gets the phases.
+
+        Raises:
+            ResourceError: it cannot be loaded; nothing is left running.
+        """
+        async with loading(self._entry, self.close):
+            await self._lane.start(progress)
+
+    @property
+    def pid(self) -> int | None:
+        """The model's process, while there is one."""
+        return self._lane.pid
+
+    @property
+    def unavailable_reason(self) -> str:
+        return self._lane.unavailable_reason
+
+    async def close(self) -> None:
+        self._forget_gauge()
+        await self._lane.close()
+        if self._entry is not None:
+            self._entry.close()
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """The names of the voices, sorted; the model's own comes first."""
+        named = sorted(self._options.voices)
+        if self._options.kind is ModelKind.SPEECHT5 and DEFAULT_VOICE not in named:
+            named.insert(0, DEFAULT_VOICE)
+        return tuple(named)
+
+    def style(self, voice: str = "", language: str = "", speed: float = 1.0) -> SpeechStyle:
+        """Check how a text is to be spoken; "" leaves a choice to the model.
+
+        Raises:
+            RequestError: with the member of a request that is wrong.
+        """
+        low, high = self._options.speed_min, self._options.speed_max
+        if not low <= speed <= high:
+            raise RequestError(
+                f"speed must be between speed_min ({low:g}) and speed_max ({high:g})", param="speed"
+            )
+        if self._options.kind is ModelKind.KOKORO:
+            language = language.lower()
+            if language and language not in _KOKORO_LANGUAGES:
+                raise RequestError(
+                    f"this model's languages are {', '.join(_KOKORO_LANGUAGES[:7])}",
+                    param="language",
+                )
+        else:
+            language = ""  # such a model has one language, and OpenVINO Model Server takes any name
+            if speed != 1.0 and not can_change_tempo():
+                raise RequestError(
+                    "this model speaks at speed 1 only; for others this server needs a package: "
+                    "pip install 'graphrt[av]'",
+                    param="speed",
+                )
+        return SpeechStyle(self._voice(voice), language, speed)
+
+    def _voice(self, voice: str) -> str:
+        if voice in self._options.voices:
+            return voice
+        if self._options.kind is ModelKind.SPEECHT5 and voice in ("", DEFAULT_VOICE):
+            return ""
+        if not voice:
+            raise RequestError(
+                f"this model needs a voice: name one of {', '.join(self.voices) or 'none'}",
+                param="voice",
+            )
+        raise RequestError(
+            f"Requested voice '{voice[:64]}' not found in available voices", param="voice"
+        )
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one of the places for requests.
+
+        Raises:
+            RequestError: UNAVAILABLE, as all are taken.
+        """
+        if self._requests >= self._most_requests:
+            raise RequestError(
+                "too many requests for speech are in progress; try again later",
+                code=Code.UNAVAILABLE,
+                retry_after=RETRY_AFTER,
+            )
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
+
+    async def speak(
+        self, sentences: Iterable[str], style: SpeechStyle
+    ) -> AsyncGenerator[Sound, None]:
+        """Yield the sound of each sentence in order, or of its parts if it is long.
+
+        The next one is being made while the caller uses a sound. Close the iterator to stop.
+
+        Raises:
+            RequestError: the model cannot speak a text; its process is down (UNAVAILABLE).
+        """
+        began: float | None = perf_counter()
+        pieces = self._pieces(sentences)
+        piece = next(pieces, None)
+        making: asyncio.Task[Sound] | None = None
+        try:
+            while piece is not None or making is not None:
+                if making is None:
+                    assert piece is not None
+                    making = asyncio.create_task(self._sound(piece, style))
+                sound = await making
+                if began is not None:
+                    self._first_sound.observe(perf_counter() - began)
+                    began = None
+                self._seconds.add(sound.seconds)
+                making = None
+                piece = next(pieces, None)
+                if piece is not None:
+                    making = asyncio.create_task(self._sound(piece, style))
+                yield sound
+        finally:
+            if making is not None:
+                making.cancel()
+                making.add_done_callback(_forget)
+
+    def _pieces(self, sentences: Iterable[str]) -> Iterator[str]:
+        for sentence in sentences:
+            for piece in split_to_limit(spoken_text(sentence), self._options.text_limit):
+                if has_words(piece):
+                    yield piece
+
+    async def _sound(self, text: str, style: SpeechStyle) -> Sound:
+        is_stretched = self._options.kind is ModelKind.SPEECHT5 and style.speed != 1.0
+        speed = 1.0 if is_stretched else style.speed
+        body = self._encode(Speak(text, style.voice, style.language, speed))
+        answer: Spoken | Refused = await self._lane.ask(body, len(text) * _COST_OF_CHARACTER)
+        if isinstance(answer, Refused):
+            raise RequestError(answer.reason, param="input")
+        samples = np.frombuffer(answer.samples, np.float32)
+        if is_stretched:
+            samples = await asyncio.to_thread(
+                change_tempo, samples, answer.sample_rate, style.speed
+            )
+        return Sound(samples, answer.sample_rate)
+
+
+def _forget(making: asyncio.Task[Sound]) -> None:
+    """Drop the result of a task that has no waiter any more."""
+    if not making.cancelled():
+        making.exception()

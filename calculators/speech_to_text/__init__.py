@@ -1,4 +1,0 @@
-"""Speech to text: `S2tCalculator`, the processes of its model, requests and answers.
-
-Other packages use only `calculators.speech_to_text.task`.
-"""

@@ -1,0 +1,155 @@
+"""`DirectoryModels`: models in a directory, in the layout of OpenVINO Model Server."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from calculators.tensors.openvino.model_folder import NO_FILE, SUFFIXES, model_in, versions_in
+from calculators.tensors.openvino.model_settings import ModelSettings
+from calculators.tensors.openvino.model_source import ModelSource
+from graph_runtime import GraphError, NotFoundError, identity_of
+from graph_runtime.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from calculators.tensors.openvino.model import Model
+
+
+class _Loaded(NamedTuple):
+    """A model, and the identity of its files before it was read; "" if they changed meanwhile."""
+
+    model: Model
+    identity: str
+
+
+class DirectoryModels:
+    """Finds the model NAME as ``NAME/VERSION/ANY.xml``, else as ``NAME.xml``, which is version 1.
+
+    VERSION is a positive number; a request without one gets the highest. Besides OpenVINO's
+    ``.xml`` (with its ``.bin``) a file may be ONNX, TensorFlow, PaddlePaddle or TensorFlow Lite.
+    A model is loaded once, when it is first requested, and kept.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        target_device: str = "CPU",
+        plugin_config: Mapping[str, Any] | None = None,
+        nireq: int = 0,
+    ) -> None:
+        """``nireq``: infer requests per model; 0 is the number that OpenVINO recommends."""
+        self._directory = directory
+        self._settings = ModelSettings(
+            target_device=target_device, plugin_config=dict(plugin_config or {}), nireq=nireq
+        )
+        self._lock = threading.Lock()
+        self._models: dict[tuple[str, int], _Loaded] = {}
+        #: Models that were loaded for the graph before, until this one needs them.
+        self._before: dict[tuple[str, int], _Loaded] = {}
+
+    def follow(self, other: DirectoryModels) -> None:
+        """Take models that ``other`` has used from there, unless their files have changed.
+
+        Both have the same settings.
+        """
+        # What was not used between two changes of a graph is not kept for ever. Without the lock,
+        # which a thread holds while it loads a model: a dict is copied in one step.
+        self._before = dict(other._models or other._before)
+
+    async def get(self, name: str, version: int | None = None) -> Model:
+        """The model, loaded in a thread; see
+        `calculators.tensors.openvino.model_provider.ModelProvider`.
+
+        Raises:
+            NotFoundError: no such model or version.
+            GraphError: OpenVINO cannot load it (FAILED_PRECONDITION), or its tensors cannot be
+                NumPy arrays (UNIMPLEMENTED).
+        """
+        return await asyncio.to_thread(self._get, name, version)
+
+    def check(self, name: str, version: int | None = None) -> None:
+        """Check that the model exists, without loading it.
+
+        Raises:
+            NotFoundError: no such model or version.
+        """
+        self._find(name, version)
+
+    async def source(self, name: str, version: int | None = None) -> ModelSource:
+        """See `calculators.tensors.openvino.model_provider.ModelSources`."""
+        file, found = await asyncio.to_thread(self._find, name, version)
+        return ModelSource(file, name, found, self._settings)
+
+    def _get(self, name: str, version: int | None) -> Model:
+        with self._lock:
+            file, found = self._find(name, version)
+            key = name, found
+            loaded = self._models.get(key)
+            if loaded is None:
+                identity = _identity_of(file)
+                loaded = self._before.pop(key, None)
+                if loaded is None or loaded.identity != identity:
+                    loaded = None  # free it first
+                    model = self._load(file, name, found)
+                    loaded = _Loaded(model, identity if _identity_of(file) == identity else "")
+                self._models[key] = loaded
+            return loaded.model
+
+    def _find(self, name: str, version: int | None) -> tuple[Path, int]:
+        """The model's file and version."""
+        if Path(name).name != name:
+            raise NotFoundError(f'"{name}" is not the name of a model: it has folders in it')
+        folder = self._directory / name
+        versions = versions_in(folder)
+        if not versions:
+            file = next(
+                (path for suffix in SUFFIXES if (path := Path(f"{folder}{suffix}")).is_file()),
+                None,
+            )
+            if file is None:
+                raise NotFoundError(self._no_model(name))
+            versions = {1: file}
+        wanted = max(versions) if version is None else version
+        if wanted not in versions:
+            raise NotFoundError(
+                f'the model "{name}" has no version {wanted}; '
+                f"it has {', '.join(map(str, sorted(versions)))}"
+            )
+        path = versions[wanted]
+        return (_model_file(path, name, wanted) if path.is_dir() else path), wanted
+
+    def _load(self, file: Path, name: str, version: int) -> Model:
+        try:
+            return ModelSource(file, name, version, self._settings).load()
+        except GraphError as error:
+            raise GraphError(
+                f'the model "{name}" (version {version}) cannot be loaded: {error}', code=error.code
+            ) from error
+
+    def _no_model(self, name: str) -> str:
+        known = [
+            path.name if path.is_dir() else path.stem
+            for path in (self._directory.iterdir() if self._directory.is_dir() else ())
+            if versions_in(path) or path.suffix in SUFFIXES
+        ]
+        return (
+            f'there is no model "{name}": neither {name}/1/model.xml nor {name}.xml beside the '
+            f"graph.{did_you_mean(name, known)}"
+        )
+
+
+def _identity_of(file: Path) -> str:
+    """Return the identity of a model's files: weights have the name of their model."""
+    return identity_of(files=[file, *file.parent.glob(f"{glob.escape(file.stem)}.*")])
+
+
+def _model_file(folder: Path, name: str, version: int) -> Path:
+    file = model_in(folder)
+    if file is None:
+        raise NotFoundError(f'version {version} of the model "{name}" {NO_FILE}')
+    return file

@@ -1,0 +1,79 @@
+"""OpenVINOModelServerSessionCalculator: a model, for the nodes that run it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.tensors.openvino.model import Model
+from calculators.tensors.openvino.model_provider import MODELS
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    GraphConfigError,
+    Options,
+    SideOut,
+    Stop,
+)
+
+_OPTIONS: Final = "mediapipe.OpenVINOModelServerSessionCalculatorOptions"
+
+
+class OpenVINOModelServerSessionCalculator(Calculator):
+    """Gets a model by name from the graph's host; ``graphrt run`` looks beside the graph.
+
+    Output side packets: SESSION: for OpenVINOInferenceCalculator.
+    Options (mediapipe.OpenVINOModelServerSessionCalculatorOptions):
+        servable_name: the model's name.
+        servable_version: a positive number; absent, empty or 0 is the default version.
+        service_url, server_config, log_level: accepted, without effect.
+
+    ::
+
+        node {
+          calculator: "OpenVINOModelServerSessionCalculator"
+          output_side_packet: "SESSION:session"
+          node_options {
+            [type.googleapis.com/mediapipe.OpenVINOModelServerSessionCalculatorOptions] {
+              servable_name: "add"
+            }
+          }
+        }
+
+    Source: OpenVINO Model Server
+    ``mediapipe_calculators/ovms/openvinomodelserversessioncalculator.cc``.
+    """
+
+    session = SideOut[Model]("SESSION")
+    options = Options(_OPTIONS)
+
+    @classmethod
+    def update_contract(cls, contract: CalculatorContract) -> None:
+        options = contract.options(_OPTIONS)
+        contract.require(
+            bool(options.servable_name), "servable_name is missing; it is the name of a model"
+        )
+        _version(options.servable_version)
+        contract.use_service(MODELS)
+
+    async def open(self, cc: CalculatorContext) -> None:
+        models = cc.service(MODELS)
+        assert models is not None, "the contract asks for it"
+        version = _version(self.options.servable_version)
+        cc.set_side(self.session, await models.get(self.options.servable_name, version))
+
+    def process(self, cc: CalculatorContext) -> None:
+        raise Stop
+
+
+def _version(text: str) -> int | None:
+    """``servable_version``; None is the default one."""
+    digits = "".join(text.split())
+    if not digits:
+        return None
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9):
+        raise GraphConfigError(
+            f'servable_version: "{text}" is no version; write a positive number, or leave it out '
+            f"for the default version"
+        )
+    return int(digits) or None

@@ -1,0 +1,3 @@
+"""Models that read texts: embeddings, rerank, classes, over one encoder."""
+
+from __future__ import annotations

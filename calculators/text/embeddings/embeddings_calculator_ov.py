@@ -1,0 +1,103 @@
+"""`EmbeddingsCalculatorOV`: the endpoints for embeddings over a model that OpenVINO runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.payload_calculator import PayloadCalculator
+from calculators.kit.tasks.node_resource import node_resource
+from calculators.text.embeddings.answers import Answered, cohere_answer, openai_answer, tei_answer
+from calculators.text.embeddings.endpoints import COHERE_PATH, EMBED, EMBEDDINGS
+from calculators.text.embeddings.request import (
+    EmbeddingsRequest,
+    parse_cohere_request,
+    parse_embeddings_request,
+    parse_tei_request,
+)
+from calculators.text.embeddings.servable import EmbeddingsServable
+from calculators.text.text_models.large_bodies import off_loop
+from calculators.text.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
+from graph_runtime import (
+    CalculatorContext,
+    Code,
+    Out,
+    SideIn,
+)
+
+
+class _Form(NamedTuple):
+    """An API: the reader of its requests, and the writer of its answers."""
+
+    parse: Callable[[object], EmbeddingsRequest]
+    write: Callable[[Answered], bytes]
+
+
+_OPENAI: Final = _Form(parse_embeddings_request, openai_answer)
+_COHERE: Final = _Form(parse_cohere_request, cohere_answer)
+_TEI: Final = _Form(parse_tei_request, tei_answer)
+
+
+class EmbeddingsCalculatorOV(PayloadCalculator):
+    """Answers a request to ``/v3/embeddings`` with a vector for each of its texts.
+
+    ``/embed`` takes the forms of text-embeddings-inference and of Cohere; paths
+    that end in ``tokenize`` and ``detokenize`` are answered by the model's tokenizer. All of it
+    happens in the model's own process; no thread waits. The tags are OpenVINO Model Server's;
+    those with HTTP_ before them are taken too.
+
+    ::
+
+        node {
+          name: "EmbeddingsExecutor"
+          calculator: "EmbeddingsCalculatorOV"
+          input_side_packet: "EMBEDDINGS_NODE_RESOURCES:embeddings_servable"
+          input_stream: "REQUEST_PAYLOAD:input"
+          output_stream: "RESPONSE_PAYLOAD:output"
+          node_options {
+            [type.googleapis.com/mediapipe.EmbeddingsCalculatorOVOptions] {
+              models_path: "./"
+              pooling: MEAN
+            }
+          }
+        }
+
+    Source: OpenVINO Model Server ``embeddings/embeddings_calculator_ov.cc``.
+    """
+
+    resources = SideIn[dict[str, Any]]("EMBEDDINGS_NODE_RESOURCES")
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._servable: EmbeddingsServable = node_resource(cc, self.resources, "embeddings")
+
+    async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
+        cc.emit(response, await self._answer(payload))
+
+    async def _answer(self, payload: HttpPayload) -> bytes:
+        path = payload.uri.partition("?")[0]
+        if path.endswith("detokenize"):
+            return await answer_detokenize(self._servable.model, payload)
+        if path.endswith("tokenize"):
+            return await answer_tokenize(self._servable.model, payload)
+        value = payload.parsed_json
+        if path.endswith(EMBEDDINGS.path):
+            form = _OPENAI
+        elif path.endswith(EMBED.path):
+            has_texts = isinstance(value, dict) and "texts" in value
+            has_inputs = isinstance(value, dict) and "inputs" in value
+            is_cohere = has_texts or (path.endswith(COHERE_PATH) and not has_inputs)
+            form = _COHERE if is_cohere else _TEI
+        else:
+            raise RequestError(
+                "an embedding model answers /v3/embeddings, and the same under /v1",
+                code=Code.NOT_FOUND,
+            )
+        if value is None:
+            # The text of OpenVINO Model Server.
+            raise RequestError(
+                "Non-json request received in embeddings calculator: the body must be JSON, with "
+                "Content-Type: application/json"
+            )
+        request = await off_loop(len(payload.body), form.parse, value)
+        return await self._servable.answer(request, form.write)

@@ -1,0 +1,109 @@
+"""The OpenAPI description of ``/v3/embeddings`` and of the other forms of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.kit.requests.schema import (
+    Schema,
+    anything,
+    array,
+    const,
+    integer,
+    number,
+    one_of,
+    record,
+    ref,
+    string,
+)
+from calculators.kit.tasks.operation import (
+    JSON,
+    TaskDescription,
+    answer,
+    media,
+    paths_of,
+    posted,
+)
+from calculators.text.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
+from calculators.text.embeddings.request import COHERE_MEMBERS, EMBEDDINGS_MEMBERS, TEI_MEMBERS
+from calculators.text.text_models.openapi import describe_tokenizing, with_timeout
+
+_VECTOR: Final = array(number())
+_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
+    "Embedding": record(
+        {
+            "object": const("embedding"),
+            "index": integer("The place of its text in the request.", minimum=0),
+            "embedding": one_of(_VECTOR, string(contentEncoding="base64")),
+        },
+        required=("object", "index", "embedding"),
+    ),
+    "CreateEmbeddingResponse": record(
+        {
+            "object": const("list"),
+            "data": array(ref("Embedding")),
+            "model": string("As the request has it."),
+            "usage": record(
+                {"prompt_tokens": integer(minimum=0), "total_tokens": integer(minimum=0)},
+                required=("prompt_tokens", "total_tokens"),
+            ),
+        },
+        required=("object", "data", "model", "usage"),
+    ),
+    "EmbedTextsResponse": record(
+        {
+            "id": string(),
+            "response_type": const("embeddings_by_type"),
+            "embeddings": anything("Arrays of vectors, by the type of their numbers."),
+            "texts": array(string()),
+            "meta": anything("The version of the API, and the tokens of all texts."),
+        },
+        required=("id", "embeddings", "texts", "meta"),
+    ),
+}
+
+
+def describe(model: str) -> TaskDescription:
+    """Operations and schemas. ``model``: a name for the examples."""
+    embeddings = posted(
+        paths_of(EMBEDDINGS),
+        id="createEmbedding",
+        summary="A vector for each text",
+        body={
+            JSON: media(
+                ref("CreateEmbeddingRequest"), two_texts={"model": model, "input": ["Hello", "Hi"]}
+            )
+        },
+        answers={200: answer("The vectors.", {JSON: media(ref("CreateEmbeddingResponse"))})},
+    )
+    embed = posted(
+        paths_of(EMBED),
+        id="embed",
+        summary="A vector for each text, as text-embeddings-inference and Cohere have it",
+        about="A body with `texts` is Cohere's, one with `inputs` text-embeddings-inference's.",
+        body={
+            JSON: media(
+                one_of(ref("EmbedInputsRequest"), ref("EmbedTextsRequest")),
+                inputs={"model": model, "inputs": ["Hello", "Hi"]},
+                texts={"model": model, "texts": ["Hello", "Hi"], "input_type": "search_query"},
+            )
+        },
+        answers={
+            200: answer(
+                "The vectors.",
+                {JSON: media(one_of(array(_VECTOR), ref("EmbedTextsResponse")))},
+            )
+        },
+    )
+    tokenizing = describe_tokenizing(model, TOKENIZE, DETOKENIZE)
+    inputs = with_timeout(TEI_MEMBERS)
+    inputs["required"] = ["inputs"]
+    schemas = {
+        "CreateEmbeddingRequest": with_timeout(EMBEDDINGS_MEMBERS),
+        "EmbedInputsRequest": inputs,
+        "EmbedTextsRequest": with_timeout(COHERE_MEMBERS),
+    }
+    return TaskDescription(
+        (embeddings, embed, *tokenizing.operations),
+        {**schemas, **_ANSWER_SCHEMAS, **tokenizing.schemas},
+    )

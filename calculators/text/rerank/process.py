@@ -1,0 +1,20 @@
+"""The model's process: ``python -m calculators.text.rerank.process DESCRIPTOR PARENT``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from calculators.text.rerank.messages import RankQuestion
+from calculators.text.text_models.process import run_text_model
+
+if __name__ == "__main__":
+    # Skips the library's destructors, which are slow.
+    os._exit(
+        run_text_model(
+            sys.argv,
+            RankQuestion,
+            "calculators.text.rerank.encoding:encode",
+            "calculators.text.rerank.head:build_head",
+        )
+    )

@@ -1,0 +1,66 @@
+"""Conversion of texts to the sequences that the model computes; in the model's process."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from calculators.text.text_classification.messages import Classify
+from calculators.text.text_classification.windows import window_starts
+from calculators.text.text_models.encoded import Encoded, InputError, Tokens
+from calculators.text.text_models.text_tokenizer import TextTokenizer
+
+
+def encode(tokenizer: TextTokenizer, question: Classify) -> Encoded:
+    """Return the windows of all texts, one text after the other; see `Classify` for the note."""
+    sequences: list[Tokens] = []
+    windows: list[int] = []
+    counts: list[int] = []
+    seconds = question.seconds or [None] * len(question.texts)
+    alone = [text for text, second in zip(question.texts, seconds, strict=True) if second is None]
+    whole = iter(tokenizer.encode(alone) if alone else ())
+    for text, second, place in zip(question.texts, seconds, question.places, strict=True):
+        if second is None:
+            found, count = _windows(tokenizer, text, next(whole), question.cut)
+        else:
+            (found,) = tokenizer.encode_pairs(text, [second], chunks=question.cut is None)
+            count = sum(len(each.ids) for each in found)
+        if not count:
+            raise InputError("the text has no tokens", param=place)
+        sequences += found
+        windows.append(len(found))
+        counts.append(count)
+    return Encoded(sequences, (windows, counts))
+
+
+def _windows(
+    tokenizer: TextTokenizer, text: str, whole: Tokens, cut: Literal["left", "right"] | None
+) -> tuple[list[Tokens], int]:
+    """Return the windows of a text, each with all special tokens, and the number of its tokens."""
+    length = len(whole.ids)
+    if length <= tokenizer.max_tokens:
+        return [whole], length
+    if cut is not None:
+        (short,) = tokenizer.encode_cut([text], side=cut)
+        return [short], len(short.ids)
+    (plain,) = tokenizer.encode([text], adds_special=False)
+    room = tokenizer.max_tokens - (length - len(plain.ids))
+    if room < 1:
+        raise InputError("the model has no room for a text beside its special tokens")
+    before = _place(whole, plain)
+    head, tail = whole.ids[:before], whole.ids[before + len(plain.ids) :]
+    windows = [
+        Tokens(np.concatenate([head, plain.ids[start : start + room], tail]))
+        for start in window_starts(len(plain.ids), room)
+    ]
+    return windows, length
+
+
+def _place(whole: Tokens, plain: Tokens) -> int:
+    """Return the place of a text's own tokens among those with the special ones."""
+    extra = len(whole.ids) - len(plain.ids)
+    for before in range(extra + 1):
+        if np.array_equal(whole.ids[before : before + len(plain.ids)], plain.ids):
+            return before
+    return extra  # a tokenizer that encodes a text differently beside special tokens

@@ -1,0 +1,20 @@
+"""The model's process: ``python -m calculators.text.text_classification.process ...``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from calculators.text.text_classification.messages import Classify
+from calculators.text.text_models.process import run_text_model
+
+if __name__ == "__main__":
+    # Skips the library's destructors, which are slow.
+    os._exit(
+        run_text_model(
+            sys.argv,
+            Classify,
+            "calculators.text.text_classification.encoding:encode",
+            "calculators.text.text_classification.head:build_head",
+        )
+    )

@@ -1,0 +1,66 @@
+"""`TextClassificationCalculatorOV`: moderations and classes of texts over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.payload_calculator import PayloadCalculator
+from calculators.kit.tasks.node_resource import node_resource
+from calculators.text.text_classification.classifier import TextClassifier
+from calculators.text.text_classification.classify_request import parse_classify_request
+from calculators.text.text_classification.moderation_request import parse_moderation_request
+from calculators.text.text_classification.options import TextClassificationCalculatorOVOptions
+from calculators.text.text_classification.predict_request import parse_predict_request
+from graph_runtime import CalculatorContext, Code, Options, Out, SideIn
+
+
+class TextClassificationCalculatorOV(PayloadCalculator):
+    """Answers ``/v1/moderations``, ``/v1/classify`` and ``/v1/predict``, and the same under /v3.
+
+    Texts are tokenized and computed in the model's own process; no thread waits. Each of the two
+    tags may have HTTP_ before it.
+
+    ::
+
+        node {
+          name: "TextClassificationExecutor"
+          calculator: "TextClassificationCalculatorOV"
+          input_side_packet: "TEXT_CLASSIFICATION_NODE_RESOURCES:classifier"
+          input_stream: "REQUEST_PAYLOAD:input"
+          output_stream: "RESPONSE_PAYLOAD:output"
+          node_options {
+            [type.googleapis.com/graphrt.TextClassificationCalculatorOVOptions] {
+              models_path: "./"
+              categories { label: "insult" category: "harassment" }
+              categories { label: "threat" category: "violence" threshold: 0.3 }
+            }
+          }
+        }
+    """
+
+    resources = SideIn[dict[str, Any]]("TEXT_CLASSIFICATION_NODE_RESOURCES")
+    options = Options(TextClassificationCalculatorOVOptions)
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._classifier: TextClassifier = node_resource(cc, self.resources, "text classification")
+
+    async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
+        cc.emit(response, await self._answer(payload))
+
+    async def _answer(self, payload: HttpPayload) -> bytes:
+        body = payload.json()
+        path = payload.uri.partition("?")[0]
+        match path.rpartition("/")[2]:
+            case "moderations":
+                return await self._classifier.moderate(parse_moderation_request(body))
+            case "classify":
+                return await self._classifier.classify(parse_classify_request(body))
+            case "predict":
+                return await self._classifier.predict(parse_predict_request(body))
+            case _:
+                raise RequestError(
+                    "a model that classifies texts answers /v1/moderations, /v1/classify and "
+                    "/v1/predict",
+                    code=Code.NOT_FOUND,
+                )

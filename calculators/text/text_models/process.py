@@ -1,0 +1,265 @@
+"""The process of an encoder model: questions come in, many at once, and answers go out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from calculators.kit.child_process.answering_process import (
+    describe_failure,
+    failure_reason,
+    limit_memory,
+)
+from calculators.kit.child_process.framing import Frame
+from calculators.kit.child_process.load_failure import load_failure
+from calculators.kit.child_process.messages import LoadFailed, Log, Stop
+from calculators.kit.child_process.parent_connection import (
+    ParentConnection,
+    ParentGone,
+    die_with_parent,
+)
+from calculators.text.text_models.messages import (
+    Answer,
+    Ask,
+    Cancel,
+    Load,
+    Ready,
+    Refused,
+    Working,
+    to_model_decoder,
+)
+from calculators.text.text_models.question_routes import QuestionRoutes
+
+if TYPE_CHECKING:
+    from calculators.text.text_models.batch_runner import BatchRunner
+    from calculators.text.text_models.encoded import Encoded
+    from calculators.text.text_models.text_tokenizer import TextTokenizer
+
+_LOGGER: Final = "graphrt.child"
+#: Bytes of a question up to which it is tokenized at once, in well under a millisecond. Longer
+#: ones wait for a thread, where clients take turns.
+_SHORT: Final = 2048
+#: Seconds that the tokens of one question may take; the process counts as hung then.
+_LONGEST: Final = 60.0
+#: Seconds between two signs of life while questions are unanswered.
+_PULSE: Final = 1.0
+
+
+def run_text_model(
+    arguments: Sequence[str], question: type[msgspec.Struct], encode: str, build_head: str
+) -> int:
+    """Load, then answer until the parent sends `Stop` or is gone; returns the exit code.
+
+    Args:
+        arguments: those of the process: its module, a descriptor and the parent's id.
+        question: the type of the task's questions.
+        encode: ``module:function`` that turns a `TextTokenizer` and a question into `Encoded`.
+        build_head: ``module:function`` that completes the model, see
+            `calculators.text.text_models.compiled_forms.BuildHead`.
+    """
+    descriptor, parent = map(int, arguments[1:])
+    connection = ParentConnection(descriptor)
+    try:
+        die_with_parent(parent)
+        return TextModelProcess(connection, question, encode, build_head).run()
+    except ParentGone:
+        return 0
+
+
+class TextModelProcess:
+    """The threads of the process: this one receives, one tokenizes what is long, some compute."""
+
+    def __init__(
+        self,
+        connection: ParentConnection,
+        question: type[msgspec.Struct],
+        encode: str,
+        build_head: str,
+    ) -> None:
+        """See `run_text_model`."""
+        from calculators.text.text_models.questions import Detokenize, Tokenize
+
+        self._connection = connection
+        self._routes = QuestionRoutes()
+        self._sending = threading.Lock()
+        self._packed = msgspec.msgpack.Encoder().encode
+        self._question: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
+            question | Tokenize | Detokenize
+        )
+        self._common = (Tokenize, Detokenize)
+        self._names = (encode, build_head)
+        self._tokenizer: TextTokenizer
+        self._encode: Callable[[TextTokenizer, Any], Encoded]
+        self._runner: BatchRunner
+        self._long = _LongQuestions(self._answer, lambda number: self._runner.drop(number))
+
+    def run(self) -> int:
+        """Handle messages to the end; returns the exit code."""
+        next_pulse = 0.0
+        while True:
+            is_busy = hasattr(self, "_runner") and (self._runner.is_busy or self._long.is_busy)
+            for frame in self._connection.receive(wait=True, seconds=_PULSE if is_busy else None):
+                if (code := self._handle(frame)) is not None:
+                    return code
+            while self._connection.gone:
+                for number in self._routes.end(self._connection.gone.pop()):
+                    self._long.drop(number)
+                    self._runner.drop(number)
+            if is_busy and time.monotonic() >= next_pulse:
+                next_pulse = time.monotonic() + _PULSE
+                self._send(Working())
+
+    def _handle(self, frame: Frame) -> int | None:
+        """Handle a message; the exit code if it was the last."""
+        message = to_model_decoder.decode(frame)
+        match message:
+            case Ask():
+                message = replace(
+                    message, number=self._routes.begin(self._connection.link, message)
+                )
+                if len(frame) <= _SHORT:
+                    self._answer(message)
+                else:
+                    self._long.add(message)
+            case Cancel():
+                number = self._routes.find(self._connection.link, message.number)
+                self._long.drop(number)
+                self._runner.drop(number)
+                self._routes.finish(number)
+            case Load():
+                try:
+                    ready = self._load(message)
+                except Exception as error:
+                    self._send(LoadFailed(load_failure(message.model_path, error)))
+                    return 1
+                limit_memory(message.memory_limit)
+                self._send(ready)
+            case Stop():
+                return 0
+            case _:
+                raise AssertionError(message)
+        return None
+
+    def _load(self, load: Load) -> Ready:
+        # Imported here: the libraries take long to load, and may be what is broken.
+        from calculators.kit.child_process.messages import Loading
+        from calculators.text.text_models.batch_runner import BatchRunner
+        from calculators.text.text_models.compiled_forms import CompiledForms, find_function
+        from calculators.text.text_models.tokenizer_files import open_tokenizer
+
+        self._send(Loading("loading the tokenizer", 0.0, 0.3))
+        encode, build_head = self._names
+        self._encode = find_function(encode)
+        self._tokenizer = tokenizer = open_tokenizer(load)
+        forms = CompiledForms(load, find_function(build_head), self._send)
+        self._runner = BatchRunner(forms, tokenizer.pad, self._send, self._log)
+        return Ready(forms.columns, tokenizer.vocabulary, forms.streams)
+
+    def _answer(self, ask: Ask) -> None:
+        """Tokenize a question, and let its sequences wait for their batches."""
+        from calculators.text.text_models.encoded import InputError
+        from calculators.text.text_models.questions import answer_question
+
+        try:
+            question = self._question.decode(ask.question)
+            if isinstance(question, self._common):
+                encoded = answer_question(self._tokenizer, question)
+            else:
+                encoded = self._encode(self._tokenizer, question)
+                self._check(encoded)
+        except InputError as error:
+            self._send(Refused(ask.number, error.reason, error.param, error.code))
+            return
+        except Exception as error:
+            self._log(describe_failure(error))
+            self._send(Refused(ask.number, failure_reason(error), None, "INTERNAL"))
+            return
+        if encoded.sequences:
+            self._runner.add(ask.number, ask.client, encoded)
+        else:
+            self._send(Answer(ask.number, b"", [], encoded.note))
+
+    def _check(self, encoded: Encoded) -> None:
+        """Refuse sequences that the model must not get."""
+        from calculators.text.text_models.encoded import InputError
+
+        most, vocabulary = self._tokenizer.max_tokens, self._tokenizer.vocabulary
+        for ids, _ in encoded.sequences:
+            if not 0 < len(ids) <= most:
+                raise InputError(
+                    f"a text has {len(ids)} tokens, and the model takes 1 to {most}",
+                    code="OUT_OF_RANGE",
+                )
+            if vocabulary and not 0 <= ids.min() <= ids.max() < vocabulary:
+                raise InputError("a token is not in the model's vocabulary", code="OUT_OF_RANGE")
+
+    def _send(self, message: msgspec.Struct) -> None:
+        # A parent that is gone ends the thread that receives, and with it the process.
+        with self._sending, contextlib.suppress(ParentGone):
+            for link, part in self._routes.parts(message, self._connection.links):
+                self._connection.send_to(link, self._packed(part))
+
+    def _log(self, text: str) -> None:
+        self._send(Log(logging.ERROR, _LOGGER, text))
+
+
+class _LongQuestions:
+    """A thread for questions that take long to tokenize; clients take turns."""
+
+    def __init__(self, answer: Callable[[Ask], None], drop: Callable[[int], None]) -> None:
+        self._answer = answer
+        self._drop = drop
+        self._changed = threading.Condition()
+        #: Questions by client, in the order of turns; no entry is empty.
+        self._waiting: OrderedDict[str, deque[Ask]] = OrderedDict()
+        self._current: Ask | None = None
+        self._since = 0.0
+        self._is_dropped = False
+        threading.Thread(target=self._work, name="tokenizing", daemon=True).start()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a question is tokenized, unless that has taken too long."""
+        return self._current is not None and time.monotonic() - self._since < _LONGEST
+
+    def add(self, ask: Ask) -> None:
+        with self._changed:
+            self._waiting.setdefault(ask.client, deque()).append(ask)
+            self._changed.notify()
+
+    def drop(self, number: int) -> None:
+        """Forget a question."""
+        with self._changed:
+            if self._current is not None and self._current.number == number:
+                self._is_dropped = True
+                return
+            for client, asks in self._waiting.items():
+                for ask in asks:
+                    if ask.number == number:
+                        asks.remove(ask)
+                        if not asks:
+                            del self._waiting[client]
+                        return
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._current, self._is_dropped = None, False
+                while not self._waiting:
+                    self._changed.wait()
+                client, asks = self._waiting.popitem(last=False)
+                self._current, self._since = asks.popleft(), time.monotonic()
+                if asks:
+                    self._waiting[client] = asks
+            self._answer(self._current)
+            with self._changed:
+                if self._is_dropped:
+                    self._drop(self._current.number)

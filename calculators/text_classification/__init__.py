@@ -1,4 +1,0 @@
-"""Classes of texts: `TextClassificationCalculatorOV`, moderations, requests and answers.
-
-Other packages use only `calculators.text_classification.task`.
-"""

@@ -1,4 +1,0 @@
-"""Text to speech: `T2sCalculator`, `TextToSpeechCalculator`, and the process of their model.
-
-Other packages use only `calculators.text_to_speech.task`.
-"""

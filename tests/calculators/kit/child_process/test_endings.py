@@ -1,0 +1,97 @@
+"""The end of a child process: it outlives neither close nor its parent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from calculators.kit.child_process.supervisor import ChildState
+from tests.calculators.kit.child_process.supervised import Supervised
+from tests.conditions import signal_process, soon, until, wait_until
+from tests.processes import is_running
+
+
+@pytest.mark.parametrize("script", ["", "sleep", "SIGSTOP"])
+def test_close_ends_the_process(script: str) -> None:
+    """Close also ends a process that does not read."""
+
+    async def run() -> None:
+        child = Supervised()
+        await soon(child.supervisor.start())
+        pid = child.supervisor.pid
+        assert pid is not None
+        if script == "SIGSTOP":
+            signal_process(pid, signal.SIGSTOP)
+        elif script:
+            child.say(script)
+        await soon(asyncio.gather(child.supervisor.close(), child.supervisor.close()))
+        assert not is_running(pid)
+        assert child.supervisor.pid is None
+        assert child.supervisor.state is ChildState.CLOSED
+        assert child.downs == []
+        await child.supervisor.close()
+
+    asyncio.run(run())
+
+
+def test_a_second_close_waits_for_the_first() -> None:
+    async def run() -> None:
+        child = Supervised()
+        await soon(child.supervisor.start())
+        first = asyncio.create_task(child.supervisor.close())
+        await until(lambda: child.supervisor.state is ChildState.CLOSED)
+        await soon(child.supervisor.close())
+        assert child.supervisor.pid is None
+        await soon(first)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("turns", [0, 1, 50])
+def test_close_during_a_restart_ends_the_process(turns: int) -> None:
+    async def run() -> None:
+        child = Supervised()
+        await soon(child.supervisor.start())
+        signal_process(child.supervisor.pid, signal.SIGKILL)
+        await until(lambda: child.supervisor.state is ChildState.LOADING)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        pid = child.supervisor.pid
+        await soon(child.supervisor.close())
+        assert child.supervisor.pid is None
+        assert pid is None or not is_running(pid)
+
+    asyncio.run(run())
+
+
+def test_close_during_the_delay_before_a_restart_starts_nothing() -> None:
+    async def run() -> None:
+        child = Supervised()
+        await soon(child.supervisor.start())
+        signal_process(child.supervisor.pid, signal.SIGKILL)
+        await until(lambda: child.supervisor.state is ChildState.BACKING_OFF)
+        await soon(child.supervisor.close())
+        assert (child.supervisor.pid, child.supervisor.restarts) == (None, 0)
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child ends with its next message")
+@pytest.mark.parametrize("script", ["hello", "spin"], ids=["idle", "busy"])
+def test_the_child_ends_when_the_parent_is_killed(script: str) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "tests.calculators.kit.child_process.orphaning_parent", script],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert is_running(pid)
+        parent.kill()
+    wait_until(lambda: not is_running(pid), "the child has ended")

@@ -1,1 +1,0 @@
-"""Tests of `calculators.llm.conversion`."""
