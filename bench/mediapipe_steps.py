@@ -24,7 +24,7 @@ from bench.mediapipe_oracle import (
 )
 from calculators.images.image.image_format import ImageFormat
 from calculators.images.image.image_frame import ImageFrame
-from calculators.vision.solutions.node_options import expanded_with
+from calculators.vision.solutions.solution import expanded_with
 from graph_runtime import CalculatorGraph, Packet, SubgraphContext
 from graph_runtime.language.tag_map import parse_tag_index_name
 

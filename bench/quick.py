@@ -31,7 +31,7 @@ from bench.serve_vs_engine import DEMO, QUICK_REQUESTS, Model, load_arguments, m
 from bench.serve_vs_engine_tables import throughput_ratio
 from bench.server_process import ServerProcess
 from calculators.llm.prompt.builder import PromptBuilder
-from calculators.llm.tuning.interval import Interval, median_interval
+from calculators.llm.tuning.standings import Interval, median_interval
 
 PAGE: Final = Path(__file__).with_suffix(".md")
 _ROW: Final = re.compile(r"^\| (.+?) \| ([\d.]+) \(([\d.]+) to ([\d.]+)\) \|", re.MULTILINE)

@@ -26,7 +26,7 @@ from typing import Final
 from bench.machine import describe_machine
 from bench.start_time import ROOT, Start, environment, start
 from bench.written_report import add_write, publish
-from calculators.llm.tuning.interval import median_interval
+from calculators.llm.tuning.standings import median_interval
 
 _CONFIG: Final = ROOT / "examples" / "config.json"
 _MIB: Final = 1 << 20

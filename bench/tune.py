@@ -31,9 +31,8 @@ from calculators.kit.model_cache import ModelCache
 from calculators.kit.tasks import ModelToServe
 from calculators.llm.tuning.arena import Arena
 from calculators.llm.tuning.candidates import Candidate, Change, single_changes
-from calculators.llm.tuning.interval import median_interval
 from calculators.llm.tuning.loads import LOADS
-from calculators.llm.tuning.standings import Conditions, Standing
+from calculators.llm.tuning.standings import Conditions, Standing, median_interval
 from calculators.llm.tuning.tuner import Tuner
 from calculators.llm.tuning.tuning import open_arena
 from graph_runtime import REGISTRY

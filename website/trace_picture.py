@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from graph_runtime import CalculatorGraph, Registry, Tracer
-from servers.drawing.look import COLORS, MONO, SANS
+from servers.drawing.svg import COLORS, MONO, SANS
 from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
 

@@ -1,16 +1,18 @@
-"""PacketResamplerCalculator: a stream at a steady rate."""
+"""PacketResamplerCalculator: a stream at a steady rate.
+
+Resampling at random timestamps around the steady ones.
+
+Random timestamps keep a periodic signal from looking constant. The same seed gives the same ones.
+Source: MediaPipe ``calculators/core/packet_resampler_calculator.h``; "reflection" is that of
+https://arxiv.org/abs/2002.01147.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Protocol
 
-from calculators.core.resampling import Limits, Sampling, SteadySampling
-from calculators.core.resampling_jitter import (
-    JitterSampling,
-    ReflectedJitterSampling,
-    ReproducibleJitterSampling,
-)
 from calculators.core.video_header import VideoHeader
 from graph_runtime import (
     Calculator,
@@ -19,11 +21,261 @@ from graph_runtime import (
     Code,
     GraphError,
     Options,
+    OutputStreamShard,
     Packet,
     Timestamp,
     merge_options,
 )
 from graph_runtime import timestamp as ts
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the output timestamps: start - margin <= t < end + margin."""
+
+    start: int
+    end: int
+    margin: int
+
+    def send(self, output: OutputStreamShard, packet: Packet) -> None:
+        """Send a packet if its timestamp is within the limits."""
+        start, end = ts.clamp(self.start - self.margin), ts.clamp(self.end + self.margin)
+        if start <= packet.time < end:
+            output.add_packet(packet)
+
+
+class Sampling(Protocol):
+    """A way of choosing packets; lives for one run of the node."""
+
+    def process(self, output: OutputStreamShard, packet: Packet, time: int) -> None:
+        """Take the input packet at ``time`` and send the outputs that are due."""
+
+    def close(self, output: OutputStreamShard) -> None:
+        """Send the remaining outputs at the end of the input."""
+
+
+class SteadySampling:
+    """Outputs at first + round(k * period), each the packet nearest to its timestamp."""
+
+    def __init__(
+        self, rate: float, limits: Limits, base_time: int | None, flush_last_packet: bool
+    ) -> None:
+        self._rate = rate
+        self._limits = limits
+        self._base_time = base_time
+        self._flush_last_packet = flush_last_packet
+        self._first: int | None = None
+        #: The index of the next output.
+        self._count = 0
+        self._last = Packet.empty()
+
+    def process(self, output: OutputStreamShard, packet: Packet, time: int) -> None:
+        if self._first is None:
+            self._first = self._phase(time)
+        index = self._index_of(time)
+        if index >= self._count:
+            while index > self._count:
+                self._limits.send(output, self._last.at(self._time_of(self._count)))
+                self._count += 1
+            target = self._time_of(self._count)
+            if time >= target:
+                is_current_nearer = (
+                    self._last.time == ts.UNSET or time - target <= target - self._last.time
+                )
+                nearest = packet if is_current_nearer else self._last
+                self._limits.send(output, nearest.at(target))
+                self._count += 1
+            output.set_next_timestamp_bound(self._time_of(self._count))
+        self._last = packet
+
+    def close(self, output: OutputStreamShard) -> None:
+        if self._first is None or not self._flush_last_packet:
+            return
+        if self._index_of(self._last.time) == self._count:
+            self._limits.send(output, self._last.at(self._time_of(self._count)))
+
+    def _phase(self, time: int) -> int:
+        """The timestamp of output 0."""
+        if self._base_time is None:
+            return time
+        index = round_half_away((time - self._base_time) / 1e6 * self._rate)
+        return ts.clamp(self._base_time + round_half_away(index / self._rate * 1e6))
+
+    def _time_of(self, index: int) -> Timestamp:
+        assert self._first is not None
+        return Timestamp.of(ts.clamp(self._first + round_half_away(index / self._rate * 1e6)))
+
+    def _index_of(self, time: int) -> int:
+        assert self._first is not None
+        return round_half_away((time - self._first) / 1e6 * self._rate)
+
+
+def round_half_away(number: float) -> int:
+    """The nearest integer, halves away from zero (Python's ``round`` goes to the even one)."""
+    return int(number - 0.5) if number < 0 else int(number + 0.5)
+
+
+class _Reservoir:
+    """One of the packets added since it was emptied, each as likely as the others."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._count = 0
+        self._sample = Packet.empty()
+
+    def add(self, packet: Packet) -> None:
+        self._count += 1
+        if self._random.randrange(self._count) == 0:
+            self._sample = packet
+
+    def clear(self) -> None:
+        self._count = 0
+
+    @property
+    def sample(self) -> Packet | None:
+        return self._sample if self._count else None
+
+
+class JitterSampling:
+    """The next output is one period away, plus or minus up to ``jitter`` of it.
+
+    A stream that ends before the first output still gives one packet.
+    """
+
+    def __init__(self, rate: float, limits: Limits, jitter: float, seed: str) -> None:
+        self._limits = limits
+        self._jitter = jitter
+        self._period = int(1e6 / rate)
+        self._max_shift = int(1e6 * jitter / rate)
+        self._random = Random(seed)
+        self._reservoir = _Reservoir(Random(seed))
+        self._samples_reservoir = True
+        self._last = Packet.empty()
+        #: The timestamp of the next output, and the start of the period it is drawn from.
+        self._next: int | None = None
+        self._next_min = ts.MIN
+
+    def process(self, output: OutputStreamShard, packet: Packet, time: int) -> None:
+        if self._samples_reservoir and (self._next is None or time >= self._next_min):
+            self._reservoir.add(packet)
+        if self._next is None:
+            self._next_min = time
+            self._next = time + self._first_shift()
+            if self._next == time:
+                self._limits.send(output, packet)
+                self._next = self._advance(self._next)
+        else:
+            while self._next <= time:
+                is_current_nearer = time - self._next <= self._next - self._last.time
+                nearest = packet if is_current_nearer else self._last
+                self._limits.send(output, nearest.at(Timestamp.of(self._next)))
+                self._next = self._advance(self._next)
+                output.set_next_timestamp_bound(Timestamp.of(self._bound(self._next)))
+        self._last = packet
+
+    def close(self, output: OutputStreamShard) -> None:
+        sample = self._reservoir.sample
+        if sample is not None:
+            self._limits.send(output, sample)
+
+    def _first_shift(self) -> int:
+        return int(self._period * self._random.random())
+
+    def _advance(self, time: int) -> int:
+        """The output after the one at ``time``."""
+        self._reservoir.clear()
+        self._samples_reservoir = False
+        factor = (1 - self._jitter) + 2 * self._jitter * self._random.random()
+        return time + max(1, int(self._period * factor))
+
+    def _bound(self, following: int) -> int:
+        """The bound that can be promised once the next output is known."""
+        return following
+
+
+class ReflectedJitterSampling(JitterSampling):
+    """Keeps each output of `JitterSampling` in its own period, by reflection at the period's ends.
+
+    This spreads the outputs evenly.
+
+    The last period gives one of its packets if its output is not reached.
+    """
+
+    def _first_shift(self) -> int:
+        return self._random.randrange(self._period)
+
+    def _advance(self, time: int) -> int:
+        self._reservoir.clear()
+        self._next_min += self._period
+        return self._shifted(time, self._next_min)
+
+    def _shifted(self, time: int, lowest: int) -> int:
+        shift = self._random.randrange(2 * self._max_shift + 1) - self._max_shift
+        return reflect(time + self._period + shift, lowest, lowest + self._period)
+
+    def _bound(self, following: int) -> int:
+        # close() can still send a packet from anywhere in the period.
+        return self._next_min
+
+
+class ReproducibleJitterSampling(ReflectedJitterSampling):
+    """Reflected jitter whose periods count from timestamp 0, not from the first packet.
+
+    A stream that starts in the middle is sampled at the timestamps at which the whole stream would
+    be.
+    """
+
+    def __init__(self, rate: float, limits: Limits, jitter: float, seed: str) -> None:
+        super().__init__(rate, limits, jitter, seed)
+        #: True once the output of the current period is sent.
+        self._is_sent = False
+
+    def process(self, output: OutputStreamShard, packet: Packet, time: int) -> None:
+        if self._next is None:
+            following = self._next = self._start(time)
+            if following < time:
+                self._limits.send(output, packet.at(Timestamp.of(following)))
+                self._is_sent = True
+        else:
+            following = self._next = self._enter_period(self._next, time)
+            while not self._is_sent and following <= time:
+                is_current_nearer = time - following < following - self._last.time
+                nearest = packet if is_current_nearer else self._last
+                self._limits.send(output, nearest.at(Timestamp.of(following)))
+                self._is_sent = True
+                following = self._next = self._enter_period(following, time)
+            if output.next_timestamp_bound < following:
+                output.set_next_timestamp_bound(Timestamp.of(following))
+        self._last = packet
+
+    def close(self, output: OutputStreamShard) -> None:
+        if self._next is not None and not self._is_sent:
+            self._limits.send(output, self._last.at(Timestamp.of(self._next)))
+
+    def _start(self, time: int) -> int:
+        """Repeat the random draws of the periods before the first packet."""
+        self._next_min = 0
+        following = self._first_shift()
+        while time >= self._next_min + self._period:
+            self._is_sent = True
+            following = self._enter_period(following, time)
+        return following
+
+    def _enter_period(self, current: int, time: int) -> int:
+        """The next output: that of the next period if this one is over and its output sent."""
+        if not self._is_sent or time < self._next_min + self._period:
+            return current
+        self._next_min += self._period
+        self._is_sent = False
+        return self._shifted(current, self._next_min)
+
+
+def reflect(time: int, lowest: int, end: int) -> int:
+    """``time`` mirrored into lowest <= t < end, when it is outside by less than the length."""
+    if time < lowest:
+        return 2 * lowest - time - 1
+    return 2 * end - time - 1 if time >= end else time
+
 
 # PacketResamplerCalculatorOptions.OutputHeader
 _PASS_HEADER, _UPDATE_VIDEO_HEADER = 1, 2
@@ -58,7 +310,7 @@ class PacketResamplerCalculator(Calculator):
         start_time, end_time: send only outputs in start_time <= t < end_time.
         round_limits: ... or within half a period of that.
         jitter, jitter_with_reflection, reproducible_sampling: choose at random around the steady
-            times, up to ``jitter`` of a period away; see `calculators.core.resampling_jitter`.
+            times, up to ``jitter`` of a period away.
 
     ::
 

@@ -4,18 +4,334 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Final
 
+import msgspec
+from msgspec import Struct
+
 from calculators.kit.child_process.back_off import BackOff
-from servers.batch_work.answer_writer import AnswerWriter, when_there_is_room
-from servers.batch_work.batch_run import Ask, BatchRun, Workplace
+from servers.batch_work.answer_writer import AnswerWriter, Progress, when_there_is_room
 from servers.batch_work.work_in_hand import WorkInHand
 from servers.batches.clock import unix_seconds
-from servers.batches.errors import StoreError
-from servers.batches.objects import Batch, Status
+from servers.batches.errors import ContentError, StoreError
+from servers.batches.objects import Answer, Batch, BatchError, Phase, Piece, Status, new_id
+from servers.batches.request_lines import (
+    BatchRequest,
+    Findings,
+    InputLine,
+    LineError,
+    LineReader,
+    answer_line,
+    check_lines,
+    error_body,
+    request_of,
+)
+from servers.batches.result_files import end_batch
 from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore
+from servers.batches.stored_rows import damaged_record
+
+#: Lines that are read at a time: a thread is left for each read.
+_MOST_LINES: Final = 64
+_MOST_BYTES: Final = 1 << 20
+
+#: A longer file begins when so much of it is checked; its counts follow the check in such steps.
+_CHECKED_BYTES: Final = 16 << 20
+
+#: Answers the request of a line of a batch: number of the batch, number of the line, request.
+Ask = Callable[[int, int, BatchRequest], Awaitable[Answer]]
+
+
+class Workplace(Struct, frozen=True):
+    """Bounds that the runs of all batches share.
+
+    Attributes:
+        slots: requests in flight. Runs wait in a queue, so each batch has its turn.
+        rooms: requests in flight, and answers that are not committed.
+    """
+
+    store: BatchStore
+    writer: AnswerWriter
+    ask: Ask
+    slots: asyncio.Semaphore
+    rooms: asyncio.Semaphore
+    hand: WorkInHand
+    max_requests: int
+    max_line_bytes: int
+
+
+class BatchRun:
+    """Processes one batch. `stop` ends its requests early."""
+
+    def __init__(self, place: Workplace, batch: Batch) -> None:
+        self._place = place
+        self._store = place.store
+        self._batch = batch
+        self._work: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    async def run(self) -> None:
+        """Process the batch from its present state to its end.
+
+        Whatever is wrong with it ends this batch, with the reason among its ``errors``.
+
+        Raises:
+            StoreError: the store cannot be used; the batch may be run again later.
+        """
+        try:
+            await self._process()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as raised:
+            try:
+                await self._end([self._reason(raised)])
+            except StoreError:
+                raise
+            except Exception as error:
+                await self._end([self._reason(error)], has_results=False)
+
+    def _reason(self, raised: BaseException) -> BatchError:
+        """Return the reason why the batch fails after an error.
+
+        Raises:
+            StoreError: the batch is not to blame.
+        """
+        error = _first_of(raised)
+        if isinstance(error, ContentError):
+            return BatchError(code="input_file_unreadable", message=str(error))
+        if isinstance(error, StoreError):
+            raise error from None
+        _log.error("%s cannot be processed", self._batch.id, exc_info=error)
+        text = "the batch could not be processed because of an internal error"
+        return BatchError(code="internal_error", message=text)
+
+    async def _process(self) -> None:
+        batch = self._batch
+        blamed = self._place.hand.blamed(batch.number)
+        if blamed is not None:
+            has_results = blamed.phase is not Phase.RESULTS
+            await self._end([_ended_worker(blamed)], has_results=has_results)
+            return
+        if batch.expires_at is not None and batch.expires_at <= unix_seconds():
+            await self._end()
+            return
+        if batch.damage:
+            await self._end([damaged_record(batch.damage)])
+            return
+        is_new = batch.status is Status.VALIDATING
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            if is_new or (batch.status is Status.IN_PROGRESS and not batch.is_checked):
+                begun = asyncio.Event()
+                if not is_new:
+                    begun.set()
+                tasks.add(asyncio.create_task(self._check(begun)))
+                await begun.wait()
+            batch = await self._refreshed()
+            if batch.status is Status.IN_PROGRESS and not self._is_stopped:
+                self._work = asyncio.create_task(self._answer_lines(batch))
+                tasks.add(self._work)
+            if tasks:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            self._is_stopped = True
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in ended:
+            if error is not None and not isinstance(error, asyncio.CancelledError):
+                raise error
+        await self._end()
+
+    def stop(self) -> None:
+        """End the requests in flight, and begin no others: the batch is cancelled or expires."""
+        if self._work is not None and not self._is_stopped:
+            self._work.cancel()
+        self._is_stopped = True
+
+    async def _refreshed(self) -> Batch:
+        return await asyncio.to_thread(self._store.numbered, self._batch.number)
+
+    # The check ------------------------------------------------------------------------------------
+
+    async def _check(self, begun: asyncio.Event) -> None:
+        """Check the input. ``begun``: set when the batch can begin, or has failed."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with self._place.hand.piece(self._batch.number, Phase.CHECK):
+                findings = await when_there_is_room(self._checked, loop, begun)
+            if self._is_stopped:
+                return
+            if findings.errors:
+                await self._fail(findings)
+                return
+            what = "has" if begun.is_set() else "begins:"
+            if await when_there_is_room(self._note, findings, is_checked=True):
+                _log.info("%s %s %d requests", self._batch.id, what, findings.total)
+        finally:
+            begun.set()
+
+    def _checked(self, loop: asyncio.AbstractEventLoop, begun: asyncio.Event) -> Findings:
+        noted = 0
+
+        def look(findings: Findings, offset: int) -> bool:
+            nonlocal noted
+            if offset - noted >= _CHECKED_BYTES and not (findings.errors or self._is_stopped):
+                noted = offset
+                if self._note(findings, is_checked=False) and not begun.is_set():
+                    _log.info("%s begins, while the rest of it is checked", self._batch.id)
+                    loop.call_soon_threadsafe(begun.set)
+            return not self._is_stopped
+
+        with closing(self._reader(1, 0)) as reader:
+            return check_lines(reader, self._batch.endpoint, self._place.max_requests, look)
+
+    def _note(self, findings: Findings, *, is_checked: bool) -> bool:
+        number, total, model = self._batch.number, findings.total, findings.model
+        return self._store.begin(number, total, model, unix_seconds(), is_checked=is_checked)
+
+    async def _fail(self, findings: Findings) -> None:
+        _log.info("%s failed: %s", self._batch.id, findings.errors[0].code)
+        number, errors = self._batch.number, findings.errors
+        await when_there_is_room(self._store.fail, number, errors, unix_seconds())
+        self.stop()
+
+    def _reader(self, line: int, offset: int) -> LineReader:
+        return LineReader(
+            self._store.path_of(self._batch.input_file_id),
+            size=self._store.size_of(self._batch.input_file_id),
+            most_bytes=self._place.max_line_bytes,
+            number=line,
+            offset=offset,
+        )
+
+    # The requests ---------------------------------------------------------------------------------
+
+    async def _answer_lines(self, batch: Batch) -> None:
+        """Answer every line that has no answer."""
+        answered = await asyncio.to_thread(
+            self._store.answered_lines, batch.number, batch.next_line
+        )
+        progress = Progress(batch.number, batch.next_line, batch.next_offset)
+        reader = await asyncio.to_thread(self._reader, batch.next_line, batch.next_offset)
+        slots, rooms = self._place.slots, self._place.rooms
+        with closing(reader):
+            async with asyncio.TaskGroup() as tasks:
+                while lines := await asyncio.to_thread(_some_lines, reader):
+                    for line in lines:
+                        progress.begin(line.number, line.end)
+                        if line.number in answered:
+                            answered.discard(line.number)
+                            progress.end(line.number)
+                            continue
+                        await rooms.acquire()
+                        try:
+                            await slots.acquire()
+                        except BaseException:
+                            rooms.release()
+                            raise
+                        tasks.create_task(self._answer(line, progress))
+
+    async def _answer(self, line: InputLine, progress: Progress) -> None:
+        place = self._place
+        try:
+            try:
+                async with place.hand.piece(self._batch.number, Phase.ANSWER, line.number):
+                    answer = await self._answer_of(line)
+            finally:
+                place.slots.release()
+            await place.writer.add(answer, progress)
+        finally:
+            place.rooms.release()
+
+    async def _answer_of(self, line: InputLine) -> Answer:
+        number = self._batch.number
+        try:
+            request = request_of(line, self._batch.endpoint)
+        except LineError as error:
+            request_id = new_id("")
+            body = msgspec.json.encode(error_body(str(error), error.param, error.code))
+            text = answer_line(request_id, error.custom_id, status=400, body=body)
+            return Answer(batch=number, line=line.number, is_error=True, text=text)
+        try:
+            return await self._place.ask(number, line.number, request)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            _log.exception("line %d of %s cannot be answered", line.number, self._batch.id)
+            failed = ("internal_error", "The request could not be executed.")
+            text = answer_line(new_id(""), request.custom_id, error=failed)
+            return Answer(batch=number, line=line.number, is_error=True, text=text)
+
+    # The end --------------------------------------------------------------------------------------
+
+    async def _end(self, errors: Sequence[BatchError] = (), *, has_results: bool = True) -> None:
+        """End the batch with the answers that it has.
+
+        Args:
+            errors: why it fails.
+            has_results: its answers are written to files; otherwise they are dropped.
+        """
+        await self._place.writer.flush()
+        batch = await self._refreshed()
+        if not batch.is_finished:
+            async with self._place.hand.piece(batch.number, Phase.RESULTS):
+                end = partial(end_batch, errors=errors, has_results=has_results)
+                most = self._place.max_line_bytes
+                batch = await when_there_is_room(
+                    end, self._store, batch.number, unix_seconds(), most_line_bytes=most
+                )
+            for error in batch.errors:
+                _log.error("%s failed: %s", batch.id, error.message)
+            _log.info(
+                "%s is %s: %d requests, %d completed, %d failed, %d input tokens, %d output "
+                "tokens",
+                batch.id, batch.status, batch.total, batch.completed, batch.failed,
+                batch.usage.input_tokens, batch.usage.output_tokens,
+            )  # fmt: skip
+        try:
+            await when_there_is_room(self._store.drop_answers)
+        except StoreError as error:  # later; the batch has ended
+            _log.warning("answers of finished batches stay in the database: %s", error)
+
+
+def _is_cancelled() -> bool:
+    """Return whether somebody cancels the current task; otherwise its code raised the error."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """Return the first of the errors that a group of tasks raised."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _ended_worker(piece: Piece) -> BatchError:
+    """Return the reason why a batch is not tried again that has ended the worker."""
+    work = {
+        Phase.CHECK: "checked the input file",
+        Phase.ANSWER: f"answered line {piece.line}",
+        Phase.RESULTS: "wrote the results",
+    }
+    text = f"the process that answers batches ended each time when it {work[piece.phase]}"
+    return BatchError(code="worker_ended", message=text, line=piece.line or None)
+
+
+def _some_lines(reader: LineReader) -> list[InputLine]:
+    lines: list[InputLine] = []
+    size = 0
+    for line in reader:
+        lines.append(line)
+        size += len(line.text or b"")
+        if len(lines) >= _MOST_LINES or size >= _MOST_BYTES:
+            break
+    return lines
+
 
 _log: Final = logging.getLogger(__name__)
 

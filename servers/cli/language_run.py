@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, structs
 
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from calculators.language import (
@@ -17,6 +22,7 @@ from calculators.language import (
     Arguments,
     CallDone,
     Content,
+    Delta,
     Deltas,
     Failed,
     Gained,
@@ -42,15 +48,116 @@ from graph_runtime import (
     ValidatedGraph,
 )
 from graph_runtime.engine.drivers.sync import coroutine_loop
-from servers.cli.delta_lines import delta_fields
 from servers.cli.interrupt import INTERRUPTED, Interrupt
 from servers.cli.json_lines import JsonLines
-from servers.cli.language_ports import LanguagePorts, find_language_ports
 from servers.cli.messages import CommandFailed, print_error
 from servers.cli.run_resources import node_resources
 from servers.config.entry import GRAPH_FILE
 from servers.serving.graph_inference.run_end import end_run
+from servers.serving.graph_source import request_stream_of, response_stream_of
 from servers.serving.text_generation.completion import Completion, EventReader
+
+_REQUEST: Final = "REQUEST"
+_DELTAS: Final = "DELTAS"
+
+
+@dataclass(frozen=True, slots=True)
+class LanguagePorts:
+    """The streams of a graph that answers.
+
+    Attributes:
+        request: the graph input of a request.
+        takes_payload: it takes a `calculators.language.HttpPayload`, not a `GenerationRequest`.
+        response: the stream of the answer: of HTTP responses if it ``takes_payload``, else of
+            `calculators.language.Deltas`.
+        deltas: the streams of deltas that the answer is made of, or the answer itself.
+        senders: of each stream of deltas in the graph, the name of the node that sends it.
+    """
+
+    request: str
+    takes_payload: bool
+    response: str
+    deltas: tuple[str, ...]
+    senders: dict[str, str]
+
+
+def find_language_ports(plan: ValidatedGraph) -> LanguagePorts | None:
+    """Return the ports of a graph that answers requests to a language model; None if none does.
+
+    A graph that takes requests under the tag ``REQUEST`` and gives ``DELTAS`` comes first, then one
+    from HTTP to HTTP.
+    """
+    senders = {
+        name: node.config.name or node.name
+        for node in plan.nodes
+        for (tag, _), name in zip(node.outputs.keys, node.outputs.names, strict=True)
+        if tag == _DELTAS
+    }
+    request = next((each.name for each in plan.graph_inputs if each.tag == _REQUEST), "")
+    answer = next((name for name in plan.outputs.names if name in senders), "")
+    if request and answer:
+        return LanguagePorts(request, False, answer, (answer,), senders)
+    request, answer = request_stream_of(plan), response_stream_of(plan)
+    if not request or not answer:
+        return None
+    place = plan.producers.get(answer, len(plan.nodes))
+    read: tuple[str, ...] = ()
+    if place < len(plan.nodes):
+        inputs = plan.nodes[place].inputs
+        read = tuple(
+            name for (tag, _), name in zip(inputs.keys, inputs.names, strict=True) if tag == _DELTAS
+        )
+    return LanguagePorts(request, True, answer, read, senders)
+
+
+#: Members that programs use and people cannot read.
+_HIDDEN: Final = frozenset({"request", "stop", "prompt_ids"})
+_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def delta_fields(item: Delta) -> dict[str, Any]:
+    """Return an item of `Deltas` as a JSON object: ``kind``, and its members.
+
+    Members with their usual value are left out, and so is the request, which has the prompt.
+    """
+    return {"kind": _kind(item), **_members(item)}
+
+
+def _kind(item: object) -> str:
+    return _WORDS.sub("_", type(item).__name__).lower()
+
+
+def _members(item: Struct) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for member in structs.fields(item):
+        name, value = member.name, getattr(item, member.name)
+        if name in _HIDDEN or value == member.default:
+            continue
+        if name == "events":
+            found[name] = [{"kind": _kind(event), **_members(event)} for event in value]
+        else:
+            found[name] = _value(value)
+    return found
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, RequestError):
+        return {"message": str(value), "code": value.code.name, "param": value.param}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Struct):
+        return _members(value)
+    if isinstance(value, (list, tuple)):
+        return [_value(each) for each in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {str(name): _value(each) for name, each in value.items()}
+    if is_dataclass(value):
+        members = ((each.name, getattr(value, each.name)) for each in fields(value))
+        return {name: _value(member) for name, member in members if member is not None}
+    return value
+
 
 _PATH: Final = "/v3/chat/completions"
 #: Flags that are about packets, not about language.

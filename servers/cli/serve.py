@@ -6,14 +6,20 @@ import argparse
 import json
 import os
 import shlex
+import shutil
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from errno import EADDRINUSE
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TextIO
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from calculators.kit.child_process.early_start import end_untaken
+from calculators.kit.requests.server_secret import server_secret
+from calculators.kit.settings.declaration import values_of
 from calculators.kit.tasks import (
     default_task,
     find_task,
@@ -21,30 +27,267 @@ from calculators.kit.tasks import (
 )
 from graph_runtime import REGISTRY
 from servers.batches.errors import StoreError
-from servers.cli.access import access_of, warn_of_access
+from servers.cli.access import (
+    FrontAccess,
+    access_of,
+    allowed_origins,
+    page_settings,
+    warn_of_access,
+)
 from servers.cli.batch_settings import batch_settings
-from servers.cli.listening import check_ports, grpc_settings, http_settings, listen_failure
-from servers.cli.load_bar import LoadBar
 from servers.cli.log_lines import JSON
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.on_cluster import check_cluster, on_cluster
-from servers.cli.open_files import allow_open_files
-from servers.cli.serve_options import serve_options
+from servers.cli.serve_options import ServeOptions, serve_options
 from servers.cli.served import check_choice, served
 from servers.cli.server_settings import server_settings
-from servers.cli.supervise import check_workers, is_supervised, supervise
 from servers.cli.telemetry import metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
+from servers.fronts.http import HttpSettings
+from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.package_names import CLASH_HINT, clash_text, clashes
 from servers.options.other_flags import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
 from servers.options.server_options import ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, serve
+from servers.server.workers.crew import CrewSettings, run_crew
+from servers.server.workers.ports import ReservedPorts
 from servers.server.workers.worker import Worker
 from servers.serving.author_code import ImportFailure
+from servers.serving.loading import Loading
 from servers.serving.servable import Servable
 from servers.serving.shared_modules import SharedModulesError
+
+# gRPC's settings are 32-bit integers.
+_MAX_MESSAGE: Final = 2**31 - 1
+
+
+def check_ports(options: ServeOptions) -> None:
+    """Check that there is a port, and that both ports differ.
+
+    Raises:
+        CommandFailed: there is none, or they do not differ.
+    """
+    if options.server.rest_port == 0 and options.server.port == 0:
+        raise CommandFailed(
+            "--rest_port 0 switches HTTP off, and without --port nothing else listens",
+            hint="`--rest_port auto` takes a free port, `--port 9000` listens with gRPC",
+            status=2,
+        )
+    if options.server.port == options.server.rest_port and options.server.port != "auto":
+        raise CommandFailed("--port and --rest_port cannot have the same value", status=2)
+
+
+def http_settings(options: ServeOptions, access: FrontAccess) -> HttpSettings | None:
+    """Return the settings of HTTP; None if it is switched off."""
+    server = options.server
+    if server.rest_port == 0:
+        return None
+    settings = HttpSettings(
+        **{**values_of(options.http), "allowed_origins": allowed_origins(options)},
+        port=_number(server.rest_port),
+        access=access.http,
+        tls=access.tls,
+        page=page_settings(options, access),
+    )
+    if server.max_body_size is None:
+        return settings
+    size = server.max_body_size
+    return replace(settings, max_body_bytes=size, max_tensor_body_bytes=size)
+
+
+def grpc_settings(options: ServeOptions, access: FrontAccess) -> GrpcSettings | None:
+    """Return the settings of gRPC; None if it is switched off."""
+    server = options.server
+    if server.port == 0:
+        return None
+    settings = GrpcSettings(
+        **values_of(options.grpc),
+        port=_number(server.port),
+        access=access.grpc,
+        tls=access.tls,
+    )
+    if server.max_body_size is None:
+        return settings
+    size = min(server.max_body_size, _MAX_MESSAGE)
+    return replace(settings, max_message_bytes=size, max_parsed_bytes=size)
+
+
+def _number(port: int | str) -> int:
+    """Return the number of a port, 0 for ``auto``, which takes a free one."""
+    return port if isinstance(port, int) else 0
+
+
+def listen_failure(error: ListenError) -> CommandFailed:
+    """Return the error for an address that cannot be listened on, with a hint."""
+    is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == EADDRINUSE
+    flag = "--port" if error.scheme == GRPC else "--rest_port"
+    hint = f"choose another port with {flag}, or `{flag} auto`" if is_taken else None
+    return CommandFailed(str(error), hint=hint)
+
+
+#: Whether several processes can listen on one port, and the system spreads its connections.
+_CAN_SHARE_PORTS: Final = sys.platform == "linux" and hasattr(socket, "SO_REUSEPORT")
+
+
+def is_supervised(options: ServeOptions) -> bool:
+    """Return whether fronts run in processes of their own, below a supervisor.
+
+    A front of a Ray cluster does, too: Ray ends its process when the cluster's head has died.
+    """
+    return options.server.workers > 1 or (options.server.on is not None and _CAN_SHARE_PORTS)
+
+
+def check_workers(options: ServeOptions) -> None:
+    """Check that several processes can do all that the options ask for.
+
+    Raises:
+        CommandFailed: an option has one owner, or this system cannot share a port.
+    """
+    if options.server.workers == 1:
+        return
+    if not _CAN_SHARE_PORTS:
+        raise CommandFailed(
+            "--workers: this system does not spread the connections of one port over processes",
+            hint="run a server per port, and a proxy in front of them",
+            status=2,
+        )
+    if options.server.on is not None:
+        raise CommandFailed(
+            f"--workers and --on {options.server.on} exclude each other: replicas are processes "
+            "already",
+            hint='say "scale": {"min_replicas": N} in config.json',
+            status=2,
+        )
+
+
+def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) -> int:
+    """Serve by several processes until a signal to stop, and return the exit code.
+
+    ``words`` are those of the command line, which each worker reads too.
+
+    Raises:
+        CommandFailed: a port is taken.
+    """
+    http, grpc = http_settings(options, access), grpc_settings(options, access)
+    ports = ReservedPorts()
+    try:
+        settings = CrewSettings(
+            words=words,
+            workers=options.server.workers,
+            http_port=0 if http is None else ports.reserve(HTTP, http.hosts, http.port),
+            grpc_port=0 if grpc is None else ports.reserve(GRPC, grpc.hosts, grpc.port),
+            poll_seconds=options.lifecycle.poll_seconds,
+            drain_seconds=options.lifecycle.drain_seconds,
+        )
+        server_secret()  # before the workers start, so that each reads what another has written
+        return run_crew(settings, _print if options.server.log_format != JSON else _ignore)
+    except ListenError as error:
+        raise listen_failure(error) from error
+    except OSError as error:
+        raise CommandFailed(
+            f"--workers: there is no folder for temporary files: {error.strerror}"
+        ) from error
+    finally:
+        ports.close()
+
+
+def _print(report: str) -> None:
+    print(report, file=sys.stderr, flush=True)
+
+
+def _ignore(report: str) -> None:
+    return
+
+
+_WIDTH: Final = 24
+_CLEAR: Final = "\r\x1b[K"
+
+
+class LoadBar:
+    """Draws a bar below the log; the log must be written to `log_stream`.
+
+    With several graphs and models it shows the one that is furthest behind.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._shown = ""
+        self.log_stream = _LogStream(self, terminal)
+
+    def show(self, loading: Sequence[Loading]) -> None:
+        """Draw what is being loaded; the bar is erased if nothing is."""
+        text = self._text(loading) if loading else ""
+        if text != self._shown:
+            self._shown = text
+            self._terminal.write(_CLEAR + text)
+            self._terminal.flush()
+
+    def print_above(self, text: str) -> int:
+        """Write lines of the log above the bar."""
+        written = self._terminal.write(f"{_CLEAR}{text}{self._shown}" if self._shown else text)
+        self._terminal.flush()
+        return written
+
+    def _text(self, loading: Sequence[Loading]) -> str:
+        slowest = min(loading, key=lambda each: each.percent)
+        percent = slowest.percent
+        filled = round(percent / 100 * _WIDTH)
+        bar = f"[{'#' * filled}{'.' * (_WIDTH - filled)}]"
+        more = f" and {len(loading) - 1} more" if len(loading) > 1 else ""
+        text = (
+            f"{bar} {percent:2d}% {_printable(slowest.name)}{more}: {slowest.progress.phase}, "
+            f"{slowest.seconds:.0f} s"
+        )
+        # A line that wraps could not be erased.
+        return text[: shutil.get_terminal_size().columns - 1]
+
+
+class _LogStream:
+    """The stream of a log handler whose terminal has a bar."""
+
+    def __init__(self, bar: LoadBar, terminal: TextIO) -> None:
+        self._bar = bar
+        self._terminal = terminal
+
+    def write(self, text: str) -> int:
+        return self._bar.print_above(text)
+
+    def flush(self) -> None:
+        self._terminal.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._terminal, name)
+
+
+def _printable(name: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in name)
+
+
+#: Files of graphs, models and child processes, besides connections.
+_OTHERS: Final = 1024
+
+
+def allow_open_files(connections: int) -> None:
+    """Raise the limit to what this many connections need. A shell's limit is often 1024."""
+    try:
+        import resource
+    except ImportError:  # no such limit on Windows
+        return
+    wanted = connections + _OTHERS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    if soft < wanted:
+        print_warning(
+            f"this process may open {soft} files only: too few for {connections} connections",
+            f"raise the limit: ulimit -n {wanted}; or lower --max_connections",
+        )
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from graph_runtime import (
     GraphConfigError,
@@ -13,12 +13,34 @@ from graph_runtime import (
     ValidatedGraph,
     graph_to_text,
 )
+from graph_runtime.authoring.calculator import Calculator
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.language.names import canonical_names
 from graph_runtime.language.tag_map import TagMap, parse_tag_index
 from graph_runtime.plan.subgraph import Subgraph, expand_subgraphs
 from servers.drawing.drawing import Family
-from servers.drawing.family import family_of
+
+#: Rooms below `calculators`; all others run models.
+_ROOMS: Final[dict[str, Family]] = {
+    "answer_cache": "flow",
+    "core": "flow",
+    "ensemble": "flow",
+    "image": "image",
+    "inference": "tensor",
+    "language": "flow",
+    "openvino": "tensor",
+    "redaction": "flow",
+    "routing": "flow",
+}
+
+
+def family_of(calculator: type[Calculator]) -> Family:
+    """Return the work of a calculator; "own" for code that is not of this project."""
+    package, _, rest = calculator.__module__.partition(".")
+    if package != "calculators":
+        return "own"
+    return _ROOMS.get(rest.partition(".")[0], "model")
+
 
 NodeKind = Literal["calculator", "source", "subgraph", "unknown"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,48 @@ from pathlib import Path
 from servers.config import GraphEntry, LoadPolicy, ModelEntry
 from servers.config.scale import Scale
 from servers.operations.metrics.exposition import MetricsText
+from servers.operations.metrics.merged_text import MergedText
 from servers.replicas.cluster import RayCluster
 from servers.replicas.replica import ReplicaWork
-from servers.replicas.replica_metrics import merged
 from servers.replicas.replicated_servable import ReplicatedServable
 from servers.server.lifecycle import ServerSettings
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
 from servers.serving.models.model_definition import ModelDefinition
+
+#: Metrics of replicas that are of use: those of engines and of nodes. The front counts requests.
+_PREFIX = "graphrt_"
+
+
+def merged(own: str, replicas: Iterable[tuple[str, str]], accept: str) -> MetricsText:
+    """Return the metrics of a front and of replicas in the format that a client accepts.
+
+    Args:
+        own: the text of the front. Metrics that it has are not taken from replicas.
+        replicas: the name and the text of each replica.
+    """
+    known = {line.split(" ", 3)[2] for line in own.splitlines() if line.startswith("# TYPE ")}
+    text = MergedText()
+    text.add(own)
+    for replica, its_text in replicas:
+        text.add("\n".join(_labelled(replica, its_text, known)))
+    return text.text(accept)
+
+
+def _labelled(replica: str, text: str, known: set[str]) -> Iterable[str]:
+    is_taken = False
+    for line in text.splitlines():
+        if line.startswith("# "):
+            name = line.split(" ", 3)[2]
+            is_taken = name.startswith(_PREFIX) and name not in known
+            if is_taken:
+                yield line
+        elif is_taken and line:
+            head, _, value = line.rpartition(" ")
+            name, _, labels = head.partition("{")
+            rest = f",{labels}" if labels else "}"
+            yield f'{name}{{replica="{replica}"{rest} {value}'
 
 
 class Placement:

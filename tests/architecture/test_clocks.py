@@ -18,14 +18,14 @@ WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime
 
 #: Files that may read it, and what for.
 SHOWN: Final = {
-    "calculators/images/image_generation/answer.py": "created",
-    "calculators/llm/prompt/chat_template/functions.py": "the date, for templates that write it",
+    "calculators/images/image_generation/image_gen_calculator.py": "created",
+    "calculators/llm/prompt/chat_template/environment.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
     "calculators/llm/answers/response.py": "created",
     "calculators/llm/api/neutral_request.py": "created",
     "calculators/llm/api/whole_answer.py": "created",
     "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
-    "calculators/text/rerank/answers.py": "created",
+    "calculators/text/rerank/rerank_calculator_ov.py": "created",
     "calculators/text/text_classification/answers.py": "created",
     "servers/batches/clock.py": "expiry, which outlives processes and restarts of the machine",
     "servers/replicas/replicated_servable.py": "created",

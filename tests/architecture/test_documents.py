@@ -10,7 +10,7 @@ import pytest
 
 from calculators.images.image import decoding_turns
 from calculators.images.image.encoded_image import ImageLimits
-from calculators.images.image_generation import large_drawings
+from calculators.images.image_generation import servable as drawing
 from calculators.images.image_generation.image_settings import ImageSettings
 from calculators.images.media import limits as images
 from calculators.images.media.download import MAX_REDIRECTIONS
@@ -63,8 +63,7 @@ from calculators.speech.audio.resampling import HIGHEST_RATE, LOWEST_RATE
 from calculators.speech.speech_to_text import pipeline_process
 from calculators.speech.speech_to_text import servable as listening
 from calculators.speech.speech_to_text.realtime import session
-from calculators.speech.speech_to_text.realtime.input_buffer import MOST_SECONDS
-from calculators.speech.text_to_speech import placed_speech
+from calculators.speech.speech_to_text.realtime.session import MOST_SECONDS
 from calculators.speech.text_to_speech import request as speech_request
 from calculators.speech.text_to_speech import servable as speech
 from calculators.tensors.openvino.tensor_spec import NUMBERS_ON_CPU
@@ -77,7 +76,7 @@ from calculators.text.text_models import batch_runner, text_model
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
 from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
 from servers.access.api_keys import MAX_KEY
-from servers.batch_work.line_client import OUTAGE_SECONDS
+from servers.batch_work.inner_server import OUTAGE_SECONDS
 from servers.batch_work.worker import MOST_RUNS
 from servers.batches.objects import WINDOW_SECONDS
 from servers.batches.request_lines import LONGEST_ID, LONGEST_PATH
@@ -105,11 +104,11 @@ from servers.page.views import MOST_IN_FOCUS, MOST_WATCHED
 from servers.replicas.cluster import MAX_MESSAGE_BYTES
 from servers.replicas.outgoing import WINDOW
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
-from servers.server.workers import member
+from servers.server.workers import crew
 from servers.server.workers.crew import METRICS_SECONDS
 from servers.serving.graph_inference import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
-from servers.serving.text_generation.text_stream import STREAM_LIMIT
+from servers.serving.text_generation.text_model import STREAM_LIMIT
 from tests.checkout import ROOT
 from tests.markdown import DOCS, PAGES, text_of
 
@@ -295,8 +294,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{pdf_process.MAX_CHARACTERS:,}; "
         f"{pdf_files.CPU_SECONDS:g} s, {pdf_files.MEMORY >> 30} GiB; "
         f"{pdf_files.MOST_AT_A_TIME}, {pdf_files.MOST_WAITING}",
-        f"{large_drawings.MORE} times the usual pixels, and pixels times steps; "
-        f"{large_drawings.IDLE_SECONDS:g} s, {large_drawings.CANCEL_SECONDS:g} s; "
+        f"{drawing.MORE} times the usual pixels, and pixels times steps; "
+        f"{drawing.IDLE_SECONDS:g} s, {drawing.CANCEL_SECONDS:g} s; "
         f"{ImageSettings().image_queue_limit} (`--image_queue_limit`)",
         f"{template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
         f"{LONGEST_TEMPLATE >> 10} Ki characters, {template.compile_seconds:g} s",
@@ -330,7 +329,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
         f"{speech_request.MAX_CHARACTERS:,}, {speech_request.MAX_WHOLE_CHARACTERS:,}; "
-        f"{speech.MOST_REQUESTS}; {placed_speech.CPU_SECONDS:g} s",
+        f"{speech.MOST_REQUESTS}; {speech.CPU_SECONDS:g} s",
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
@@ -361,7 +360,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{drafts.CHECK_SECONDS:g} s, {drafts.QUICK_SECONDS:g} s; {drafts.CHECK_MEMORY >> 30} GiB; "
         f"{drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
         f"{back_off.FIRST_DELAY:g} s, {back_off.LAST_DELAY:g} s, {back_off.GOOD_LIFE:g} s, "
-        f"{member.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
+        f"{crew.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
         f"{batches.batch_max_requests:,} (`--batch_max_requests`), "
         f"{batches.batch_file_size >> 30} GiB (`--batch_file_size`), "
         f"{LONGEST_ID} and {LONGEST_PATH:,} characters; {MOST_RUNS}; {WINDOW_SECONDS // 3600} h; "

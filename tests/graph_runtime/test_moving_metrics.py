@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graph_runtime.plan.moving_metrics import MovingMetrics
 from servers.operations.metrics.families import Families
-from servers.operations.metrics.node_metrics import GraphNodeMetrics
+from servers.operations.metrics.server_metrics import GraphNodeMetrics
 
 
 class Published:

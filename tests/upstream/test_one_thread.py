@@ -1,7 +1,7 @@
 """openvino 2026.4: beside AMX a language model with one thread ends the process while it compiles.
 
 The kernels that join the multiplications of a layer divide by half of the threads. In float32 they
-are not used. `calculators/llm/engine/precision.py` avoids it; a version that does not need that
+are not used. `calculators/llm/engine/pipelines.py` avoids it; a version that does not need that
 fails this test.
 """
 

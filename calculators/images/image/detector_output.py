@@ -10,9 +10,40 @@ import numpy.typing as npt
 
 from calculators.images.image.box_decoding import BoxDecoding, anchor_array, top_classes
 from calculators.images.image.detection_list import detections, sensible
-from calculators.images.image.detector_tensors import float_tensor, shaped
 from calculators.images.image.image_error import ImageError
 from graph_runtime import Code, GraphError
+
+
+def float_tensor(tensors: list[Any], index: int, name: str) -> Floats:
+    """The tensor at ``index``, of float32.
+
+    Raises:
+        ImageError: it is of another type.
+    """
+    tensor: npt.NDArray[Any] = tensors[index]
+    if tensor.dtype != np.float32:
+        raise ImageError(
+            f"tensor {index} of the list, the {name}, has elements of type {tensor.dtype}; "
+            f"float32 is expected"
+        )
+    return tensor
+
+
+def shaped(tensor: Floats, shape: tuple[int, ...], name: str) -> Floats:
+    """The tensor reshaped to ``shape``; its own shape may have leading ones.
+
+    Raises:
+        ImageError: it has another shape.
+    """
+    own = tensor.shape
+    leading = len(own) - len(shape)
+    if leading < 0 or own[leading:] != shape or any(length != 1 for length in own[:leading]):
+        raise ImageError(
+            f"the tensor with the {name} has the shape {tuple(own[:8])}; "
+            f"{(*((1,) * max(leading, 1)), *shape)} is expected"
+        )
+    return tensor.reshape(shape)
+
 
 Floats = npt.NDArray[np.float32]
 

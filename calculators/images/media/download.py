@@ -18,8 +18,26 @@ from yarl import URL
 
 from calculators.images.media.limits import MAX_IMAGE_BYTES
 from calculators.images.media.media_rules import MediaRules
-from calculators.images.media.public_address import is_public
 from graph_runtime.regular_file import raise_if_exhausted
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+#: An IPv4 address inside an IPv6 one, for gateways (RFC 6052).
+_GATEWAY: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def is_public(address: IpAddress) -> bool:
+    """True for an address of the internet: not this machine, its networks, or a special range."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address in _GATEWAY:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(inner)
+        if address.teredo is not None or address.is_site_local:
+            return False
+    return address.is_global and not address.is_multicast
+
 
 #: Time limit for one image, redirections included.
 SECONDS: Final = 10.0

@@ -3,16 +3,96 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import re
+import stat
 from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from calculators.images.media.data_uri import base64_of
 from calculators.images.media.image import EncodedImage, ImageReference
 from calculators.images.media.image_error import image_error
-from calculators.images.media.limits import MAX_REQUEST_BYTES
-from calculators.images.media.local_file import read_local_file
+from calculators.images.media.limits import MAX_IMAGE_BYTES, MAX_REQUEST_BYTES
 from calculators.images.media.media_rules import MediaRules
+from graph_runtime.regular_file import raise_if_exhausted
+
+_DISABLED: Final = (
+    "images from files are off on this server; it allows a directory with "
+    "--allowed_local_media_path"
+)
+_OUTSIDE: Final = "the file is not in the directory that --allowed_local_media_path allows"
+
+
+def read_local_file(url: str, directory: str) -> bytes:
+    """Read the bytes of an image file.
+
+    Args:
+        url: a path, absolute or relative to ``directory``; or a ``file:`` URL.
+        directory: the directory that the file must be in, links followed; "" is none.
+
+    Raises:
+        DescriptorsExhaustedError: no file can be opened now.
+        ValueError: the file may not or cannot be read; the text is for the client.
+    """
+    if not directory:
+        raise ValueError(_DISABLED)
+    if os.open not in os.supports_dir_fd:
+        raise ValueError("images from files are not served on this operating system")
+    path = _path(url)
+    if ".." in path.parts:
+        raise ValueError('a path with ".." is not allowed')
+    try:
+        root = Path(directory).resolve(strict=True)
+        real = (root / path).resolve()
+    except (OSError, RuntimeError):
+        raise ValueError(_OUTSIDE) from None
+    if not real.is_relative_to(root):
+        raise ValueError(_OUTSIDE)
+    try:
+        descriptor = _open_inside(root, real.relative_to(root))
+    except OSError as error:
+        raise_if_exhausted(error)
+        raise ValueError("there is no such file, or it cannot be read") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("it is not a file")
+    with open(descriptor, "rb") as file:
+        data = file.read(MAX_IMAGE_BYTES + 1)
+    if len(data) > MAX_IMAGE_BYTES:
+        raise ValueError(f"the file is larger than {MAX_IMAGE_BYTES} bytes")
+    return data
+
+
+def _path(url: str) -> PurePosixPath:
+    text = url
+    if url[:5].casefold() == "file:":
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise ValueError("the address is no URL") from None
+        if parts.netloc not in ("", "localhost"):
+            raise ValueError("a file: URL has no host: file:///directory/picture.png")
+        text = unquote(parts.path)
+    if not text or "\0" in text or len(text) > 4096:
+        raise ValueError("expected a data URI, an http(s) URL, or the path of a file")
+    return PurePosixPath(text)
+
+
+def _open_inside(root: Path, path: Path) -> int:
+    """Open step by step without following links, because checked parts may have been replaced."""
+    nothing_followed = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.ExitStack() as opened:
+        at = os.open(root, nothing_followed | os.O_DIRECTORY)
+        opened.callback(os.close, at)
+        for name in path.parts[:-1]:
+            at = os.open(name, nothing_followed | os.O_DIRECTORY, dir_fd=at)
+            opened.callback(os.close, at)
+        # Opening a pipe would wait for a writer.
+        return os.open(path.name or ".", nothing_followed | os.O_NONBLOCK, dir_fd=at)
+
 
 #: Number of images read at a time, over all requests to one model.
 MAX_DOWNLOADS: Final = 16

@@ -2,7 +2,7 @@
 
 The rows are the truth. Beside a large index there is a file for approximate search
 (`calculators.language.retrieval.search`), which is made from the rows.
-`calculators.language.retrieval.index_writer` writes both.
+`calculators.language.retrieval.indexing` writes both.
 """
 
 from __future__ import annotations

@@ -2,21 +2,218 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from calculators.language import GenerationRequest, LanguageModel
-from calculators.language.routing.route import OPTIONS, choose, routes_of
+from calculators.language.generation_request import text_of_content
 from graph_runtime import (
     Calculator,
     CalculatorContext,
     CalculatorContract,
     Code,
+    GraphConfigError,
     GraphError,
     In,
     Options,
     Out,
     SideIn,
 )
+from graph_runtime.options.options import OptionsType
+
+#: The message of a router's options.
+OPTIONS: Final = "graphrt.RouterOptions"
+#: The characters at the beginning of a message in which words and expressions are looked for.
+MOST_SEARCHED: Final = 16_384
+#: Seconds for one expression over them. An expression that takes longer is not found.
+_MOST_SECONDS: Final = 0.02
+_CHARACTERS_OF_TOKEN: Final = 4
+
+
+class Choice(NamedTuple):
+    """The route of a request.
+
+    Attributes:
+        place: the route's number.
+        why: the conditions by which it took the request, such as "max_prompt_characters"; "default"
+            if it has none; "least waiting" if all routes were full.
+        passed_over: names of earlier routes that would have taken the request, but were full or
+            down.
+    """
+
+    place: int
+    why: str
+    passed_over: tuple[str, ...] = ()
+
+
+class Route:
+    """One route: its name and its conditions.
+
+    Attributes:
+        node: the name of the LLM node behind it.
+        conditions: the names of the options that are conditions of the request.
+    """
+
+    def __init__(self, options: Any) -> None:
+        """Compile a ``RouterOptions.Route``.
+
+        Raises:
+            GraphConfigError: the route has no name, or an expression does not compile.
+        """
+        self.name: str = options.name
+        self.node: str = options.node or options.name
+        if not self.name:
+            raise GraphConfigError('a route has no name: write route { name: "small" ... }')
+        self.max_waiting: int | None = (
+            options.max_waiting if options.HasField("max_waiting") else None
+        )
+        self._tests: dict[str, Callable[[GenerationRequest, str], bool]] = {}
+        self._add_tests(options)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return tuple(self._tests)
+
+    def takes(self, request: GenerationRequest, label: str) -> bool:
+        """True if all conditions hold. ``label``: see `RouterCalculator`; "" without one."""
+        return all(test(request, label) for test in self._tests.values())
+
+    def has_room(self, model: LanguageModel | None) -> bool:
+        """True unless the model behind the route is down, or has as many requests as it may."""
+        if model is None:
+            return True
+        if model.unavailable_reason:
+            return False
+        return self.max_waiting is None or model.unfinished < self.max_waiting
+
+    def _add_tests(self, options: Any) -> None:
+        for name in ("word", "expression"):
+            if "" in getattr(options, name):
+                raise GraphConfigError(
+                    f'route "{self.name}": {name}: an empty text is in every request; leave it out'
+                )
+        if (
+            options.HasField("min_prompt_characters")
+            and options.HasField("max_prompt_characters")
+            and options.min_prompt_characters > options.max_prompt_characters
+        ):
+            raise GraphConfigError(
+                f'route "{self.name}": min_prompt_characters {options.min_prompt_characters} is '
+                f"above max_prompt_characters {options.max_prompt_characters}, so it takes no "
+                f"request"
+            )
+        if options.HasField("min_prompt_characters"):
+            least = options.min_prompt_characters
+            self._tests["min_prompt_characters"] = lambda request, _: length_of(request) >= least
+        if options.HasField("max_prompt_characters"):
+            most = options.max_prompt_characters
+            self._tests["max_prompt_characters"] = lambda request, _: length_of(request) <= most
+        if options.word or options.expression:
+            name = "word" if options.word else "expression"
+            self._tests[name] = _search(self.name, options.word, options.expression)
+        if options.model:
+            models = tuple(options.model)
+            self._tests["model"] = lambda request, _: any(
+                fnmatchcase(request.model, model) for model in models
+            )
+        if options.label:
+            labels = frozenset(options.label)
+            self._tests["label"] = lambda _, label: label in labels
+        if options.HasField("has_tools"):
+            has_tools = options.has_tools
+            self._tests["has_tools"] = lambda request, _: bool(request.tools.items) == has_tools
+        if options.HasField("has_images"):
+            has_images = options.has_images
+            self._tests["has_images"] = lambda request, _: bool(request.images) == has_images
+
+
+@lru_cache(maxsize=64)
+def routes_of(serialized: bytes) -> tuple[Route, ...]:
+    """Return the routes of serialized ``RouterOptions``. They are the same in every run.
+
+    Raises:
+        GraphConfigError: they are not as the calculator needs them; the text says what is wrong.
+    """
+    options: Any = OptionsType.of(OPTIONS).message_class.FromString(serialized)
+    routes = tuple([Route(each) for each in options.route])
+    names = [route.name for route in routes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise GraphConfigError(f'two routes are called "{twice}": each needs a name of its own')
+    if not routes:
+        raise GraphConfigError('no route: write route { name: "small" ... } and so on')
+    if conditions := routes[-1].conditions:
+        raise GraphConfigError(
+            f'the last route, "{names[-1]}", must take every request that no other takes: leave '
+            f"out {', '.join(conditions)}, or add a route without conditions"
+        )
+    return routes
+
+
+def choose(
+    routes: Sequence[Route],
+    models: Sequence[LanguageModel | None],
+    request: GenerationRequest,
+    label: str = "",
+) -> Choice:
+    """Choose the first route that takes the request and has room; if none has, the least busy.
+
+    ``models``: the model behind each route; None if it is unknown.
+    """
+    takers = [place for place, route in enumerate(routes) if route.takes(request, label)]
+    full: list[int] = []
+    for place in takers:
+        if routes[place].has_room(models[place]):
+            why = ",".join(routes[place].conditions) or "default"
+            return Choice(place, why, tuple([routes[each].name for each in full]))
+        full.append(place)
+    place = min(takers, key=lambda each: _business(models[each]))
+    others = tuple([routes[each].name for each in full if each != place])
+    return Choice(place, "least waiting", others)
+
+
+def _business(model: LanguageModel | None) -> tuple[bool, int]:
+    return (False, 0) if model is None else (bool(model.unavailable_reason), model.unfinished)
+
+
+def length_of(request: GenerationRequest) -> int:
+    """Return the number of characters of a request's messages or prompts."""
+    count = sum(len(text_of_content(message.get("content"))) for message in request.messages)
+    for prompt in request.prompts:
+        count += len(prompt) if isinstance(prompt, str) else _CHARACTERS_OF_TOKEN * len(prompt)
+    return count
+
+
+def _search(
+    route: str, words: Sequence[str], expressions: Sequence[str]
+) -> Callable[[GenerationRequest, str], bool]:
+    import regex
+
+    patterns = []
+    if words:
+        any_word = "|".join(map(regex.escape, words))
+        patterns.append(regex.compile(rf"(?<!\w)(?:{any_word})(?!\w)", regex.IGNORECASE))
+    for expression in expressions:
+        try:
+            patterns.append(regex.compile(expression))
+        except regex.error as error:
+            raise GraphConfigError(
+                f'route "{route}": the expression "{expression}" is wrong: {error}'
+            ) from error
+
+    def is_found(request: GenerationRequest, label: str) -> bool:
+        text = request.last_text()[:MOST_SEARCHED]
+        for pattern in patterns:
+            try:
+                if pattern.search(text, timeout=_MOST_SECONDS):
+                    return True
+            except TimeoutError:
+                continue
+        return False
+
+    return is_found
 
 
 class RouterCalculator(Calculator):

@@ -13,16 +13,103 @@ import httpx2
 import mcp_types as types
 import pydantic
 from mcp import Client, MCPError
+from mcp.client import Transport
+from mcp.client.streamable_http import streamable_http_client
 
 from calculators.kit.child_process.back_off import BackOff
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.requests.json_depth import nests_deeper
-from calculators.language.server_tools.call_limits import ANSWER_SECONDS, MAX_AT_ONCE, MAX_TOOLS
-from calculators.language.server_tools.http_transport import connect_http
-from calculators.language.server_tools.mcp_result import text_of_result
+from calculators.language.server_tools.call_limits import (
+    ANSWER_SECONDS,
+    MAX_AT_ONCE,
+    MAX_MESSAGE,
+    MAX_TOOLS,
+)
 from calculators.language.server_tools.messages import ServerSettings, ToolSpec, plain
 from calculators.language.server_tools.path_rules import PathRules
 from calculators.language.server_tools.stdio_transport import StdioServer
+
+_CONNECT_SECONDS: Final = 10.0
+
+
+class TooLong(httpx2.StreamError):
+    """The answer is longer than `MAX_MESSAGE`, or packed so that its length is unknown."""
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """The body of an answer, up to `MAX_MESSAGE` bytes."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, *, is_packed: bool) -> None:
+        self._stream = stream
+        self._is_packed = is_packed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._is_packed:
+            raise TooLong("the server packed its answer, though it was asked not to")
+        length = 0
+        async for part in self._stream:
+            length += len(part)
+            if length > MAX_MESSAGE:
+                raise TooLong("the tool gave more than 1 MiB")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Limit the body of an answer; events are limited one by one, by ``mcp`` itself."""
+    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+    is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    if packed or not is_stream:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _BoundedStream(response.stream, is_packed=packed)
+
+
+@asynccontextmanager
+async def connect_http(url: str, bearer_token: str, seconds: float) -> AsyncIterator[Transport]:
+    """Make the transport to a url; ``seconds``: limit of a silence within an answer."""
+    headers = {"accept-encoding": "identity"}
+    if bearer_token:
+        headers["authorization"] = f"Bearer {bearer_token}"
+    async with httpx2.AsyncClient(
+        headers=headers,
+        timeout=httpx2.Timeout(_CONNECT_SECONDS, read=seconds),
+        event_hooks={"response": [_bound]},
+    ) as client:
+        yield streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE)
+
+
+def text_of_result(result: types.CallToolResult) -> tuple[str, bool]:
+    """Return the text for the model, and True if it is an error.
+
+    Images, sounds and other bytes are named, not shown: models get a tool's result as text.
+    """
+    parts = [_text(part) for part in result.content]
+    if not parts and result.structured_content is not None:
+        parts = [json.dumps(result.structured_content, ensure_ascii=False)]
+    return "\n".join(parts), result.is_error
+
+
+def _text(
+    part: types.TextContent
+    | types.ImageContent
+    | types.AudioContent
+    | types.ResourceLink
+    | types.EmbeddedResource,
+) -> str:
+    match part:
+        case types.TextContent():
+            return part.text
+        case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
+            return resource.text
+        case types.EmbeddedResource(resource=resource):
+            return f"[{resource.uri}: {resource.mime_type or 'bytes'}, not shown]"
+        case types.ResourceLink():
+            return f"[{part.name}]({part.uri})"
+        case _:
+            return f"[{part.type}: {part.mime_type}, not shown]"
+
 
 #: Pages of a server's list of tools.
 _MAX_PAGES: Final = 64

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import itertools
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from calculators.kit.child_process.supervisor import LoadError
+from calculators.kit.child_process.supervisor import ChildState, LoadError, Supervisor
 from calculators.kit.tasks.options import naming_node
-from calculators.language.server_tools.function_lane import FunctionLane
-from calculators.language.server_tools.mcp_lane import McpLane
-from calculators.language.server_tools.messages import LoadFunctions, LoadServers, ToolSpec
+from calculators.language.server_tools.messages import (
+    Abandon,
+    Call,
+    LoadFunctions,
+    LoadServers,
+    Ready,
+    Result,
+    ToolSpec,
+    decode_answer,
+    encode,
+)
+from calculators.language.server_tools.tool_result import ToolResult
 from calculators.language.server_tools.toolbox import Lane, Toolbox, ToolsRefused
 from calculators.language.server_tools.tools_options import (
     CALCULATOR,
@@ -25,6 +37,226 @@ from graph_runtime import (
     ResourceSettings,
     identity_of,
 )
+
+_numbers: Final = itertools.count()
+
+
+class _Worker:
+    """One process, which makes one call at a time; a call that takes too long is killed with it."""
+
+    def __init__(self, load: LoadFunctions, name: str, on_free: Callable[[_Worker], None]) -> None:
+        self._on_free = on_free
+        self._number = -1
+        self._done: asyncio.Future[ToolResult] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._limit = ""
+        self.child = Supervisor(
+            name=name,
+            module="calculators.language.server_tools.function_process",
+            load=load,
+            decode=decode_answer,
+            ready=Ready,
+            on_message=self._take,
+            on_down=self._down,
+            on_back=lambda: on_free(self),
+            is_requests_fault=lambda: self._done is not None,
+            is_busy=lambda: False,  # each call has its own limit
+            hang_seconds=_NEVER,
+        )
+
+    def call(self, tool: str, arguments: str, seconds: float) -> asyncio.Future[ToolResult]:
+        """Begin a call; the process is idle. The future gets its result, failures too."""
+        loop = asyncio.get_running_loop()
+        self._number = next(_numbers)
+        self._done = loop.create_future()
+        self._limit = ""
+        self._timer = loop.call_later(seconds, self._stop, seconds)
+        self.child.send(encode(Call(self._number, "", tool, arguments, seconds)))
+        return self._done
+
+    def _stop(self, seconds: float) -> None:
+        self._limit = f"the tool took longer than {seconds:g} s"
+        self.child.kill("a tool took too long")
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, Result) and message.number == self._number:
+            self._end(ToolResult(message.output, message.error))
+            self._on_free(self)
+
+    def _down(self, reason: str) -> None:
+        self._end(ToolResult("", self._limit or f"the tool's process ended: {reason}"))
+
+    def _end(self, result: ToolResult) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        done, self._done = self._done, None
+        if done is not None and not done.done():
+            done.set_result(result)
+
+
+class FunctionLane:
+    """Processes that have the same functions; calls wait for one that is idle."""
+
+    def __init__(self, load: LoadFunctions, name: str, processes: int) -> None:
+        """``name``: of a process, for messages."""
+        self._workers = [
+            _Worker(load, f"{name} {number}" if processes > 1 else name, self._free)
+            for number in range(1, processes + 1)
+        ]
+        self._idle: list[_Worker] = []
+        self._waiting: deque[asyncio.Future[_Worker]] = deque()
+
+    async def start(self, progress: LoadProgress | None = None) -> list[ToolSpec]:
+        """Start all processes; returns the functions.
+
+        Raises:
+            LoadError: a module cannot be imported, or has no tools; the text names it.
+        """
+        first, *others = self._workers
+        ready: Ready = await first.child.start(progress)
+        self._free(first)
+        started = await asyncio.gather(
+            *(worker.child.start() for worker in others), return_exceptions=True
+        )
+        for failure in started:
+            if isinstance(failure, BaseException):
+                raise failure
+        for worker in others:
+            self._free(worker)
+        return ready.tools
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that there are now."""
+        return [worker.child.pid for worker in self._workers if worker.child.pid is not None]
+
+    async def call(self, spec: ToolSpec, arguments: str, seconds: float) -> ToolResult:
+        """Make a call; failures are results, too.
+
+        A call that is cancelled goes on in its process until it ends or its time is over.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                worker = await self._take_worker()
+        except TimeoutError:
+            return ToolResult("", f"the tool was not begun within {seconds:g} s: others run")
+        return await asyncio.shield(worker.call(spec.name, arguments, seconds))
+
+    async def close(self) -> None:
+        """End the processes; calls fail."""
+        await asyncio.gather(*(worker.child.close() for worker in self._workers))
+        for worker in self._workers:
+            worker._down("it was shut down")
+
+    async def _take_worker(self) -> _Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.child.state is ChildState.READY:
+                return worker
+        waiting: asyncio.Future[_Worker] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled():
+                self._free(waiting.result())
+            raise
+
+    def _free(self, worker: _Worker) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(worker)
+                return
+        if worker not in self._idle:
+            self._idle.append(worker)
+
+
+#: Seconds that the process may take beyond a call's limit before it counts as hung: it first looks
+#: whether the tool's server still answers, for 5 s.
+_GRACE_SECONDS: Final = 10.0
+#: Seconds that the servers' programs have to end before the process is killed.
+_STOP_SECONDS: Final = 8.0
+_NEVER: Final = 1e6
+
+
+class McpLane:
+    """One process with the sessions of all MCP servers of a node; any number of calls at a time.
+
+    When the process ends, its calls fail and it is restarted.
+    """
+
+    def __init__(self, load: LoadServers, name: str) -> None:
+        """``name``: of the process, for messages."""
+        self._name = name
+        self._numbers = itertools.count()
+        self._asked: dict[int, asyncio.Future[ToolResult]] = {}
+        self._child = Supervisor(
+            name=name,
+            module="calculators.language.server_tools.mcp_process",
+            load=load,
+            decode=decode_answer,
+            ready=Ready,
+            on_message=self._take,
+            on_down=self._down,
+            is_busy=lambda: False,  # each call has its own limit
+            hang_seconds=_NEVER,
+            stop_seconds=_STOP_SECONDS,
+        )
+
+    async def start(self, progress: LoadProgress | None = None) -> list[ToolSpec]:
+        """Start all servers; returns their tools.
+
+        Raises:
+            LoadError: a server does not start; the text names it.
+        """
+        ready: Ready = await self._child.start(progress)
+        return ready.tools
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+        return self._child.pid
+
+    async def call(self, spec: ToolSpec, arguments: str, seconds: float) -> ToolResult:
+        """Make a call; failures are results, too."""
+        if self._child.unavailable_reason:
+            return ToolResult("", f'the tool server "{spec.server}" is being restarted')
+        number = next(self._numbers)
+        done: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        self._asked[number] = done
+        try:
+            self._child.send(encode(Call(number, spec.server, spec.name, arguments, seconds)))
+            async with asyncio.timeout(seconds + _GRACE_SECONDS):
+                return await done
+        except TimeoutError:
+            self._child.kill("it has not answered in time")
+            return ToolResult("", f"the tool took longer than {seconds:g} s")
+        except asyncio.CancelledError:
+            self._child.send(encode(Abandon(number)))
+            raise
+        finally:
+            self._asked.pop(number, None)
+
+    async def close(self) -> None:
+        """End the servers and the process; calls fail."""
+        await self._child.close()
+        self._down("")
+
+    # Called by the supervisor ---------------------------------------------------------------------
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, Result):
+            done = self._asked.pop(message.number, None)
+            if done is not None and not done.done():
+                done.set_result(ToolResult(message.output, message.error))
+
+    def _down(self, reason: str) -> None:
+        asked, self._asked = self._asked, {}
+        for done in asked.values():
+            if not done.done():
+                done.set_result(ToolResult("", "the tool servers ended before they answered"))
+
 
 RESOURCES_TAG = "TOOLS"
 

@@ -20,18 +20,79 @@ from calculators.language.delta import (
     Gained,
 )
 from calculators.language.delta import Verbose as ShownVerbose
-from calculators.language.events import Event
+from calculators.language.events import (
+    Arguments,
+    CallDone,
+    Content,
+    Event,
+    OutputEvent,
+    Reasoning,
+    ToolCall,
+)
 from calculators.language.finish_reason import FinishReason
+from calculators.language.json_object import is_object
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.call_ends import CallEnds
 from calculators.llm.answers.choice_output import ChoiceOutput, OutputDelta
-from calculators.llm.answers.finish_reason import finish_reason
 from calculators.llm.answers.response import Verbose
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Tokens
 from calculators.llm.text.choice_text import ScoredToken
 from graph_runtime import Cancelled
+
+
+class CallEnds:
+    """Puts a `CallDone` after the last arguments of each call.
+
+    A call ends before the next call, before text that is not only white space, and with its choice.
+    White space alone ends none: models write it between the parts of a call.
+    """
+
+    __slots__ = ("_arguments",)
+
+    def __init__(self) -> None:
+        #: Pieces of the arguments of the call that has not ended.
+        self._arguments: list[str] | None = None
+
+    def add(self, events: Sequence[OutputEvent]) -> Sequence[Event]:
+        """Return the events with the ends of calls between them."""
+        ended: list[Event] = []
+        for event in events:
+            match event:
+                case Arguments(text):
+                    if self._arguments is not None:
+                        self._arguments.append(text)
+                case ToolCall():
+                    ended += self.finish()
+                    self._arguments = []
+                case Content(text) | Reasoning(text):
+                    if self._arguments is not None and not text.isspace():
+                        ended += self.finish()
+            ended.append(event)
+        return ended
+
+    def finish(self) -> Sequence[Event]:
+        """Return the end of the open call, if there is one."""
+        if self._arguments is None:
+            return ()
+        text = "".join(self._arguments)
+        self._arguments = None
+        return (CallDone(text, is_object(text)),)
+
+
+#: A full cache counts as a length that is reached. A cancelled answer has no reader.
+_OF_ENGINE: Final = {
+    "stop": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "cache": FinishReason.LENGTH,
+    "cancelled": FinishReason.STOP,
+}
+
+
+def finish_reason(engine_reason: str) -> FinishReason:
+    """Translate a `calculators.llm.engine.messages.FinishReason` of the engine."""
+    return _OF_ENGINE.get(engine_reason, FinishReason.STOP)
+
 
 _SEED_RANGE: Final = 2**32
 _NOTHING: Final = Deltas()

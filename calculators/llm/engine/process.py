@@ -1,13 +1,22 @@
-"""The engine process: ``python -m calculators.llm.engine.process DESCRIPTOR PARENT``."""
+"""The engine process: ``python -m calculators.llm.engine.process DESCRIPTOR PARENT``.
+
+`SharedRequests`: requests of several workers in one engine.
+
+Each worker numbers its requests from 0. In the engine the number of the worker's link is in the
+upper bits.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from importlib import import_module
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
 from calculators.kit.child_process.library_errors import library_reason
@@ -20,9 +29,68 @@ from calculators.kit.child_process.parent_connection import (
 )
 from calculators.kit.garbage import collect_seldom
 from calculators.llm.engine.core import SIGN_SECONDS, EngineCore
-from calculators.llm.engine.messages import VERSION, Load, Step, to_engine_decoder
-from calculators.llm.engine.shared_requests import SharedRequests
+from calculators.llm.engine.messages import (
+    VERSION,
+    Add,
+    Cancel,
+    Load,
+    Step,
+    Tokens,
+    to_engine_decoder,
+)
 from calculators.llm.engine.step_coalescer import SECONDS_PER_STREAM
+
+#: Bits of a worker's own number: it counts for decades.
+_BITS: Final = 40
+_OWN: Final = (1 << _BITS) - 1
+
+
+class SharedRequests:
+    """Translates the numbers of requests, and knows the open requests of each link."""
+
+    def __init__(self) -> None:
+        #: The unfinished sequences of each open request, by its number in the engine.
+        self._open: dict[int, dict[int, int]] = {}
+
+    def inward(self, link: int, message: Add | Cancel) -> Add | Cancel:
+        """Return a worker's message with the numbers that the engine has."""
+        number = link << _BITS | message.request_id
+        if isinstance(message, Cancel):
+            self._open.get(link, {}).pop(number, None)
+            return Cancel(number)
+        self._open.setdefault(link, {})[number] = message.settings.num_return_sequences
+        return replace(message, request_id=number, group=link << _BITS | message.group)
+
+    def outward(self, step: Step) -> Iterator[tuple[int, Step]]:
+        """Yield the part of each link, with the numbers that its worker knows."""
+        parts: dict[int, Step] = {}
+        for tokens in step.tokens:
+            link = tokens.request_id >> _BITS
+            if tokens.finish_reason is not None:
+                self._count_end(link, tokens.request_id)
+            parts.setdefault(link, Step([], [])).tokens.append(_own_tokens(tokens))
+        for failed in step.failed:
+            link = failed.request_id >> _BITS
+            self._open.get(link, {}).pop(failed.request_id, None)
+            own = replace(failed, request_id=failed.request_id & _OWN)
+            parts.setdefault(link, Step([], [])).failed.append(own)
+        yield from parts.items()
+
+    def end(self, link: int) -> list[Cancel]:
+        """Return what cancels the open requests of a link that has ended."""
+        return [Cancel(number) for number in self._open.pop(link, {})]
+
+    def _count_end(self, link: int, number: int) -> None:
+        requests = self._open.get(link, {})
+        left = requests.get(number, 0) - 1
+        if left > 0:
+            requests[number] = left
+        else:
+            requests.pop(number, None)
+
+
+def _own_tokens(tokens: Tokens) -> Tokens:
+    return replace(tokens, request_id=tokens.request_id & _OWN)
 
 
 def main(descriptor: int, parent: int) -> int:

@@ -9,27 +9,211 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from calculators.kit.checkpoints.gguf import part_files
 from calculators.kit.tasks.options import find_model_options, naming_node
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.model_files.model_files import find_model
+from calculators.llm.engine.engine_settings import (
+    NPU,
+    CacheEviction,
+    EngineSettings,
+    SparseAttention,
+)
+from calculators.llm.engine.pipeline_kind import KINDS, PipelineType, find_type
+from calculators.llm.model_files.model_files import find_model, sees_images
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.options.adapter_options import with_adapters
 from calculators.llm.options.cache_checks import check_cache
-from calculators.llm.options.cache_options import read_cache_eviction, read_sparse_attention
 from calculators.llm.options.draft_options import draft_warnings, with_draft
-from calculators.llm.options.npu_properties import read_max_prompt_length, with_npu_at_top
-from calculators.llm.options.pipeline_type import find_pipeline_type
 from calculators.llm.options.plugin_config import read_plugin_config, read_weights_form
-from calculators.llm.options.stateful_options import check_stateful
 from calculators.llm.parsers.registry import (
     parser_problem,
     reasoning_parser_names,
     tool_parser_names,
 )
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
+
+_LONGEST: Final = "MAX_PROMPT_LEN"
+_BY_DEVICE: Final = "DEVICE_PROPERTIES"
+#: openvino-genai's default.
+_DEFAULT_LONGEST: Final = 1024
+
+
+def read_max_prompt_length(plugin_config: dict[str, Any], device: str) -> int | None:
+    """Return the tokens of the longest prompt; None if the device has no limit.
+
+    ``MAX_PROMPT_LEN`` is read at the top level, and among the properties of the NPU.
+
+    Raises:
+        ResourceError: the value is no length, or there are two, or the device is not an NPU.
+    """
+    if device != NPU:
+        if _LONGEST in plugin_config and NPU not in device:
+            shown = f'device is "{device}"' if device else "device is not set"
+            raise ResourceError(f"plugin_config: {_LONGEST}: only device NPU has it; {shown}")
+        return None
+    given: list[int] = []
+    for where, properties in (
+        ("", plugin_config),
+        (f"{_BY_DEVICE}.{NPU}.", _of_npu(plugin_config)),
+    ):
+        if _LONGEST not in properties:
+            continue
+        value = properties[_LONGEST]
+        if type(value) is not int or value < 1:
+            raise ResourceError(
+                f"plugin_config: {where}{_LONGEST}: must be a number of tokens from 1 on, "
+                f"without quotation marks, not {value!r}"
+            )
+        given.append(value)
+    if len(set(given)) > 1:
+        raise ResourceError(
+            f"plugin_config: {_LONGEST} is {given[0]}, and {given[1]} in {_BY_DEVICE}.{NPU}; "
+            "leave one of them"
+        )
+    return given[0] if given else _DEFAULT_LONGEST
+
+
+def with_npu_at_top(
+    plugin_config: dict[str, Any], pipeline_type: PipelineType, device: str
+) -> dict[str, Any]:
+    """Move the properties of the NPU to the top level, where text pipelines look for them.
+
+    Image pipelines look in both places, and pass the top level to the CPU too, so nothing is moved.
+
+    Raises:
+        ResourceError: see `read_max_prompt_length`.
+    """
+    read_max_prompt_length(plugin_config, device)
+    of_npu = _of_npu(plugin_config)
+    if device != NPU or not KINDS[pipeline_type].properties_at_top or not of_npu:
+        return plugin_config
+    by_device = {name: of for name, of in plugin_config[_BY_DEVICE].items() if name != NPU}
+    rest = {name: value for name, value in plugin_config.items() if name != _BY_DEVICE}
+    return {**rest, **of_npu, **({_BY_DEVICE: by_device} if by_device else {})}
+
+
+def _of_npu(plugin_config: dict[str, Any]) -> dict[str, Any]:
+    by_device = plugin_config.get(_BY_DEVICE)
+    of_npu = by_device.get(NPU) if isinstance(by_device, dict) else None
+    return of_npu if isinstance(of_npu, dict) else {}
+
+
+_DRAFT: Final = "draft_"
+#: Options of the shared cache and of the scheduler.
+_SCHEDULER: Final = (
+    "cache_size",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "dynamic_split_fuse",
+    "enable_prefix_caching",
+    "cache_interval_multiplier",
+    "cache_eviction_config",
+    "sparse_attention_config",
+)
+
+
+def check_stateful(options: Any, engine: EngineSettings) -> list[str]:
+    """Check the options of such a node and return warnings. Other nodes are not checked.
+
+    Raises:
+        ResourceError: an option needs continuous batching.
+    """
+    if engine.kind.batches:
+        return []
+    pipeline_type, plugin_config = engine.pipeline_type, engine.plugin_config
+    for field, _ in options.ListFields():
+        if field.name.startswith(_DRAFT):
+            raise ResourceError(
+                f"{field.name}: pipeline_type {pipeline_type} does not use a draft model; leave it "
+                f"out, or use pipeline_type {pipeline_type}_CB, which device NPU does not have"
+            )
+    if plugin_config.get("prompt_lookup"):
+        raise ResourceError(
+            f"plugin_config: prompt_lookup: pipeline_type {pipeline_type} does not have it; leave "
+            f"it out, or use pipeline_type {pipeline_type}_CB, which device NPU does not have"
+        )
+    warnings: list[str] = []
+    given = [name for name in _SCHEDULER if options.HasField(name)]
+    if given:
+        warnings.append(
+            f"{', '.join(given)}: no effect with pipeline_type {pipeline_type}, which generates "
+            "one request at a time"
+        )
+    if plugin_config.get("ATTENTION_BACKEND", "SDPA") != "SDPA":
+        warnings.append(
+            f"plugin_config: ATTENTION_BACKEND: pipeline_type {pipeline_type} always uses SDPA"
+        )
+    return warnings
+
+
+def find_pipeline_type(asked: str, model: Path, device: str) -> PipelineType:
+    """Return the type of a node, by OpenVINO Model Server's rules.
+
+    Source: ``llm/servable_initializer.cpp``.
+
+    Raises:
+        ResourceError: the model or the device does not fit the type ``asked`` for.
+    """
+    is_seeing = sees_images(model)
+    alone = find_type(sees_images=is_seeing, batches=False)
+    batching = find_type(sees_images=is_seeing, batches=True)
+    if asked == "AUTO":
+        return alone if device == NPU else batching
+    if asked == alone:
+        return alone
+    if asked == batching:
+        if device == NPU:
+            raise ResourceError(
+                f"pipeline_type: {asked} needs continuous batching, which device NPU does not "
+                f"have; use {alone} or AUTO"
+            )
+        return batching
+    if asked == "OMNI":
+        raise ResourceError(
+            f"pipeline_type: OMNI, which hears and speaks, is not served; this model can be "
+            f"{batching} or {alone}"
+        )
+    kind = "sees images" if is_seeing else "only reads text"
+    raise ResourceError(
+        f"pipeline_type: {asked} does not fit: the model in models_path {kind}; use AUTO, "
+        f"{batching} or {alone}"
+    )
+
+
+def read_cache_eviction(options: Any) -> CacheEviction | None:
+    if not options.HasField("cache_eviction_config"):
+        return None
+    config = options.cache_eviction_config
+    crush = config.kv_crush_config
+    return CacheEviction(
+        start_size=config.start_size,
+        recent_size=config.recent_size,
+        max_cache_size=config.max_cache_size,
+        aggregation_mode="SUM"
+        if type(config).AggregationMode.Name(config.aggregation_mode) == "SUM"
+        else "NORM_SUM",
+        apply_rotation=config.apply_rotation,
+        snapkv_window_size=config.snapkv_window_size,
+        kv_crush_budget=crush.budget,
+        kv_crush_anchor_point_mode=type(crush).AnchorPointMode.Name(crush.anchor_point_mode),
+        kv_crush_rng_seed=crush.rng_seed,
+    )
+
+
+def read_sparse_attention(options: Any) -> SparseAttention | None:
+    if not options.HasField("sparse_attention_config"):
+        return None
+    config = options.sparse_attention_config
+    given = {
+        name: getattr(config, name)
+        for name in SparseAttention.__struct_fields__
+        if name != "mode" and config.HasField(name)
+    }
+    mode = type(config).SparseAttentionMode.Name(config.mode)
+    return msgspec.convert({"mode": mode, **given}, SparseAttention)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

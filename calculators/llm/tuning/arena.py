@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from time import monotonic
 from types import TracebackType
 from typing import Final, Self
@@ -16,8 +17,30 @@ from calculators.llm.tuning.candidates import Candidate
 from calculators.llm.tuning.loads import Conversation, Load, PromptMaker
 from calculators.llm.tuning.standings import Standing
 from calculators.llm.tuning.trial import Round, Trial
-from calculators.llm.tuning.usual_time import UsualTime
 from graph_runtime import ResourceError
+
+#: A disturbed round takes this multiple of the usual time.
+_DISTURBED: Final = 1.5
+#: Rounds after which the usual time is known.
+_KNOWN_AFTER: Final = 3
+
+
+class UsualTime:
+    """The seconds of the defaults' rounds; the usual time is their median.
+
+    The best time would not do: it may be of a round without other engines, which no later round
+    reaches.
+    """
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+
+    def is_disturbed(self, seconds: float) -> bool:
+        """Add a round; return True if it took so long that it does not count."""
+        self._times.append(seconds)
+        is_known = len(self._times) > _KNOWN_AFTER
+        return is_known and seconds > _DISTURBED * median(self._times)
+
 
 #: Answers by which settings are compared, and their tokens.
 _ANSWERS: Final = 3

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.tasks.node_resource import node_resource
-from calculators.tensors.python.execution import Execution
-from calculators.tensors.python.inputs import input_of
-from calculators.tensors.python.instance import Outputs
-from calculators.tensors.python.python_node import PythonNode
+from calculators.tensors.python.instance import Outputs, Turn
+from calculators.tensors.python.pyovms import Tensor
+from calculators.tensors.python.python_node import PythonNode, Worker
 from calculators.tensors.python.tags import LOOPBACK, REQUEST_TAGS, RESPONSE_TAGS
 from graph_runtime import (
     Calculator,
@@ -21,6 +23,95 @@ from graph_runtime import (
     Out,
     SideIn,
 )
+
+
+def input_of(stream: str, value: Any) -> Any:
+    """Convert a packet's value for a handler.
+
+    A `Tensor` is passed unchanged. Arrays, ``bytes`` and ``str`` (as UTF-8) become a `Tensor` named
+    after the stream; an array of objects, which holds strings, one of datatype BYTES. Any other
+    value, such as the payload of an HTTP request, is passed unchanged.
+
+    Raises:
+        RequestError: a buffer cannot hold the array's elements.
+    """
+    try:
+        return _input_of(stream, value)
+    except TypeError as error:
+        raise RequestError(f'the stream "{stream}": {error}') from None
+
+
+def _input_of(stream: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, str):
+        return Tensor(stream, value.encode("utf-8", "replace"))
+    if isinstance(value, bytes):
+        return Tensor(stream, value)
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return Tensor(stream, pack_elements(value.flat), value.shape, "BYTES")
+        return Tensor(stream, value)
+    return value
+
+
+def pack_elements(elements: Iterable[bytes | str]) -> bytes:
+    """Pack the elements of a BYTES tensor, each after its length in four bytes, little-endian.
+
+    Raises:
+        TypeError: an element is neither bytes nor str.
+    """
+    packed = bytearray()
+    for element in elements:
+        if isinstance(element, str):
+            element = element.encode()
+        if not isinstance(element, bytes):
+            raise TypeError(f"an element of BYTES is bytes or str, not {type(element).__name__}")
+        packed += len(element).to_bytes(4, "little")
+        packed += element
+    return bytes(packed)
+
+
+class Execution:
+    """The result of ``execute`` for one set of inputs: outputs at once, or step by step.
+
+    Attributes:
+        is_generating: there is a generator that has not ended.
+    """
+
+    def __init__(self, node: PythonNode) -> None:
+        self.is_generating = False
+        self._node = node
+        self._key = node.new_key()
+        self._worker: Worker | None = None
+
+    async def start(self, inputs: Sequence[Any]) -> Outputs:
+        """Call ``execute``; returns its result, or the first value that its generator yields.
+
+        Raises:
+            RequestError: the handler failed, or returned something that is not an output;
+                UNAVAILABLE if its process has ended.
+        """
+        turn, self._worker = await self._node.execute(self._key, inputs)
+        return self._taken(turn)
+
+    async def next(self) -> Outputs:
+        """Resume the generator; returns the next outputs, empty at its end.
+
+        Raises:
+            RequestError: like `start`.
+        """
+        assert self._worker is not None, "it was started"
+        return self._taken(await self._node.next(self._key, self._worker))
+
+    def end(self) -> None:
+        """Close the generator, if there is one, when the call under way has returned."""
+        if self._worker is not None:
+            self._node.end(self._key, self._worker)
+
+    def _taken(self, turn: Turn) -> Outputs:
+        self.is_generating = turn.is_generating
+        return turn.outputs
 
 
 class PythonExecutorCalculator(Calculator):

@@ -5,20 +5,36 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Final
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
 
-from calculators.kit.child_process.supervisor import LoadError
+from calculators.kit.child_process.framing import Piece
+from calculators.kit.child_process.supervisor import LoadError, Supervisor, unavailable
 from calculators.kit.model_identity import model_identity
+from calculators.kit.requests.http_payload import RequestError
+from calculators.tensors.python.handler import Handler
 from calculators.tensors.python.handler_file import HandlerFileError
 from calculators.tensors.python.handler_options import CALCULATOR, OPTIONS_TYPE
 from calculators.tensors.python.handler_settings import HandlerSettings
-from calculators.tensors.python.instance import Instance
-from calculators.tensors.python.process_instance import ProcessInstance
+from calculators.tensors.python.instance import Instance, Turn
+from calculators.tensors.python.messages import (
+    End,
+    Execute,
+    Failed,
+    Next,
+    Ready,
+    decode_answer,
+    encode,
+    frame_of,
+)
+from calculators.tensors.python.parcel import Head, UnsupportedPayloadError, packed
 from calculators.tensors.python.python_node import PythonNode
 from calculators.tensors.python.tags import LOOPBACK, RESPONSE_TAGS
-from calculators.tensors.python.thread_instance import load_in_thread
 from graph_runtime import (
     LoadProgress,
     NodePlan,
@@ -28,6 +44,267 @@ from graph_runtime import (
     find_options,
 )
 from graph_runtime.regular_file import read_regular_file
+
+T = TypeVar("T")
+
+
+class HandlerThread:
+    """Runs calls in order. It does not keep the process alive, because a handler may hang."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Queue a call. It is skipped if its future is cancelled before its turn.
+
+        The future takes any exception of the call, which must not raise `StopIteration`.
+        """
+        future: Future[T] = Future()
+        self._calls.put((future, call))
+        return future
+
+    def end(self) -> None:
+        """End the thread when all queued calls are done."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (item := self._calls.get()) is not None:
+            future, call = item
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
+            # The result belongs to the waiter; an idle thread must not keep it alive.
+            del item, future, call
+
+
+class ThreadInstance:
+    """A handler in one thread of its own, so that the event loop never waits for it.
+
+    The thread shares the interpreter with the server: a handler that computes in plain Python
+    slows everything down, and one that hangs cannot be ended. Made by `load_in_thread`.
+    """
+
+    #: A loaded handler can always work; a call that hangs blocks its own instance only.
+    unavailable_reason = ""
+
+    def __init__(self, node_name: str, handler: Handler, thread: HandlerThread) -> None:
+        self.handler = handler
+        self._node_name = node_name
+        self._thread = thread
+
+    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[Turn]:
+        return asyncio.wrap_future(self._thread.submit(lambda: self.handler.execute(key, inputs)))
+
+    def next(self, key: int) -> asyncio.Future[Turn]:
+        return asyncio.wrap_future(self._thread.submit(lambda: self.handler.next(key)))
+
+    def end(self, key: int) -> None:
+        self._thread.submit(lambda: self.handler.end(key))
+
+    def abandon(self) -> None:
+        """Do nothing: a thread cannot be killed, so the call runs to its end."""
+
+    async def close(self) -> None:
+        done = asyncio.wrap_future(self._thread.submit(self.handler.finalize))
+        finished, _ = await asyncio.wait((done,), timeout=FINALIZE_SECONDS)
+        if finished:
+            done.exception()  # logged where it was raised
+        else:
+            log.warning('node "%s": finalize takes too long; left behind', self._node_name)
+            done.cancel()
+        self._thread.end()
+
+
+async def load_in_thread(settings: HandlerSettings) -> ThreadInstance:
+    """Load a handler in the thread that it will live in.
+
+    Raises:
+        HandlerFileError: the handler cannot be loaded; the traceback is logged.
+    """
+    thread = HandlerThread(f"graphrt-python-{settings.node_name}")
+    try:
+        handler = await asyncio.wrap_future(thread.submit(lambda: Handler(settings)))
+    except BaseException:
+        thread.end()
+        raise
+    return ThreadInstance(settings.node_name, handler, thread)
+
+
+log = logging.getLogger("graphrt.python")
+
+#: Seconds that ``finalize`` may delay the unloading of a graph before the process is killed.
+FINALIZE_SECONDS: Final = 5.0
+#: A call has no time limit while a caller waits for it.
+_NEVER: Final = 1e6
+
+
+class _Asked:
+    """A question without an answer yet. ``answer`` is None for an `End`: it has no waiter."""
+
+    __slots__ = ("answer", "is_abandoned")
+
+    def __init__(self, answer: asyncio.Future[Turn] | None) -> None:
+        self.answer = answer
+        self.is_abandoned = answer is None
+
+
+class ProcessInstance:
+    """A handler in a process, isolated from the server.
+
+    When the process ends, the current call fails with UNAVAILABLE, all generators are lost, and the
+    process is restarted. A process that spends more than ``grace_seconds`` on an abandoned call is
+    killed.
+    """
+
+    def __init__(
+        self,
+        settings: HandlerSettings,
+        *,
+        name: str,
+        grace_seconds: float,
+        on_down: Callable[[ProcessInstance], None],
+        on_back: Callable[[], None],
+    ) -> None:
+        """``name`` is for messages, such as ``handler of node "a"``."""
+        self._name = name
+        self._node_name = settings.node_name
+        self._grace_seconds = grace_seconds
+        self._on_down = on_down
+        self._asked: deque[_Asked] = deque()
+        self._watched: _Asked | None = None
+        self._is_hung = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._child = Supervisor(
+            name=name,
+            module="calculators.tensors.python.process",
+            load=settings,
+            decode=decode_answer,
+            ready=Ready,
+            on_message=self._take,
+            on_down=self._down,
+            on_back=on_back,
+            is_requests_fault=self._judge,
+            is_busy=lambda: False,
+            hang_seconds=_NEVER,
+            stop_seconds=FINALIZE_SECONDS,
+        )
+
+    async def start(self, progress: LoadProgress | None = None) -> None:
+        """Load the handler; ``progress`` gets the phases.
+
+        Raises:
+            LoadError: the handler cannot be loaded; the traceback is logged.
+        """
+        await self._child.start(progress)
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process, or None while there is none."""
+        return self._child.pid
+
+    @property
+    def unavailable_reason(self) -> str:
+        return self._child.unavailable_reason
+
+    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[Turn]:
+        heads: list[Head] = []
+        pieces: list[Piece] = []
+        try:
+            for value in inputs:
+                head, data = packed(value)
+                heads.append(head)
+                pieces += data
+            frame = frame_of(Execute(key, heads), pieces)
+        except UnsupportedPayloadError as error:
+            answer: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+            answer.set_exception(
+                RequestError(
+                    f'the handler of node "{self._node_name}" runs in a process of its own, which '
+                    f"takes tensors and HTTP requests, not {error}; with isolation: THREAD in the "
+                    f"node's options it takes anything"
+                )
+            )
+            return answer
+        return self._ask(*frame)
+
+    def next(self, key: int) -> asyncio.Future[Turn]:
+        return self._ask(encode(Next(key)))
+
+    def end(self, key: int) -> None:
+        if self.unavailable_reason:
+            return  # the generator was lost with its process
+        self._asked.append(_Asked(None))
+        self._child.send(encode(End(key)))
+        self._watch()
+
+    def abandon(self) -> None:
+        for asked in self._asked:
+            asked.is_abandoned = True
+        self._watch()
+
+    async def close(self) -> None:
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        await self._child.close()
+        if loop.time() - begin >= FINALIZE_SECONDS:
+            log.warning('node "%s": finalize takes too long; its process was ended',
+                        self._node_name)  # fmt: skip
+        self._fail_all(self.unavailable_reason)
+
+    def _ask(self, *pieces: Piece) -> asyncio.Future[Turn]:
+        answer: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self._asked.append(_Asked(answer))
+        self._child.send(*pieces)
+        return answer
+
+    def _take(self, message: Any) -> None:
+        if not self._asked:
+            self._child.kill("it sent an answer without a question")
+            return
+        answer = self._asked.popleft().answer
+        if answer is not None and isinstance(message, Failed):
+            answer.set_exception(message.error)
+        elif answer is not None:
+            answer.set_result(message)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Limit the time of an abandoned call, from the moment it was abandoned."""
+        head = self._asked[0] if self._asked else None
+        wanted = head if head is not None and head.is_abandoned else None
+        if wanted is self._watched:
+            return
+        self._watched = wanted
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if wanted is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._grace_seconds, self._kill_hung)
+
+    def _judge(self) -> bool:
+        """True if a call ended the process, by a crash or by not ending."""
+        return bool(self._asked) and (self._child.has_crashed or self._is_hung)
+
+    def _kill_hung(self) -> None:
+        self._is_hung = True
+        self._child.kill("it did not end an abandoned call in time")
+
+    def _down(self, reason: str) -> None:
+        self._is_hung = False
+        self._fail_all(f"the {self._name} ended before it answered: {reason}")
+        self._on_down(self)
+
+    def _fail_all(self, reason: str) -> None:
+        open_, self._asked = self._asked, deque()
+        self._watch()
+        for asked in open_:
+            if asked.answer is not None:
+                asked.answer.set_exception(unavailable(reason))
+
 
 RESOURCES_TAG: Final = "PYTHON_NODE_RESOURCES"
 #: Limit of instances: more threads or processes than this are of no use on any machine.

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from calculators.text.text_classification.messages import Classify
-from calculators.text.text_classification.windows import window_starts
 from calculators.text.text_models.encoded import Encoded, InputError, Tokens
 from calculators.text.text_models.text_tokenizer import TextTokenizer
+
+#: Neighbours share at least this part of a window, so that a phrase at a border is seen whole.
+_SHARED: Final = 8
+
+
+def window_starts(length: int, room: int) -> list[int]:
+    """Return the first tokens of windows of ``room`` tokens over ``length`` tokens.
+
+    All windows have the same size, so that each counts the same in a mean; the last one ends with
+    the text. A text that fits has one window.
+    """
+    if length <= room:
+        return [0]
+    step = max(room - room // _SHARED, 1)
+    count = -(-(length - room) // step)
+    return [round(place * (length - room) / count) for place in range(count + 1)]
 
 
 def encode(tokenizer: TextTokenizer, question: Classify) -> Encoded:

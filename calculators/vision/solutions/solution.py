@@ -21,11 +21,13 @@ from calculators.images.image.image_to_tensor_calculator import LONGEST_SIDE
 from calculators.images.image.scaling import check_size
 from calculators.kit.cpu_features import usable_processors
 from calculators.vision.solutions.known_switches import resolve_known_switches
-from calculators.vision.solutions.node_options import expanded_with
-from calculators.vision.solutions.results_calculator import SolutionResultsCalculator
 from graph_runtime import (
     REGISTRY,
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
     CalculatorGraph,
+    GraphConfigError,
     GraphError,
     Packet,
     Registry,
@@ -33,8 +35,70 @@ from graph_runtime import (
     SubgraphContext,
     validate_graph,
 )
+from graph_runtime.errors import did_you_mean
+from graph_runtime.language.names import canonical_names
 from graph_runtime.language.tag_map import parse_tag_index_name
-from protos.pool import find_extension
+from graph_runtime.plan.subgraph import expand_subgraphs
+from protos.pool import class_of, find_extension, find_message
+
+
+def expanded_with(config: Any, registry: Registry, changes: Mapping[str, Any]) -> Any:
+    """Return the graph without subgraphs, with options of some of its nodes changed.
+
+    Args:
+        config: a ``CalculatorGraphConfig``; it is not changed.
+        changes: values by ``node.field``; the name of an inner node is ``subgraph__Node``, as
+            MediaPipe has it: ``posedetectioncpu__TensorsToDetectionsCalculator.min_score_thresh``.
+
+    Raises:
+        GraphConfigError: there is no such node, or its options have no such field.
+    """
+    expanded = expand_subgraphs(config, registry).config
+    nodes = dict(zip(canonical_names(expanded.node), expanded.node, strict=True))
+    for place, value in changes.items():
+        name, _, field = place.rpartition(".")
+        if name not in nodes:
+            raise GraphConfigError(f'there is no node "{name}".{did_you_mean(name, nodes)}')
+        _set_option(nodes[name], name, field, value)
+    return expanded
+
+
+def _set_option(node: Any, name: str, field: str, value: Any) -> None:
+    for _, options in node.options.ListFields():
+        if field in options.DESCRIPTOR.fields_by_name:
+            setattr(options, field, value)
+            return
+    for held in node.node_options:
+        kind = find_message(held.type_url.rpartition("/")[2])
+        if kind is not None and field in kind.fields_by_name:
+            options = class_of(kind).FromString(held.value)
+            setattr(options, field, value)
+            held.value = options.SerializePartialToString()
+            return
+    raise GraphConfigError(f'the options of the node "{name}" have no field "{field}"')
+
+
+class SolutionResultsCalculator(Calculator):
+    """Sends one list per image as soon as every result of it is there or will not come.
+
+    Inputs:
+        TICK (ImageFrame): the images.
+        #i: results, of any type.
+    Outputs: RESULTS (list): per input, the value, or None without a packet.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.inputs["TICK"].set(ImageFrame)
+        for index in range(contract.inputs.num_entries("")):
+            contract.inputs[index].set_any()
+        contract.outputs["RESULTS"].set(list)
+
+    def process(self, cc: CalculatorContext) -> None:
+        shards = cc.inputs.all_of("")
+        found = [None if shard.is_empty() else shard.value for shard in shards]
+        cc.outputs["RESULTS"].add(found, cc.time)
+
 
 Result = TypeVar("Result")
 Image = npt.NDArray[np.uint8]

@@ -3,20 +3,293 @@
 from __future__ import annotations
 
 import argparse
+import base64
+import collections
 import contextlib
 import json
+import mimetypes
 import os
+import re
+import signal
+import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Any, Final
 
 from servers.cli.chat.answer_stream import AnswerError, ChatAnswer, stream_answer
-from servers.cli.chat.conversation import AttachmentError, Conversation
-from servers.cli.chat.own_server import OwnServer
-from servers.cli.chat.screen import Screen
 from servers.cli.messages import CommandFailed, print_error
+
+_ADDRESS: Final = re.compile(r"graphrt serves (http://\S+)")
+_FAILED: Final = re.compile(r"^  \S.*  failed: (.*)")
+#: Seconds that a server gets to end.
+_PATIENCE: Final = 10.0
+
+
+class OwnServer:
+    """`graphrt serve` as a child process, on a free port of this machine.
+
+    A context manager: entering waits until the model is loaded, leaving ends the server.
+    """
+
+    def __init__(self, words: list[str], *, is_verbose: bool) -> None:
+        """``words``: of the command line of `serve`, the model among them."""
+        self._words = words
+        self._is_verbose = is_verbose
+        self._last_lines: collections.deque[str] = collections.deque(maxlen=20)
+        self._process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def __enter__(self) -> OwnServer:
+        command = [sys.executable, "-m", "servers.cli", "serve", *self._words]
+        self._process = subprocess.Popen(
+            [*command, "--rest_port", "auto"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Ctrl-C ends an answer, not the server.
+            start_new_session=True,
+        )
+        try:
+            self._wait()
+        except BaseException:
+            self._end()
+            raise
+        # Later log lines must not fill the pipe.
+        threading.Thread(target=self._drain, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _wait(self) -> None:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._hear(line)
+            failed = _FAILED.match(line)
+            if failed is not None:
+                raise CommandFailed(failed[1])
+            address = _ADDRESS.search(line)
+            if address is not None:
+                self.url = f"{address[1]}/v1"
+            if self.url and line.startswith("try:"):
+                return
+        self._process.wait()
+        lines = list(self._last_lines)
+        starts = [place for place, line in enumerate(lines) if line.startswith("error:")]
+        # An error may have several lines, as an exporter's has.
+        error = "".join(lines[starts[0] :]) if starts else ""
+        raise CommandFailed(error.removeprefix("error: ").rstrip() or "no server starts")
+
+    def _hear(self, line: str) -> None:
+        self._last_lines.append(line)
+        if self._is_verbose or line.lstrip("\r").startswith(("pulling ", "exporting ")):
+            print(line, end="", file=sys.stderr, flush=True)
+
+    def _drain(self) -> None:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._hear(line)
+
+    def _end(self) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+#: Larger files are hardly images that a model would take.
+_MOST_IMAGE_BYTES: Final = 20 << 20
+
+
+class AttachmentError(Exception):
+    """A file cannot be used; the text says why."""
+
+
+class Conversation:
+    """Messages from both sides, the system's message, tools, and images for the next message."""
+
+    def __init__(self, system: str = "") -> None:
+        self.system = system
+        self.messages: list[dict[str, Any]] = []
+        self.tools: list[Any] = []
+        self._images: list[str] = []
+
+    def attach_image(self, path: Path) -> None:
+        """Send an image with the next message.
+
+        Raises:
+            AttachmentError: the file cannot be read, or is no image.
+        """
+        media = mimetypes.guess_type(path.name)[0] or ""
+        if not media.startswith("image/"):
+            raise AttachmentError(f"{path}: its name is none of an image, as in picture.png")
+        try:
+            if path.stat().st_size > _MOST_IMAGE_BYTES:
+                raise AttachmentError(f"{path} is larger than 20 MiB")
+            data = path.read_bytes()
+        except OSError as error:
+            raise AttachmentError(f"{path}: {error.strerror}") from error
+        self._images.append(f"data:{media};base64,{base64.b64encode(data).decode()}")
+
+    def read_tools(self, path: Path) -> int:
+        """Read tools from a file, a JSON array as in a request, and return their number.
+
+        Raises:
+            AttachmentError: the file cannot be read, or holds something else.
+        """
+        try:
+            tools = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise AttachmentError(f"{path}: {error.strerror}") from error
+        except ValueError as error:
+            raise AttachmentError(f"{path} is not JSON: {error}") from error
+        if not isinstance(tools, list):
+            raise AttachmentError(
+                f'{path} must hold a list: [{{"type": "function", "function": {{...}}}}]'
+            )
+        self.tools = tools
+        return len(tools)
+
+    def say(self, text: str) -> None:
+        """Add a message of the user, with the images that wait for it."""
+        content: Any = text
+        if self._images:
+            images = [{"type": "image_url", "image_url": {"url": url}} for url in self._images]
+            content = [{"type": "text", "text": text}, *images]
+            self._images = []
+        self.messages.append({"role": "user", "content": content})
+
+    def hear(self, text: str, calls: list[dict[str, Any]]) -> None:
+        """Add an answer of the model."""
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if calls:
+            message["tool_calls"] = calls
+        self.messages.append(message)
+
+    def return_result(self, call_id: str, result: str) -> None:
+        """Add the result of a call of a tool."""
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": result})
+
+    def take_back(self) -> None:
+        """Forget the last message of the user and all after it."""
+        while self.messages and self.messages.pop()["role"] != "user":
+            pass
+
+    def body(self, model: str, **options: Any) -> dict[str, Any]:
+        """Return the request for the next answer; options that are None are left out."""
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        body: dict[str, Any] = {
+            "model": model,
+            "messages": [*system, *self.messages],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if self.tools:
+            body["tools"] = self.tools
+        return body | {name: value for name, value in options.items() if value is not None}
+
+
+_DIM: Final = "\x1b[2m"
+_PLAIN: Final = "\x1b[0m"
+
+
+class Screen:
+    """Writes answers to standard output as they come."""
+
+    def __init__(self, *, renders: bool) -> None:
+        """``renders``: show markdown as it is meant; only on a terminal, and with rich."""
+        self.is_terminal = sys.stdout.isatty()
+        self._rich: Any = _rich() if renders and self.is_terminal else None
+        self._live: Any = None
+        self._shown = 0
+        self._shown_reasoning = 0
+
+    def begin(self) -> None:
+        """Begin with an answer."""
+        self._shown = self._shown_reasoning = 0
+        if self._rich is not None:
+            self._live = self._rich.live.Live(
+                console=self._rich.console.Console(),
+                refresh_per_second=12,
+                vertical_overflow="visible",
+            )
+            self._live.start()
+
+    def show(self, answer: ChatAnswer) -> None:
+        """Show what was added to the answer."""
+        if self._live is not None:
+            self._live.update(self._rendered(answer))
+            return
+        reasoning = answer.reasoning[self._shown_reasoning :]
+        self._shown_reasoning = len(answer.reasoning)
+        text = answer.text[self._shown :]
+        self._shown = len(answer.text)
+        if reasoning:
+            print(self._dimmed(reasoning), end="", flush=True)
+        if text:
+            if self._shown == len(text) and answer.reasoning:
+                print()
+            print(text, end="", flush=True)
+
+    def end(self, answer: ChatAnswer | None) -> None:
+        """End the answer: calls of tools, and how fast it was."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        else:
+            print()
+        if answer is None:
+            return
+        for call in answer.calls:
+            function = call["function"]
+            print(f"call: {function['name']}({function['arguments']})")
+        if self.is_terminal and answer.tokens:
+            speed = (answer.tokens - 1) / answer.seconds if answer.seconds else 0.0
+            print(
+                self._dimmed(
+                    f"{answer.tokens} tokens, {speed:.1f} tokens/s, first after "
+                    f"{answer.first_token_seconds * 1e3:.0f} ms"
+                    + (" (cut off)" if answer.finish_reason == "length" else "")
+                )
+            )
+
+    def _rendered(self, answer: ChatAnswer) -> Any:
+        parts = []
+        if answer.reasoning:
+            parts.append(self._rich.text.Text(answer.reasoning, style="dim"))
+        parts.append(self._rich.markdown.Markdown(answer.text))
+        return self._rich.console.Group(*parts)
+
+    def _dimmed(self, text: str) -> str:
+        return f"{_DIM}{text}{_PLAIN}" if self.is_terminal else text
+
+
+def _rich() -> Any:
+    try:
+        import rich.console
+        import rich.live
+        import rich.markdown
+        import rich.text
+    except ImportError:
+        return None
+    return rich
+
 
 _HELP: Final = """\
 /system TEXT   the system message; without TEXT none

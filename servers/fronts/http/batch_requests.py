@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 from aiohttp import web
 
@@ -12,20 +13,158 @@ from calculators.kit.requests.multipart_form import MultipartForm
 from calculators.kit.tasks import endpoint_at
 from servers.batches.batch_members import ANCHOR, read_creation, seconds_of
 from servers.batches.clock import unix_seconds
+from servers.batches.contents import open_content
 from servers.batches.desk import BatchDesk
 from servers.batches.errors import NotNowError, NotStoredError, StorageFullError, StoreError
 from servers.batches.objects import INPUT_PURPOSE
 from servers.batches.request_lines import is_path
-from servers.fronts.http.body import read_json
+from servers.batches.upload import Upload
+from servers.fronts.http.answer_stream import SentResponse
+from servers.fronts.http.body import check_encoding, read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.file_answer import send_file
-from servers.fronts.http.file_upload import discard, receive_upload
-from servers.fronts.http.form_body import FORM, has_form
+from servers.fronts.http.form_body import FORM, FormParser, FormPart, boundary_of, has_form
 from servers.fronts.http.plain_exchange import json_answer, query_of
+from servers.fronts.http.response_head import response_head
 from servers.fronts.http.routes import RUNS, Endpoint, Route, find_route
 from servers.fronts.http.settings import HttpSettings
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+# Besides the file: boundaries, headers and fields.
+_REST_OF_FORM = 64 * 1024
+
+
+async def receive_upload(
+    request: web.BaseRequest, settings: HttpSettings, upload: Upload, most_bytes: int
+) -> tuple[MultipartForm, str]:
+    """Write the file of a form into ``upload``; return the form and the file's name.
+
+    Neither parsing nor writing is on the event loop, and at most one piece is in memory.
+
+    Raises:
+        HttpError: 400, 408, 413.
+        StoreError: the file cannot be written.
+        ConnectionError: the client went.
+    """
+    check_encoding(request)
+    parser = _UploadParser(
+        boundary_of(request.headers.get("Content-Type", "")), settings, upload, most_bytes
+    )
+    length = request.content_length
+    if length is not None and length > most_bytes + _REST_OF_FORM:
+        raise too_large(most_bytes)
+    if request.headers.get("Expect") and request.transport is not None:
+        request.transport.write(_CONTINUE)
+    loop = asyncio.get_running_loop()
+    since = loop.time() + settings.body_idle_seconds
+    size = 0
+    content = request.content
+    try:
+        while not content.at_eof():
+            due = since + size / settings.min_body_rate
+            async with asyncio.timeout_at(min(due, loop.time() + settings.body_idle_seconds)):
+                piece = await content.readany()
+            size += len(piece)
+            if piece:
+                began = loop.time()
+                await asyncio.to_thread(parser.parse, piece)
+                since += loop.time() - began
+    except TimeoutError:
+        raise HttpError(408, "the body did not arrive in time") from None
+    except web.RequestPayloadError:
+        raise HttpError(400, "the body is not encoded as its headers say") from None
+    if not size:
+        raise HttpError(400, "the body is empty; it must be a form")
+    form = await parser.form()
+    if parser.filename is None:
+        text = "the form needs a file, with a filename, in its field `file`"
+        raise HttpError(400, text, param="file")
+    return form, parser.filename
+
+
+def too_large(most_bytes: int) -> HttpError:
+    """Return the error for a file above the limit."""
+    return HttpError(413, f"the file is larger than {most_bytes} bytes", param="file")
+
+
+class _UploadParser(FormParser):
+    """Writes the content of the field ``file``. ``filename``: of it; None before it comes."""
+
+    def __init__(
+        self, boundary: bytes, settings: HttpSettings, upload: Upload, most_bytes: int
+    ) -> None:
+        super().__init__(boundary, settings)
+        self._upload = upload
+        self._most = most_bytes
+        self._number = 0
+        self.filename: str | None = None
+
+    def add_to_file(self, part: FormPart, data: bytes) -> None:
+        if part.name != "file":
+            raise HttpError(400, "only the field `file` may be a file", param=part.shown_name)
+        if self._number not in (0, part.number):
+            raise HttpError(400, "the form has more than one file", param="file")
+        self._number = part.number
+        self.filename = part.filename or "file"
+        if self._upload.size + len(data) > self._most:
+            raise too_large(self._most)
+        self._upload.write(data)
+
+
+async def discard(upload: Upload) -> None:
+    """Remove an upload that failed. Does nothing to one that is finished."""
+    try:
+        await asyncio.to_thread(upload.discard)
+    except StoreError:
+        return
+
+
+_PIECE = 256 * 1024
+
+
+async def send_file(exchange: Exchange, path: Path, size: int) -> web.StreamResponse:
+    """Send a file of JSON lines. ``size``: its bytes.
+
+    Raises:
+        ContentError: it cannot be read, or has another size.
+    """
+    file = await asyncio.to_thread(open_content, path, size)
+    try:
+        fields = {
+            "Content-Type": "application/octet-stream",
+            "Content-Disposition": f'attachment; filename="{path.name}"',
+            "Content-Length": str(size),
+        }
+        if exchange.request.method == "HEAD":
+            return web.Response(headers={**exchange.headers, **fields})
+        await _send(exchange, file, size, fields)
+    finally:
+        file.close()
+    return SentResponse()
+
+
+async def _send(exchange: Exchange, file: BinaryIO, size: int, fields: dict[str, str]) -> None:
+    client, connection = exchange.client, exchange.connection
+    if not client.is_writable:
+        await client.writable()
+    connection.send(response_head(fields, exchange.headers, keeps_alive=exchange.keeps_alive))
+    sent = 0
+    try:
+        while sent < size:
+            piece = await asyncio.to_thread(file.read, min(_PIECE, size - sent))
+            if not piece:
+                raise ConnectionError("the file became shorter")
+            if not client.is_writable:
+                await client.writable()
+            if client.is_disconnected:
+                return
+            connection.send(piece)
+            sent += len(piece)
+    except (asyncio.CancelledError, OSError):
+        connection.abort()  # nothing else may follow a part of the body
+        raise asyncio.CancelledError from None
+
 
 NOT_SERVED: Final = (
     "files and batches are not served here; the server's --batch_dir names a directory for them"

@@ -12,12 +12,30 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.kit.tasks import ErrorForm, TaskEndpoint
 from graph_runtime import Code, UnavailableError
+from servers.contract.disconnection import Disconnection
 from servers.fronts.body_room import BodyHold
 from servers.fronts.http.answer_stream import AnswerStream, ByteStream
-from servers.fronts.http.client import Client
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.routes import Route
+
+
+class Client(Disconnection):
+    """A `calculators.kit.requests.http_payload.ClientConnection` over an HTTP connection."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+
+    @property
+    def is_writable(self) -> bool:
+        return not self._connection.is_full or self.is_disconnected
+
+    async def writable(self) -> None:
+        # A calculator that sends without end must yield to the loop: otherwise a client that leaves
+        # is not noticed, and no other client is answered.
+        await asyncio.sleep(0)
+        while not self.is_writable:
+            await self._connection.room.wait()
 
 
 class Exchange:

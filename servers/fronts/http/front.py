@@ -6,20 +6,167 @@ import asyncio
 import logging
 import socket
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
-from aiohttp import web
+from aiohttp import HttpVersion, StreamReader, hdrs, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+from multidict import CIMultiDictProxy
 
 from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
-from servers.fronts.http.connections import Connections
+from servers.fronts.http.connection import HttpConnection, RequestInHand
+from servers.fronts.http.errors import HttpError
 from servers.fronts.http.handler import Handler, MetricsText
 from servers.fronts.http.published_document import MakeDocument
-from servers.fronts.http.request import HttpRequest
 from servers.fronts.http.settings import HttpSettings
 from servers.operations.request_log import RequestJournal
 from servers.page.views import PageViews
+
+# If the connection closed before the client has sent its request, the answer could be lost.
+_LINGER_SECONDS = 1.0
+
+
+class RefusedConnection(asyncio.Protocol):
+    """Answers 503 before any request arrives, and closes when the first bytes arrive."""
+
+    def __init__(self, open_ones: set[RefusedConnection], loop: asyncio.AbstractEventLoop) -> None:
+        """``open_ones``: the set that contains this connection while it is open."""
+        self._open = open_ones
+        self._loop = loop
+        self._wire: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._wire = cast(asyncio.Transport, transport)
+        self._open.add(self)
+        self._timer = self._loop.call_later(_LINGER_SECONDS, self.abort)
+        text = "the server has as many connections as it takes; try again later"
+        body = HttpError(503, text).openai_body()
+        head = (
+            "HTTP/1.1 503 Service Unavailable\r\nServer: graphrt\r\nConnection: close\r\n"
+            "Retry-After: 1\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        self._wire.write(head.encode() + body)
+
+    def data_received(self, data: bytes) -> None:
+        if self._wire is not None:
+            self._wire.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wire = None
+        self._open.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def abort(self) -> None:
+        if self._wire is not None:
+            self._wire.abort()
+
+
+class Connections:
+    """Makes connections for the listening sockets and keeps them while they are open.
+
+    All share one timer: a timer per connection, re-armed by every request and every packet, would
+    cost more than checking a thousand connections once a second.
+    """
+
+    def __init__(
+        self, manager: web.Server, settings: HttpSettings, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._loop = loop
+        self._open: set[HttpConnection] = set()
+        self._refused: set[RefusedConnection] = set()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def make(self) -> asyncio.Protocol:
+        """The protocol factory of the listening sockets."""
+        if len(self._open) >= self._settings.max_connections:
+            return RefusedConnection(self._refused, self._loop)
+        return HttpConnection(self._manager, self._settings, self._loop, self._add, self._discard)
+
+    def stop_watching(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def abort_refused(self) -> None:
+        """Close the connections above the limit that have not closed yet."""
+        for refused in list(self._refused):
+            refused.abort()
+
+    def all(self) -> list[HttpConnection]:
+        return list(self._open)
+
+    def exchanges(self) -> list[RequestInHand]:
+        """Return the requests in progress."""
+        return [each.exchange for each in self._open if each.exchange is not None]
+
+    async def wait_closed(self) -> None:
+        await self._all_closed.wait()
+
+    def _add(self, connection: HttpConnection) -> None:
+        self._open.add(connection)
+        self._all_closed.clear()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._settings.watch_seconds, self._watch)
+
+    def _discard(self, connection: HttpConnection) -> None:
+        self._open.discard(connection)
+        if not self._open:
+            self._all_closed.set()
+            self.stop_watching()
+
+    def _watch(self) -> None:
+        self._timer = self._loop.call_later(self._settings.watch_seconds, self._watch)
+        now = self._loop.time()
+        for connection in self.all():
+            connection.watch(now)
+
+
+class HttpRequest(web.BaseRequest):
+    """A request whose head is read once; aiohttp's own class looks it up at every access."""
+
+    # Declared, because they take the places of properties.
+    protocol: web.RequestHandler
+    content_length: int | None
+
+    __slots__ = (
+        "content",
+        "content_length",
+        "headers",
+        "keep_alive",
+        "method",
+        "protocol",
+        "raw_path",
+        "version",
+    )
+
+    def __init__(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> None:
+        super().__init__(message, payload, protocol, writer, task, task.get_loop())
+        self.content = payload
+        self.headers: CIMultiDictProxy[str] = message.headers
+        self.keep_alive = not message.should_close
+        self.method = message.method
+        self.protocol = protocol
+        self.raw_path = message.path
+        self.version: HttpVersion = message.version
+        length = self.headers.get(hdrs.CONTENT_LENGTH)
+        self.content_length = None if length is None else int(length)
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,11 @@
-"""`Handler`: answers HTTP requests. The one place where exceptions become answers."""
+"""`Handler`: answers HTTP requests. The one place where exceptions become answers.
+
+``/docs``: a page that shows the OpenAPI document and lets people try requests.
+
+The page is the repository's own, in three files of this folder: it loads nothing from other hosts,
+so that it works on a machine without a network, and its policy forbids that too. Swagger UI and
+Redoc would do the same in 1 to 2 MB of scripts that need inline styles.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,9 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -24,7 +33,6 @@ from servers.fronts.http.batch_requests import NOT_SERVED, BatchRequests
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.deadline import limit_time
-from servers.fronts.http.docs_page import docs_answer
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.event_answer import log_cause, reason_of
 from servers.fronts.http.exchange import Exchange
@@ -54,6 +62,39 @@ from servers.fronts.http.warning_header import with_warnings
 from servers.fronts.kserve_rest import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
 from servers.page.views import PageViews
+
+_FILES: Final = {
+    "/docs": ("viewer.html", "text/html"),
+    "/docs/viewer.js": ("viewer.js", "text/javascript"),
+    "/docs/viewer.css": ("viewer.css", "text/css"),
+}
+#: Scripts, styles and requests of this server only; nothing inline; in no frame of another page.
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+
+
+def docs_answer(exchange: Exchange, path: str) -> web.Response:
+    """Return the page, or one of its files."""
+    name, content_type = _FILES[path]
+    return web.Response(
+        body=_content(name),
+        content_type=content_type,
+        charset="utf-8",
+        headers={**exchange.headers, **_HEADERS},
+    )
+
+
+@cache
+def _content(name: str) -> bytes:
+    return (files("servers.fronts.http") / "docs_page_files" / name).read_bytes()
+
 
 # The supported extensions to KServe's protocol, by Triton's names.
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")

@@ -1,25 +1,39 @@
-"""POST requests under ``/v2/``: inferences, and loading of models."""
+"""POST requests under ``/v2/``: inferences, and loading of models.
+
+Bodies under ``/v2/``: JSON, followed by binary data of tensors; optionally compressed.
+
+The binary data is copied twice: aiohttp's parser makes ``bytes`` of each piece from the socket, and
+the pieces are joined here. The arrays of a request are views of the joined body, which is laid out
+so that the first tensor is aligned. A tensor that is not aligned, because it follows one of an odd
+size, is copied again.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from functools import lru_cache, partial
+from typing import Any
 
+import numpy as np
 from aiohttp import web
 
 from calculators.kit.requests.request_record import name_model
 from calculators.kit.tasks import ErrorForm
 from calculators.tensors.inference import InferRequest, InferResponse
-from servers.contract.data_plane import DataPlane, Method
-from servers.fronts.http.body import read_beside
+from servers.contract.data_plane import DataPlane, InferAnswer, InferFailure, InferStream, Method
+from servers.fronts.body_room import BodyHold
+from servers.fronts.http.body import large_bodies, read_beside, read_bytes, receive
+from servers.fronts.http.errors import HttpError
 from servers.fronts.http.event_answer import answer_in_events
 from servers.fronts.http.event_stream import EventStream
 from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.generated_events import GeneratedEvents
-from servers.fronts.http.kserve_body import parse_kserve_json, read_kserve_json, read_tensors
+from servers.fronts.http.json_body import parse_json
 from servers.fronts.http.routes import Endpoint, Route
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.http.whole_answer import send_whole
+from servers.fronts.inflate import DEFLATE, GZIP, ContentTooLargeError, NotCompressedError, inflated
 from servers.fronts.kserve_rest import (
+    LENGTH_HEADER,
     RequestLayout,
     check_load,
     check_unload,
@@ -29,7 +43,180 @@ from servers.fronts.kserve_rest import (
     encode_index,
     encode_response,
     read_layout,
+    split_body,
 )
+
+# As KServe's clients send them.
+_WINDOW_BITS = {"gzip": GZIP, "x-gzip": GZIP, "deflate": DEFLATE}
+
+
+async def decompressed(body: bytes, encoding: str, limit: int, hold: BodyHold) -> bytes:
+    """Return the content of a body with a ``Content-Encoding``.
+
+    Raises:
+        RequestError: UNAVAILABLE, there is no room for the content in time.
+        HttpError: 413, the content is larger than ``limit`` bytes; 415, the encoding is neither
+            gzip nor deflate; 400, the body is not encoded as ``encoding`` says.
+    """
+    window_bits = _WINDOW_BITS.get(encoding)
+    if window_bits is None:
+        raise HttpError(415, "the only Content-Encodings of a body here are gzip and deflate")
+    try:
+        return await inflated(body, window_bits, limit, hold, large_bodies)
+    except NotCompressedError:
+        text = "the body is not encoded as its Content-Encoding says"
+        raise HttpError(400, text) from None
+    except ContentTooLargeError:
+        raise HttpError(413, f"the body's content is larger than {limit} bytes") from None
+
+
+_TYPES = ("application/json", "application/octet-stream")
+# Smaller bodies mostly arrive in one piece, which needs no joining.
+_MANY_PIECES = 64 * 1024
+_ALIGNMENT = 16
+_ADVICE = "send tensors as binary data"
+
+
+async def read_kserve_json(
+    request: web.BaseRequest,
+    settings: HttpSettings,
+    hold: BodyHold,
+    *,
+    may_be_empty: bool = False,
+) -> Any:
+    """Read and parse a JSON body. Return None if it is empty and ``may_be_empty``.
+
+    Raises:
+        HttpError: 400, 408, 413, 415.
+        RequestError: UNAVAILABLE, there is no room for it in time.
+        ConnectionError: the client went.
+    """
+    _check_type(request)
+    body = await _read(request, settings, settings.max_body_bytes, hold)
+    if may_be_empty and not body:
+        return None
+    return await read_beside(body, partial(parse_kserve_json, bytes(body), settings))
+
+
+async def read_tensors(
+    request: web.BaseRequest, settings: HttpSettings, hold: BodyHold
+) -> tuple[bytes, memoryview]:
+    """Read a body; return its JSON, not parsed yet, and the binary data behind it.
+
+    Raises:
+        HttpError: 400, 408, 413, 415.
+        RequestError: UNAVAILABLE, there is no room for it in time; INVALID_ARGUMENT, the header
+            with the length of the JSON is wrong.
+        ConnectionError: the client went.
+    """
+    _check_type(request)
+    limit = max(settings.max_body_bytes, settings.max_tensor_body_bytes)
+    body = await _read(request, settings, limit, hold)
+    head, tail = split_body(body, request.headers.get(LENGTH_HEADER))
+    if len(head) > settings.max_body_bytes:
+        limit = settings.max_body_bytes
+        raise HttpError(413, f"the JSON is larger than {limit} bytes; {_ADVICE}")
+    return head, tail
+
+
+def parse_kserve_json(head: bytes, settings: HttpSettings) -> Any:
+    """Parse the JSON of a body.
+
+    Raises:
+        HttpError: 400.
+    """
+    return parse_json(
+        head,
+        max_depth=settings.max_json_depth,
+        max_elements=settings.max_tensor_json_elements,
+        advice=_ADVICE,
+    )
+
+
+def _check_type(request: web.BaseRequest) -> None:
+    """Refuse requests that a web page could send without a preflight request.
+
+    No other client is refused: KServe's clients name JSON in many ways, or not at all.
+    """
+    headers = request.headers
+    if "Origin" in headers:
+        media = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if media not in _TYPES:
+            raise HttpError(415, f"the Content-Type must be {' or '.join(_TYPES)}")
+
+
+async def _read(
+    request: web.BaseRequest, settings: HttpSettings, limit: int, hold: BodyHold
+) -> bytes | memoryview:
+    encoding = request.headers.get("Content-Encoding", "identity").lower()
+    if encoding != "identity":
+        body = await read_bytes(request, settings, limit, hold)
+        return await decompressed(body, encoding, limit, hold)
+    size = request.content_length
+    if size is None or size <= _MANY_PIECES or size > limit:
+        return await read_bytes(request, settings, limit, hold)
+    whole = _Whole(size, request.headers.get(LENGTH_HEADER, ""))
+    await receive(request, settings, limit, whole.take, hold)
+    return whole.content()
+
+
+class _Whole:
+    """A buffer for a large body of known size. Memory that is not written yet takes no space."""
+
+    def __init__(self, size: int, json_length: str) -> None:
+        head = int(json_length) if json_length.isdecimal() and len(json_length) < 10 else 0
+        self._start = self._end = -head % _ALIGNMENT
+        self._memory = np.empty(self._start + size, np.uint8).data
+
+    def take(self, piece: bytes) -> None:
+        end = self._end + len(piece)
+        self._memory[self._end : end] = piece
+        self._end = end
+
+    def content(self) -> memoryview:
+        return self._memory[self._start : self._end].toreadonly()
+
+
+class GeneratedEvents:
+    """Sends answers until one cannot be sent; then the run is ended."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+        self._failure: Exception | None = None
+        self._patience: asyncio.Timeout | None = None
+
+    def emit(self, answer: InferAnswer) -> None:
+        """Send one answer."""
+        if self._failure is not None:
+            return
+        try:
+            if isinstance(answer, InferFailure):
+                raise answer.error
+            self._stream.emit(b"data: " + encode_generated(answer) + b"\n\n")
+        except Exception as failure:
+            self._failure = failure
+            if self._patience is not None:
+                self._patience.reschedule(0)
+
+    async def follow(self, requests: InferStream, only: InferRequest) -> None:
+        """Run with one request; return when the run is over.
+
+        Raises:
+            Exception: the run failed, or an answer cannot be expressed in JSON.
+        """
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                await requests.send(only)
+                requests.close_inputs()
+                await requests.wait()
+        except Exception:
+            if self._failure is None:
+                raise
+        finally:
+            self._patience = None
+        if self._failure is not None:
+            raise self._failure
+
 
 _JSON = {"Content-Type": "application/json"}
 # Requests of one client to one model often differ in their binary data only. Reading the JSON is a

@@ -5,22 +5,47 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from calculators.kit.requests.members import OTHERS_ARE_REFUSED
-from calculators.kit.requests.schema import Schema
+from calculators.kit.requests.schema import (
+    Members,
+    Schema,
+    anything,
+    array,
+    flag,
+    integer,
+    nullable,
+    one_of,
+    record,
+    ref,
+    request,
+    string,
+    word,
+)
 from calculators.kit.requests.unknown_members import UnknownMembers
-from calculators.kit.tasks import installed_tasks
-from calculators.kit.tasks.operation import Operation, TaskDescription
+from calculators.kit.tasks import ErrorForm, installed_tasks
+from calculators.kit.tasks.operation import (
+    EVENTS,
+    JSON,
+    TIMEOUT,
+    Operation,
+    TaskDescription,
+    answer,
+    events,
+    header_ref,
+    media,
+)
+from calculators.tensors.inference import Datatype
+from calculators.tensors.inference.parameter import MAX_INT, MIN_INT
+from calculators.tensors.inference.shape import MAX_DIMENSIONS, MAX_ELEMENTS
 from servers import NAME, version
+from servers.access import Access
+from servers.fronts.http.errors import STATUS
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.openapi.batch_operations import BATCH_SCHEMAS, batch_operations
-from servers.fronts.openapi.errors import ERROR_SCHEMAS, error_answers
-from servers.fronts.openapi.graph_operations import GRAPH_SCHEMAS, graph_operations
-from servers.fronts.openapi.keys import SECURITY_SCHEMES, Keys
+from servers.fronts.openapi.errors import ERROR_SCHEMAS, error_answers, error_ref
 from servers.fronts.openapi.kserve_operations import kserve_operations
-from servers.fronts.openapi.kserve_schemas import KSERVE_SCHEMAS
-from servers.fronts.openapi.operation import all_errors, joined, operation_object
 from servers.fronts.openapi.page_operations import (
     page_file_operations,
     page_operations,
@@ -32,8 +57,271 @@ from servers.fronts.openapi.parameters import (
     OF_SOME_TASKS,
     OF_THE_PAGE,
     PARAMETERS,
+    parameter_refs,
 )
 from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
+
+_WORDS: Final = ", ".join(Datatype)
+_DATA: Final = array({}, "The elements in one array, row by row, or in nested ones.")
+_ID: Final[Members] = {
+    "model_name": string(),
+    "model_version": string(),
+    "id": string("The id of the request, if it has one."),
+}
+#: Inputs of ``generate``: values, and arrays of them.
+_VALUE: Final = one_of(
+    string(), {"type": "number"}, flag(), {"type": "null"}, array({}), about="A value, or arrays."
+)
+
+KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
+    "Parameters": anything(
+        additionalProperties=one_of(
+            string(), flag(), integer(minimum=MIN_INT, maximum=MAX_INT), {"type": "number"}
+        ),
+    ),
+    "InferInput": record(
+        {
+            "name": string(),
+            "datatype": string(f"{_WORDS}; or a name that the graph knows, with binary data."),
+            "shape": array(integer(minimum=0, maximum=MAX_ELEMENTS), maxItems=MAX_DIMENSIONS),
+            "parameters": nullable(ref("Parameters")),
+            "data": nullable(_DATA),
+        },
+        "Has `data`, or the parameter `binary_data_size` and data behind the JSON.",
+        required=("name", "datatype", "shape"),
+    ),
+    "InferRequest": request(
+        {
+            "id": string("The answer repeats it."),
+            "parameters": ref("Parameters"),
+            "inputs": array(ref("InferInput")),
+            "outputs": array(
+                request({"name": string(), "parameters": ref("Parameters")}, required=("name",)),
+                "The requested outputs; all if it is missing.",
+            ),
+        },
+        required=("inputs",),
+    ),
+    "InferResponse": record(
+        {
+            **_ID,
+            "parameters": ref("Parameters"),
+            "outputs": array(
+                record(
+                    {
+                        "name": string(),
+                        "datatype": string(),
+                        "shape": array(integer(minimum=0)),
+                        "parameters": ref("Parameters"),
+                        "data": array({}, "The elements in one array, row by row."),
+                    },
+                    required=("name", "datatype", "shape"),
+                )
+            ),
+        },
+        required=("model_name", "outputs"),
+    ),
+    "GenerateRequest": request(
+        {"parameters": ref("Parameters"), "text_input": _VALUE},
+        "A member with the name of an input of the model is that tensor: a value, or arrays;"
+        " the others are parameters.",
+        additionalProperties=_VALUE,
+    ),
+    "GenerateResponse": record(
+        _ID,
+        "The outputs by name: a value, or an array of all elements; and parameters.",
+        required=("model_name",),
+        additionalProperties=True,
+    ),
+    "TensorMetadata": record(
+        {
+            "name": string(),
+            "datatype": word([*Datatype, "INVALID"], "INVALID if it is not known."),
+            "shape": array(integer(minimum=-1), "-1 is any length."),
+            "optional": flag("A request may leave it out."),
+        },
+        required=("name", "datatype", "shape"),
+    ),
+    "ModelMetadata": record(
+        {
+            "name": string(),
+            "versions": array(string()),
+            "platform": string(),
+            "inputs": array(ref("TensorMetadata")),
+            "outputs": array(ref("TensorMetadata")),
+            "rt_info": anything("Metadata in the model's file."),
+        },
+        required=("name", "versions", "platform", "inputs", "outputs"),
+    ),
+    "ServerMetadata": record(
+        {"name": string(), "version": string(), "extensions": array(string())},
+        required=("name", "version", "extensions"),
+    ),
+    "Live": record({"live": flag()}, required=("live",)),
+    "Ready": record({"ready": flag()}, required=("ready",)),
+    "IndexRequest": request({"ready": flag("List only what is ready.")}),
+    "Index": array(
+        record(
+            {
+                "name": string(),
+                "version": string(),
+                "state": word(("READY", "LOADING", "UNAVAILABLE")),
+                "reason": string("Why it is not ready."),
+            },
+            required=("name", "version", "state", "reason"),
+        )
+    ),
+    "LoadRequest": request(
+        {"parameters": anything("No parameters are supported.", maxProperties=0)}
+    ),
+    "UnloadRequest": request(
+        {
+            "parameters": record(
+                {"unload_dependents": flag("Has no effect.")}, additionalProperties=False
+            )
+        }
+    ),
+}
+
+
+#: Statuses that any request may get: invalid HTTP, a Host that is not allowed, headers that arrive
+#: too late, an unsupported Expect, an internal error, too many connections, another HTTP version.
+ALWAYS: Final = frozenset({400, 403, 408, 417, 500, 503, 505})
+#: Statuses for a body that is too large or of another type.
+OF_A_BODY: Final = frozenset({413, 415})
+#: Statuses that the author of a graph can choose.
+OF_A_GRAPH: Final = frozenset(STATUS.values())
+
+
+def operation_object(operation: Operation, suffix: str, path: str) -> dict[str, Any]:
+    """Return the operation at one of its paths; ``suffix``: the end of its id there."""
+    made: dict[str, Any] = {
+        "operationId": operation.id + suffix,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+    }
+    if operation.about:
+        made["description"] = operation.about
+    made["parameters"] = parameter_refs(path, operation.parameters)
+    if operation.body is not None:
+        content = {media: dict(described) for media, described in operation.body.items()}
+        made["requestBody"] = {"required": operation.body_is_required, "content": content}
+    made["responses"] = {
+        **{
+            str(status): _with_warning(answer) if operation.runs_graph else dict(answer)
+            for status, answer in sorted(operation.answers.items())
+        },
+        **{str(status): error_ref(operation.form, status) for status in all_errors(operation)},
+    }
+    return made
+
+
+def joined(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return one operation for two that tasks have at one path; the model decides between them."""
+    made = {**other, **first, "responses": {**other["responses"], **first["responses"]}}
+    if "requestBody" in other and "requestBody" in first:
+        content = _joined_content(first["requestBody"]["content"], other["requestBody"]["content"])
+        made["requestBody"] = {**first["requestBody"], "content": content}
+    for status, described in other["responses"].items():
+        if "content" in described and "content" in first["responses"].get(status, {}):
+            content = _joined_content(first["responses"][status]["content"], described["content"])
+            made["responses"][status] = {**first["responses"][status], "content": content}
+    return made
+
+
+def _joined_content(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    made = {**other, **first}
+    for kind in first.keys() & other.keys():
+        forms = [
+            form
+            for each in (first[kind]["schema"], other[kind]["schema"])
+            for form in each.get("anyOf", [each])
+        ]
+        different = [form for place, form in enumerate(forms) if form not in forms[:place]]
+        schema = different[0] if len(different) == 1 else one_of(*different)
+        made[kind] = {**other[kind], **first[kind], "schema": schema}
+        examples = {**other[kind].get("examples", {}), **first[kind].get("examples", {})}
+        if examples:
+            made[kind]["examples"] = examples
+    return made
+
+
+def _with_warning(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {**answer, "headers": {**answer.get("headers", {}), "Warning": header_ref("Warning")}}
+
+
+def all_errors(operation: Operation) -> list[int]:
+    """Return the statuses of all errors of an operation, in order."""
+    body = OF_A_BODY if operation.body is not None else frozenset()
+    graph = OF_A_GRAPH if operation.runs_graph else frozenset()
+    return sorted(ALWAYS | body | graph | operation.errors)
+
+
+GRAPH_SCHEMAS: Final[dict[str, Schema]] = {
+    "GraphRequest": record(
+        {
+            "model": string("The name of the graph.", minLength=1),
+            "timeout": nullable(TIMEOUT),
+        },
+        "The graph defines the other members.",
+        required=("model",),
+    ),
+    "GraphAnswer": {"description": "The answer of the graph; mostly JSON."},
+}
+
+
+def graph_operations() -> list[Operation]:
+    """Return the operation for all other paths under the prefixes."""
+    anything: dict[str, Any] = media(ref("GraphAnswer"))
+    return [
+        Operation(
+            method="post",
+            paths={"": "/v3/{path}", "V1": "/v1/{path}"},
+            id="callGraph",
+            tag="Graphs",
+            summary="Call a graph of your own",
+            about="A graph gets every request under `/v3/` and `/v1/` whose model is its name.",
+            form=ErrorForm.OPENAI,
+            runs_graph=True,
+            errors=frozenset({405}),
+            parameters=("Timeout",),
+            body={JSON: media(ref("GraphRequest"))},
+            answers={
+                200: answer(
+                    "The answer of the graph.",
+                    {JSON: anything, EVENTS: events("An event of the graph.")},
+                )
+            },
+        )
+    ]
+
+
+SECURITY_SCHEMES: Final[dict[str, dict[str, str]]] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "The form of OpenAI's clients."},
+    "apiKey": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Api-Key",
+        "description": "The form of Anthropic's clients.",
+    },
+}
+
+
+class Keys:
+    """Adds keys to operations that need one, by `servers.access`."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self.are_needed = access.keys is not None
+
+    def added_to(self, operation: dict[str, Any], path: str, form: ErrorForm) -> dict[str, Any]:
+        """Return the operation, with both forms of keys and 401 if it needs a key."""
+        if not self.are_needed or self._access.is_open(path):
+            return operation
+        responses = {**operation["responses"], "401": error_ref(form, 401)}
+        security: list[dict[str, list[str]]] = [{name: []} for name in SECURITY_SCHEMES]
+        return {**operation, "security": security, "responses": dict(sorted(responses.items()))}
+
 
 _log = logging.getLogger(__name__)
 

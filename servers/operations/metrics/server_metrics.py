@@ -2,26 +2,179 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
 from calculators.kit.tasks import task_of_node
 from calculators.tensors.openvino.model import Model
-from graph_runtime import ValidatedGraph
+from graph_runtime import (
+    NO_METRICS,
+    MetricCounter,
+    MetricGauge,
+    MetricHistogram,
+    NodeMetrics,
+    ValidatedGraph,
+)
+from graph_runtime.authoring.metrics import NO_LABELS, SECONDS
 from servers import version
 from servers.config.metrics_config import MetricsConfig
 from servers.operations.metrics.exposition import Exposition, MetricsText
-from servers.operations.metrics.families import Families
+from servers.operations.metrics.families import Families, Family
 from servers.operations.metrics.generations import CANCELLED, FAILED, FINISHED, REFUSED, Generations
 from servers.operations.metrics.graph_requests import GraphRequests
 from servers.operations.metrics.graph_runs import GraphRuns, NodeFamilies
 from servers.operations.metrics.model_requests import ModelRequests
-from servers.operations.metrics.node_metrics import GraphNodeMetrics
 from servers.operations.metrics.ovms_families import OvmsFamilies
-from servers.operations.metrics.transports import TransportCounts
+from servers.operations.metrics.series import Counter, Histogram, Series
 from servers.operations.request_log import RequestEnd
+
+_log: Final = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Series)
+
+#: Series of one name, over all nodes. More result from labels that clients choose, a mistake.
+SERIES_LIMIT: Final = 1000
+
+#: Prefixes of other metrics on the same page.
+_KEPT: Final = ("ovms_", "process_", "python_")
+#: Labels that are set here, and the label of histograms.
+_KEPT_LABELS: Final = frozenset({"graph", "node", "le"})
+
+
+class GraphNodeMetrics:
+    """The metrics of one graph: a `graph_runtime.GraphMetrics`, the service of `METRICS`."""
+
+    def __init__(self, families: Families, graph: str, kept: frozenset[str]) -> None:
+        """``kept``: names of the server's own families, which nodes cannot use."""
+        self._families = families
+        self._graph = graph
+        self._kept = kept
+        self._nodes: dict[str, NodeMetrics] = {}
+
+    def of_node(self, name: str) -> NodeMetrics:
+        found = self._nodes.get(name)
+        if found is None:
+            found = self._nodes[name] = _OneNode(self._families, self._graph, name, self._kept)
+        return found
+
+
+class _OneNode:
+    """The metrics of one node: a `graph_runtime.NodeMetrics`."""
+
+    def __init__(self, families: Families, graph: str, node: str, kept: frozenset[str]) -> None:
+        self._families = families
+        self._place = {"graph": graph, "node": node}
+        self._kept = kept
+
+    def counter(self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS) -> MetricCounter:
+        self._check(name.removesuffix("_total") + "_total")
+        return self._of(self._families.counter(name, help), labels) or NO_METRICS.counter("", "")
+
+    def gauge(self, name: str, help: str, labels: Mapping[str, str] = NO_LABELS) -> MetricGauge:
+        self._check(name)
+        return self._of(self._families.gauge(name, help), labels) or NO_METRICS.gauge("", "")
+
+    def histogram(
+        self,
+        name: str,
+        help: str,
+        labels: Mapping[str, str] = NO_LABELS,
+        *,
+        bounds: Sequence[float] = SECONDS,
+    ) -> MetricHistogram:
+        self._check(name)
+        family = self._families.histogram(name, help, bounds)
+        return self._of(family, labels) or NO_METRICS.histogram("", "")
+
+    def _check(self, name: str) -> None:
+        if name in self._kept or name.startswith(_KEPT):
+            raise ValueError(f'the metric "{name}" is one of the server\'s: choose another name')
+
+    def _of(self, family: Family[S], labels: Mapping[str, str]) -> S | None:
+        for label in labels:
+            if label in _KEPT_LABELS or not label.isidentifier() or not label.isascii():
+                raise ValueError(
+                    f'the metric "{family.name}" cannot have the label "{label}": graph and node '
+                    f"are set, and others are letters, digits and _"
+                )
+        all_labels = {**self._place, **labels}
+        if len(family) >= SERIES_LIMIT and not family.has(all_labels):
+            if not family.is_full:
+                family.is_full = True
+                _log.warning(
+                    "the metric %r has %d series: others are not counted; its labels must have few "
+                    "values",
+                    family.name,
+                    len(family),
+                )
+            return None
+        return family.of(all_labels)
+
+
+#: Upper bounds in seconds.
+_SECONDS: Final = (
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),
+    *(0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+_HTTP_METHODS: Final = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"})
+
+
+class TransportCounts:
+    """The counts of both fronts. Clients cannot choose values of labels, so there are few."""
+
+    def __init__(self, families: Families) -> None:
+        self._http = families.counter(
+            "graphrt_http_requests_total", "HTTP requests by route, method and status."
+        )
+        self._http_seconds = families.histogram(
+            "graphrt_http_request_seconds",
+            "From a request's headers to the end of its answer.",
+            _SECONDS,
+        )
+        self._grpc = families.counter(
+            "graphrt_grpc_calls_total", "Calls over gRPC by method and status."
+        )
+        self._grpc_seconds = families.histogram(
+            "graphrt_grpc_call_seconds", "From a call's begin to its status.", _SECONDS
+        )
+        self._known: dict[tuple[str, str, int | str], tuple[Counter, Histogram | None]] = {}
+
+    def count(self, end: RequestEnd, seconds: float) -> None:
+        key = (end.route, end.method, end.status)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[self._safe(end)] = self._series(end)
+        known[0].counted += 1
+        if known[1] is not None:
+            known[1].note(seconds)
+
+    def _safe(self, end: RequestEnd) -> tuple[str, str, int | str]:
+        """Return the key of the series. An HTTP method may be any word that a client sends."""
+        return (end.route, self._method(end), end.status)
+
+    def _series(self, end: RequestEnd) -> tuple[Counter, Histogram | None]:
+        method = self._method(end)
+        if end.protocol == "grpc":
+            method = method.rpartition("/")[2] or method
+            return (
+                self._grpc.of({"method": method, "code": str(end.status)}),
+                self._grpc_seconds.of({"method": method}),
+            )
+        route = end.route or "none"
+        return (
+            self._http.of({"route": route, "method": method, "code": str(end.status)}),
+            # The length of a stream of what runs is that of its client's interest.
+            None if end.is_watching else self._http_seconds.of({"route": route}),
+        )
+
+    def _method(self, end: RequestEnd) -> str:
+        if end.protocol == "http" and end.method not in _HTTP_METHODS:
+            return "other"
+        return end.method
+
 
 _GOOD = frozenset({200, "OK"})
 #: Statuses of requests whose client left, or whose time limit was exceeded.

@@ -2,22 +2,267 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
-from calculators.tensors.inference import InferRequest, InferResponse
-from graph_runtime import GraphError, RunError
-from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
-from servers.serving.text_generation.completion import Completion, EventReader, no_completion
+from calculators.tensors.inference import InferRequest, InferResponse, Parameter, Tensor
+from graph_runtime import Code, GraphError, RunError
+from servers.contract.data_plane import InferAnswer, InferFailure, InferStream, ModelMetadata
+from servers.contract.disconnection import Disconnection
+from servers.serving.text_generation import outputs
+from servers.serving.text_generation.completion import (
+    Choice,
+    Completion,
+    EventReader,
+    no_completion,
+)
 from servers.serving.text_generation.generation_request import GenerationRequest, read_request
 from servers.serving.text_generation.inputs import INPUTS
 from servers.serving.text_generation.outputs import OUTPUTS
-from servers.serving.text_generation.response_writer import ResponseWriter
-from servers.serving.text_generation.text_stream import TextStream
+
+
+class StreamClients:
+    """Makes a `ClientConnection` for every request of a stream.
+
+    The callbacks of a request are dropped with it. The connection itself has one callback for the
+    stream, so that a long stream does not collect the callbacks of thousands of requests.
+    """
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self._clients: set[StreamClient] = set()
+        connection.on_disconnect(self._disconnect)
+
+    def new(self) -> StreamClient:
+        """Return a client, which lasts until `forget`."""
+        client = StreamClient(self.connection)
+        self._clients.add(client)
+        return client
+
+    def forget(self, client: StreamClient) -> None:
+        """Drop a client whose request is over."""
+        self._clients.discard(client)
+
+    def _disconnect(self) -> None:
+        for client in tuple(self._clients):
+            client.disconnect()
+        self._clients.clear()
+
+
+class StreamClient(Disconnection):
+    """A `ClientConnection` for one request."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.is_disconnected = connection.is_disconnected
+        self._connection = connection
+
+    @property
+    def is_writable(self) -> bool:
+        return self._connection.is_writable
+
+    async def writable(self) -> None:
+        await self._connection.writable()
+
+
+Generate: TypeAlias = Callable[
+    [GenerationRequest, ClientConnection, Callable[[InferResponse], object]], Awaitable[None]
+]
+
+#: Concurrent requests of one stream; the sender of the next one waits.
+STREAM_LIMIT: Final = 64
+
+
+class TextStream:
+    """Implements `servers.contract.data_plane.InferStream`. Requests fail independently."""
+
+    def __init__(
+        self,
+        read: Callable[[InferRequest], GenerationRequest],
+        generate: Generate,
+        client: ClientConnection,
+        emit: Callable[[InferAnswer], object],
+        limit: int = STREAM_LIMIT,
+    ) -> None:
+        """``read`` parses a request and may raise `RequestError`. ``generate`` emits the answers to
+        a request in order, and raises if it fails."""
+        self._generate = generate
+        self._read = read
+        self._clients = StreamClients(client)
+        self._emit = emit
+        self._room = asyncio.Semaphore(limit)
+        self._requests: set[asyncio.Task[None]] = set()
+        self._inputs_closed = asyncio.Event()
+
+    async def send(self, request: InferRequest) -> None:
+        """Take a request. Return once there is room for it.
+
+        Raises:
+            RequestError: the request is invalid.
+        """
+        asked = self._read(request)
+        await self._room.acquire()
+        task = asyncio.create_task(self._answer(asked), name=f"text for {request.id[:64]}")
+        self._requests.add(task)
+        task.add_done_callback(self._end)
+
+    def close_inputs(self) -> None:
+        """End the requests."""
+        self._inputs_closed.set()
+
+    async def wait(self) -> None:
+        """Return when the requests have ended and all are answered.
+
+        Raises nothing: the errors of requests are answers.
+        """
+        await self._inputs_closed.wait()
+        while self._requests:
+            await asyncio.wait(self._requests)
+
+    async def cancel(self) -> None:
+        """Cancel requests without an answer, and wait for their end."""
+        for task in self._requests:
+            task.cancel()
+        while self._requests:
+            await asyncio.wait(self._requests)
+
+    async def _answer(self, request: GenerationRequest) -> None:
+        client = self._clients.new()
+        try:
+            await self._generate(request, client, self._emit)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._emit(InferFailure(request.id, GraphError("cancelled", code=Code.CANCELLED)))
+        except Exception as error:
+            self._emit(InferFailure(request.id, error))
+        finally:
+            self._clients.forget(client)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._requests.discard(task)
+        self._room.release()
+
+
+#: Triton's parameter of an answer: it is the last one to its request.
+FINAL: Final = "triton_final_response"
+
+#: The finish reason of a text that continues, as in vLLM's backend.
+_NOT_FINISHED: Final = "None"
+
+
+class ResponseWriter:
+    """Writes the answers to one request. Each tensor has one element per requested text."""
+
+    def __init__(self, request: GenerationRequest) -> None:
+        self._request = request
+        count = request.answers
+        self._prefixes = [request.prefix] * count
+        self._reasons = [_NOT_FINISHED] * count
+        self._sums = [0.0] * count
+        self._tokens = [0] * count
+        self._input_tokens: int | None = None
+        self._output_tokens: int | None = None
+        self.has_begun = False
+
+    def whole(self, completion: Completion) -> InferResponse:
+        """Return the only answer."""
+        self._learn(completion)
+        return self._response(completion.choices, is_last=True)
+
+    def piece(self, completions: Iterable[Completion]) -> InferResponse | None:
+        """Return an answer with the text of these events; None if they have no text.
+
+        The `last` answer says how the text ended.
+        """
+        choices: list[Choice] = []
+        for completion in completions:
+            self._learn(completion)
+            choices += completion.choices
+        if not any(choice.text or choice.logprobs for choice in choices):
+            return None
+        return self._response(choices, is_last=False)
+
+    def last(self) -> InferResponse:
+        """Return the last answer of a stream: no text, but finish reasons and numbers of tokens."""
+        return self._response((), is_last=True)
+
+    def empty(self) -> InferResponse:
+        """Return an answer without outputs that marks the end."""
+        request = self._request
+        return InferResponse(request.model, request.version, request.id, {FINAL: True})
+
+    def _learn(self, completion: Completion) -> None:
+        self.has_begun = True
+        if completion.input_tokens is not None:
+            self._input_tokens = completion.input_tokens
+            self._output_tokens = completion.output_tokens
+        for choice in completion.choices:
+            self._grow(choice.index + 1)
+            if choice.finish_reason is not None:
+                self._reasons[choice.index] = choice.finish_reason
+            self._sums[choice.index] += sum(choice.logprobs)
+
+    def _grow(self, count: int) -> None:
+        """Make room for ``count`` texts: a graph may return more than were requested."""
+        while len(self._sums) < count:
+            self._prefixes.append(self._request.prefix)
+            self._reasons.append(_NOT_FINISHED)
+            self._sums.append(0.0)
+            self._tokens.append(0)
+
+    def _response(self, choices: Iterable[Choice], *, is_last: bool) -> InferResponse:
+        texts = [""] * len(self._sums)
+        logprobs: list[list[float]] = [[] for _ in texts]
+        for choice in choices:
+            texts[choice.index] += choice.text
+            logprobs[choice.index] += choice.logprobs
+        texts = [before + text for before, text in zip(self._prefixes, texts, strict=True)]
+        self._prefixes = [""] * len(texts)
+        tokens = [len(each) for each in logprobs]
+        self._tokens = [old + new for old, new in zip(self._tokens, tokens, strict=True)]
+        if is_last and len(tokens) == 1 and self._output_tokens is not None:
+            # Tokens without text have no log-probability in an answer.
+            tokens = [tokens[0] + max(0, self._output_tokens - self._tokens[0])]
+        reasons = self._reasons if is_last else [_NOT_FINISHED] * len(texts)
+        arrays: dict[str, NDArray[Any]] = {
+            outputs.TEXT_OUTPUT: np.array(texts, dtype=object),
+            outputs.FINISH_REASON: np.array(reasons, dtype=object),
+            outputs.CUMULATIVE_LOGPROB: np.array(self._sums, dtype=np.float32),
+            outputs.CUM_LOG_PROBS: np.array(self._sums, dtype=np.float32),
+            outputs.OUTPUT_LOG_PROBS: _padded(logprobs),
+            outputs.NUM_OUTPUT_TOKENS: np.array(tokens, dtype=np.uint32),
+        }
+        if is_last and self._input_tokens is not None:
+            arrays[outputs.NUM_INPUT_TOKENS] = np.array([self._input_tokens], dtype=np.uint32)
+        request = self._request
+        parameters: dict[str, Parameter] = {}
+        if request.in_stream:
+            parameters[FINAL] = is_last and not request.wants_empty_final
+        return InferResponse(
+            request.model,
+            request.version,
+            request.id,
+            parameters,
+            tuple(Tensor.of(name, arrays[name]) for name in request.outputs if name in arrays),
+        )
+
+
+def _padded(rows: list[list[float]]) -> NDArray[np.float32]:
+    """Return one row per text, padded with zeros, as in TensorRT-LLM's backend."""
+    array = np.zeros((len(rows), max(map(len, rows))), dtype=np.float32)
+    for row, values in zip(array, rows, strict=True):
+        row[: len(values)] = values
+    return array
+
 
 #: Answers one HTTP request, like `servers.serving.loaded_graph.LoadedGraph.answer`.
 RunGraph: TypeAlias = Callable[[HttpPayload, Callable[[ResponsePacket], object]], Awaitable[None]]

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from calculators.vision.inference.denormals import denormals_are_zeros
+from calculators.vision.inference.compiled_model import denormals_are_zeros
 
 
 def half_of_the_smallest() -> float:

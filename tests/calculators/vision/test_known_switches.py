@@ -8,7 +8,7 @@ import pytest
 
 import calculators
 from calculators.vision.solutions.known_switches import resolve_known_switches
-from calculators.vision.solutions.node_options import expanded_with
+from calculators.vision.solutions.solution import expanded_with
 from graph_runtime import (
     REGISTRY,
     CalculatorGraph,

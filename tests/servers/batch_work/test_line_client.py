@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from servers.batch_work import line_client
-from servers.batch_work.line_client import LineClient
+from servers.batch_work import inner_server
+from servers.batch_work.inner_server import LineClient
 from servers.batches.objects import Answer
 from servers.batches.request_lines import BatchRequest
 
@@ -64,7 +64,7 @@ def asked(front: Front, use: Callable[[LineClient], Awaitable[list[Answer]]]) ->
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_client, "_FIRST_DELAY", 0.0)
+    monkeypatch.setattr(inner_server, "_FIRST_DELAY", 0.0)
 
 
 def test_a_model_that_loads_for_long_loses_no_request() -> None:
@@ -83,13 +83,13 @@ def test_a_model_that_stays_away_is_given_up(
 ) -> None:
     front = Front(503, is_momentary=is_momentary)
     if is_momentary:
-        monkeypatch.setattr(line_client, "OUTAGE_SECONDS", 0.0)
+        monkeypatch.setattr(inner_server, "OUTAGE_SECONDS", 0.0)
 
     async def ask(client: LineClient) -> list[Answer]:
         return [await client.ask(1, line, REQUEST) for line in (1, 2)]
 
     assert asked(front, ask) == [503, 503]
-    assert front.asked == 2 * line_client._TRIES
+    assert front.asked == 2 * inner_server._TRIES
 
 
 @pytest.mark.parametrize("url", ["/v1/a\x00b", "/v1/a?\x00"])

@@ -14,7 +14,7 @@ from typing import ParamSpec
 
 import pytest
 
-from servers.batch_work import batch_run
+from servers.batch_work import worker
 from servers.batch_work.worker import BatchWorker
 from servers.batches.clock import unix_seconds
 from servers.batches.errors import StoreError
@@ -91,7 +91,7 @@ class HeldCheck:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.release = threading.Event()
         self._at = at
-        monkeypatch.setattr("servers.batch_work.batch_run.check_lines", self._check)
+        monkeypatch.setattr("servers.batch_work.worker.check_lines", self._check)
 
     def _check(
         self,
@@ -234,14 +234,14 @@ async def test_a_batch_expires(store: BatchStore) -> None:
 @on_a_loop
 async def test_batches_take_turns(store: BatchStore, monkeypatch: pytest.MonkeyPatch) -> None:
     readers: set[LineReader] = set()
-    some_lines = batch_run._some_lines
+    some_lines = worker._some_lines
 
     def noted(reader: LineReader) -> list[InputLine]:
         lines = some_lines(reader)
         readers.add(reader)
         return lines
 
-    monkeypatch.setattr(batch_run, "_some_lines", noted)
+    monkeypatch.setattr(worker, "_some_lines", noted)
     gate = asyncio.Event()
     asked = Asked(gate)
     first = add_batch(store, lines_of(map(line, range(400))))
@@ -283,7 +283,7 @@ async def test_a_full_disk_holds_batches_back_only_while_it_is_full(
 async def test_a_large_file_begins_before_the_whole_of_it_is_checked(
     store: BatchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers.batch_work.batch_run._CHECKED_BYTES", 5000)
+    monkeypatch.setattr("servers.batch_work.worker._CHECKED_BYTES", 5000)
     held = HeldCheck(monkeypatch, at=500)
     batch = add_batch(store, lines_of(map(line, range(600))))
     asked = Asked()
@@ -304,7 +304,7 @@ async def test_a_large_file_begins_before_the_whole_of_it_is_checked(
 async def test_a_fault_late_in_a_large_file_ends_its_batch(
     store: BatchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers.batch_work.batch_run._CHECKED_BYTES", 5000)
+    monkeypatch.setattr("servers.batch_work.worker._CHECKED_BYTES", 5000)
     held = HeldCheck(monkeypatch, at=500)
     batch = add_batch(store, lines_of([*map(line, range(600)), line(7)]))
     asked = Asked(asyncio.Event())  # never open: requests are in flight at the end
@@ -323,7 +323,7 @@ async def test_a_fault_late_in_a_large_file_ends_its_batch(
 async def test_a_check_that_a_kill_interrupted_is_made_again(
     store: BatchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers.batch_work.batch_run._CHECKED_BYTES", 5000)
+    monkeypatch.setattr("servers.batch_work.worker._CHECKED_BYTES", 5000)
     held = HeldCheck(monkeypatch, at=50)
     batch = add_batch(store, lines_of(map(line, range(60))))
     first = Asked()
@@ -344,7 +344,7 @@ async def test_a_check_that_a_kill_interrupted_is_made_again(
 async def test_a_large_batch_is_cancelled_while_it_is_checked(
     store: BatchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers.batch_work.batch_run._CHECKED_BYTES", 5000)
+    monkeypatch.setattr("servers.batch_work.worker._CHECKED_BYTES", 5000)
     held = HeldCheck(monkeypatch, at=50)
     batch = add_batch(store, lines_of(map(line, range(60))))
     working = asyncio.create_task(work(store, Asked(asyncio.Event())))

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from servers.batches.clock import unix_seconds
-from servers.batches.desk import BatchDesk
+from servers.batches.desk import BatchDesk, give_lowest_priority
 from servers.batches.objects import Status
-from servers.batches.priority import give_lowest_priority
 from servers.batches.settings import BatchSettings
 from tests.patience import PATIENCE
 from tests.processes import children_of

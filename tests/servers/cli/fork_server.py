@@ -213,7 +213,7 @@ def _openvino_core() -> Any:
     It looks at the cores of the process now, and sees one, so models have one thread in the forks.
     Threads of a model wait for one another by spinning, which takes the time of other processes
     where more of them compute than there are cores: half of an engine's for a few tokens. With AMX
-    one thread would mean another precision (`calculators.llm.engine.precision`).
+    one thread would mean another precision (`calculators.llm.engine.pipelines`).
     """
     cores = os.sched_getaffinity(0)
     if "amx_bf16" not in cpu_flags():

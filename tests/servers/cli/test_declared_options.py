@@ -24,10 +24,10 @@ from calculators.llm.parsers import names
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from graph_runtime import FamilySettings
 from servers.cli.arguments import make_parser
+from servers.cli.command_line import spread
 from servers.cli.reference import index_reference, reference, tune_reference
 from servers.cli.serve_arguments import add_options
 from servers.cli.serve_options import ServeOptions, serve_options
-from servers.cli.words import spread
 from servers.config import schema
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings

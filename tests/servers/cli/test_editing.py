@@ -9,9 +9,8 @@ from graph_runtime import REGISTRY
 from graph_runtime.language.statements import DraftText
 from servers.cli.editor.catalog import Catalog
 from servers.cli.editor.completion import complete
-from servers.cli.editor.hover import hover
+from servers.cli.editor.language_server import hover, replacement, suggested
 from servers.cli.editor.streams import use_at, uses_like
-from servers.cli.editor.suggestion import replacement, suggested
 
 calculators.register_all(REGISTRY)
 CATALOG = Catalog(REGISTRY)

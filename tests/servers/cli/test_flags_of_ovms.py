@@ -11,8 +11,8 @@ import pytest
 
 from servers.cli import add_to_config
 from servers.cli.arguments import make_parser
+from servers.cli.command_line import spread
 from servers.cli.messages import CommandFailed
-from servers.cli.words import spread
 from servers.options.other_flags import REFUSED, WITHOUT_EFFECT
 
 #: Flags that serve takes, each with a value.

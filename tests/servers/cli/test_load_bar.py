@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from servers.cli.load_bar import LoadBar
+from servers.cli.serve import LoadBar
 from servers.serving.loading import Loading
 
 ERASE = "\r\x1b[K"

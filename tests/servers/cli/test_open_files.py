@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.cli.open_files import allow_open_files
+from servers.cli.serve import allow_open_files
 from tests.servers.cli.process import commands
 from tests.servers.cli.serving import Serving, make_site
 

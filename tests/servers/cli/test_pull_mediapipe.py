@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from calculators.kit.mediapipe_directory import find_mediapipe_file, installed_directory
-from servers.cli.mediapipe_models import is_mediapipe, pull_mediapipe
 from servers.cli.messages import CommandFailed
+from servers.cli.pull import is_mediapipe, pull_mediapipe
 
 WHEEL = "mediapipe-0.10.21-cp311-cp311-manylinux_2_28_x86_64.whl"
 MODEL = "mediapipe/modules/face_landmark/face_landmark.tflite"

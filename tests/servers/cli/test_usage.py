@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.cli.words import spread
+from servers.cli.command_line import spread
 from tests.checkout import ROOT
 from tests.servers.cli.process import COMMAND, environment, graphrt
 

@@ -325,7 +325,7 @@ def test_a_check_that_fails_hides_no_other_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from graph_runtime import REGISTRY, Registry
-    from servers.cli.config_check import check_config
+    from servers.cli.validate import check_config
 
     def fail(source: GraphSource) -> None:
         if "a" in source.path.split("/"):

@@ -10,8 +10,7 @@ import pytest
 from servers.drawing.description import GraphDescription, Node, Port
 from servers.drawing.drawing import Direction, GraphDrawing
 from servers.drawing.layout import draw
-from servers.drawing.look import COLORS, TINTS, Theme
-from servers.drawing.svg import to_svg
+from servers.drawing.svg import COLORS, TINTS, Theme, to_svg
 from tests.checkout import ROOT
 from tests.servers.drawing.graphs_to_draw import drawn
 

@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> ModelStore:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servers.hub.transfer.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("servers.hub.pull.FIRST_PAUSE", 0.0)
 
 
 def pulled(
@@ -219,7 +219,7 @@ def test_a_hub_that_stands_still_is_given_up_and_its_bytes_are_kept(
         pulled(hub, store)
     hub.faults.stalls_at = None
     monkeypatch.undo()
-    monkeypatch.setattr("servers.hub.transfer.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("servers.hub.pull.FIRST_PAUSE", 0.0)
     hub.reads.clear()
     assert contents(pulled(hub, store).directory)["model.gguf"] == WEIGHTS
     assert hub.reads == [("model.gguf", "bytes=300000-")]

@@ -22,7 +22,7 @@ from graph_runtime import Code, GraphError, NotFoundError, RunError, Unavailable
 from servers.contract.data_plane import InferFailure
 from servers.contract.failure import failure_of
 from servers.replicas.outgoing import WINDOW, Outgoing
-from servers.replicas.replica_metrics import merged
+from servers.replicas.placement import merged
 from servers.replicas.wire import (
     Ending,
     Origin,

@@ -1,15 +1,23 @@
-"""`ChatRenderer`: the prompt of a chat request, by a model's template."""
+"""`ChatRenderer`: the prompt of a chat request, by a model's template.
+
+Prompts that end within their last message, for ``continue_final_message``.
+
+A template writes marks behind each message. To find where the text of the last one ends, it is
+rendered with a marker behind it, and the prompt is cut there. Hugging Face's
+``apply_chat_template`` (``utils/chat_template_utils.py``) does the same.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calculators.llm.parsers.parser import CallForm
+from calculators.llm.parsers.parser import CallForm, ParameterForm
 from calculators.llm.parsers.registry import NO_PARSER, tool_parser
 from calculators.llm.prompt.chat_template.analysis import analyze
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
-from calculators.llm.prompt.chat_template.continuation import cut_at_marker, with_marker
+from calculators.llm.prompt.chat_template.errors import ChatTemplateError
 from calculators.llm.prompt.chat_template.history import prepare_history
 from calculators.llm.prompt.chat_template.probe import (
     knows_tools,
@@ -21,7 +29,179 @@ from calculators.llm.prompt.chat_template.probe import (
 from calculators.llm.prompt.chat_template.shown_roles import ShownRoles
 from calculators.llm.prompt.chat_template.text_guard import TextGuard
 from calculators.llm.prompt.chat_template.unseen import UnseenParts
-from calculators.llm.prompt.chat_template.written_tools import WrittenTools
+
+Message = Mapping[str, Any]
+
+_RESULT: Final = "<tool_response>\n{}\n</tool_response>"
+
+
+class WrittenTools:
+    """Writes tools into the first message of a chat, and earlier calls and results as text.
+
+    vLLM holds the answer to a form for such templates too, but leaves the tools out of the prompt;
+    llama.cpp writes them, as here.
+    """
+
+    def __init__(self, form: CallForm, *, takes_system: bool) -> None:
+        """Make the writer of one model.
+
+        Args:
+            form: the form of calls that the model's tool parser reads.
+            takes_system: the template shows a system message. Otherwise the tools stand before
+                the text of the first user message.
+        """
+        self._form = form
+        self._takes_system = takes_system
+
+    def messages(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
+    ) -> list[dict[str, Any]]:
+        """Return messages without tool calls and without the role "tool".
+
+        Results that follow each other, and the user's text behind them, become one message of the
+        user, as many templates demand that user and assistant take turns.
+
+        Args:
+            messages: as `prepare_history` returns them; their content is text or None.
+            tools: OpenAI's tools; no tools, no description.
+
+        Raises:
+            ChatTemplateError: arguments are no JSON object, and the form has parameters.
+        """
+        written: list[dict[str, Any]] = []
+        follows_result = False
+        for message in messages:
+            turn = self._as_text(message)
+            if follows_result and turn["role"] == "user":
+                written[-1]["content"] = _joined(written[-1]["content"], turn["content"], "\n")
+            else:
+                written.append(turn)
+            follows_result = message["role"] == "tool"
+        if tools:
+            self._add_tools(written, self._description(tools))
+        return written
+
+    def _as_text(self, message: Message) -> dict[str, Any]:
+        """Return the message with its calls, or its result, in its text."""
+        text = message.get("content") or ""
+        if message["role"] == "tool":
+            return {"role": "user", "content": _RESULT.format(text)}
+        written = {name: value for name, value in message.items() if name != "tool_calls"}
+        if calls := message.get("tool_calls"):
+            written["content"] = _joined(text, self._calls(calls), "\n")
+        return written
+
+    def _add_tools(self, messages: list[dict[str, Any]], text: str) -> None:
+        if messages[0]["role"] in ("system", "developer"):
+            messages[0]["content"] = _joined(messages[0]["content"], text, "\n\n")
+        elif self._takes_system:
+            messages.insert(0, {"role": "system", "content": text})
+        else:
+            for message in messages:
+                if message["role"] == "user":
+                    message["content"] = _joined(text, message["content"], "\n\n")
+                    return
+            messages.insert(0, {"role": "user", "content": text})
+
+    def _description(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        form = self._form
+        if form.parameters is None:
+            example = _call(form, "NAME", "OBJECT")
+        else:
+            example = _call(form, "NAME", {"PARAMETER": "VALUE"})
+        listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+        return (
+            "These tools can be called, one JSON object per line:\n"
+            f"<tools>\n{listed}\n</tools>\n"
+            f"A call is written like this:\n{form.opening}{example}{form.closing}"
+        )
+
+    def _calls(self, calls: Sequence[Mapping[str, Any]]) -> str:
+        form = self._form
+        functions = [call.get("function") or {} for call in calls]
+        written = (_call(form, str(each.get("name")), each.get("arguments")) for each in functions)
+        return form.opening + form.separator.join(written) + form.closing
+
+
+def _call(form: CallForm, name: str, arguments: Any) -> str:
+    """Return the text of a call. ``arguments``: an object, or its JSON text."""
+    if form.parameters is not None:
+        written = _parameters(form.parameters, arguments)
+    elif isinstance(arguments, str):
+        written = arguments
+    else:
+        written = json.dumps(arguments, ensure_ascii=False)
+    return form.begin.replace("NAME", name) + written + form.end
+
+
+def _parameters(form: ParameterForm, arguments: Any) -> str:
+    try:
+        values = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise ChatTemplateError("the arguments of a tool call must be a JSON object")
+    return form.separator.join(
+        form.begin.replace("NAME", name) + _value(form, value) for name, value in values.items()
+    )
+
+
+def _value(form: ParameterForm, value: Any) -> str:
+    if isinstance(value, str) and form.text_end:
+        return form.text_begin + value + form.text_end
+    return json.dumps(value, ensure_ascii=False) + form.end
+
+
+def _joined(first: str | None, second: str | None, gap: str) -> str:
+    return gap.join(text for text in (first, second) if text)
+
+
+MEMBER: Final = "continue_final_message"
+_MARKER: Final = "continue_here_xK9m"
+#: Behind the marker: a template that strips the text strips this too.
+_SPACE: Final = " "
+
+
+def with_marker(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the messages with the marker behind the text of the last one.
+
+    Raises:
+        ChatTemplateError: the last message has no text that could be continued.
+    """
+    last = messages[-1]
+    place = f"messages[{len(messages) - 1}]"
+    if last.get("tool_calls"):
+        raise ChatTemplateError(
+            "the last message calls tools, so it cannot be continued; only a text can",
+            param=f"{place}.tool_calls",
+        )
+    content = last.get("content")
+    if isinstance(content, str) and content:
+        return [*messages[:-1], {**last, "content": content + _MARKER + _SPACE}]
+    if isinstance(content, list) and content and content[-1].get("type") == "text":
+        part = {**content[-1], "text": content[-1]["text"] + _MARKER + _SPACE}
+        return [*messages[:-1], {**last, "content": [*content[:-1], part]}]
+    raise ChatTemplateError(
+        "the last message has no text at its end that could be continued",
+        param=f"{place}.content",
+    )
+
+
+def cut_at_marker(text: str) -> str:
+    """Return the prompt up to the marker.
+
+    Raises:
+        ChatTemplateError: the template did not write the end of the last message.
+    """
+    prompt, marker, rest = text.rpartition(_MARKER)
+    if not marker or not prompt:
+        raise ChatTemplateError(
+            "the last message cannot be continued: the chat template of this model does not write"
+            " the end of its text",
+            param=MEMBER,
+        )
+    return prompt if rest.startswith(_SPACE) else prompt.rstrip()
+
 
 #: Reads the calls of models whose templates know no tools. Many models have seen its form.
 _USUAL_PARSER: Final = "hermes3"

@@ -11,30 +11,340 @@ for ever or filling the memory. This environment limits both, step by step:
 - every result is charged to the rendering's `Budget`.
 
 Untrusted templates are rendered in a process that can be killed all the same.
+
+Functions and filters that Hugging Face's templates rely on.
+
+``raise_exception``, ``strftime_now`` and ``tojson`` come from `transformers`
+(``utils/chat_template_utils.py``), ``from_json`` from OpenVINO Model Server.
 """
 
 from __future__ import annotations
 
 import functools
+import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from jinja2 import BaseLoader, Environment, Template, TemplateNotFound, nodes
+from jinja2.compiler import CodeGenerator, Frame, MacroRef, optimizeconst
+from jinja2.ext import Extension
 from jinja2.filters import make_attrgetter
+from jinja2.loaders import split_template_path
+from jinja2.parser import Parser
+from jinja2.runtime import Context, LoopContext, Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Cycler, Joiner, Namespace
 
 from calculators.llm.prompt.chat_template import comparing, size_guards
-from calculators.llm.prompt.chat_template.budgeted_environment import BudgetedEnvironment
-from calculators.llm.prompt.chat_template.code_generator import GuardedCodeGenerator
-from calculators.llm.prompt.chat_template.functions import (
-    from_json,
-    raise_exception,
-    strftime_now,
-    to_json,
-)
-from calculators.llm.prompt.chat_template.generation_block import GenerationBlock
-from calculators.llm.prompt.chat_template.limits import Budget, RenderLimits
-from calculators.llm.prompt.chat_template.model_directory import ModelDirectoryLoader
+from calculators.llm.prompt.chat_template.errors import ChatTemplateError, clean
+from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, Budget, RenderLimits
 from calculators.llm.prompt.chat_template.not_given import is_none
+from graph_runtime.regular_file import read_regular_file
+
+#: Callables that neither print nor compare their arguments.
+_LIGHT_CALLABLES = (Macro, LoopContext)
+_LIGHT_CLASSES = (Cycler, Joiner, Namespace)
+
+
+class _Running(threading.local):
+    """The budget of the rendering in this thread."""
+
+    budget: Budget
+
+
+class BudgetedEnvironment(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox with a budget for each rendering and each compilation.
+
+    The code that `GuardedCodeGenerator` writes calls `tick`, `compared`, `key`, `made` and
+    `joined`; Jinja's own code calls the rest. Each raises `ChatTemplateError` when the budget of
+    the thread's rendering is used up.
+    """
+
+    intercepted_binops = frozenset(size_guards.OPERATORS)
+
+    def __init__(self, limits: RenderLimits, **options: Any) -> None:
+        """Make an environment with Jinja's ``options``, in which all output is weighed."""
+        self._running = _Running()
+        self._limits = limits
+        super().__init__(finalize=self.printed, **options)
+
+    @contextmanager
+    def budget(self, *, compiles: bool = False) -> Iterator[Budget]:
+        """Give one budget to everything that the block renders, or compiles, in this thread."""
+        before = getattr(self._running, "budget", None)
+        self._running.budget = budget = Budget(self._limits, compiles=compiles)
+        try:
+            yield budget
+        finally:
+            if before is None:
+                del self._running.budget
+            else:
+                self._running.budget = before
+
+    def tick(self) -> None:
+        """Count one turn of a loop, or one call of a macro."""
+        self._running.budget.tick()
+
+    def check_time(self) -> None:
+        """Raise when the time of this rendering, or compilation, is over."""
+        self._running.budget.check_time()
+
+    def compared(self, first: Any, *rest: tuple[str, Any]) -> Any:
+        """Evaluate ``first < second <= third``; see `comparing.compare`."""
+        return comparing.compare(self._running.budget, first, *rest)
+
+    def key(self, value: T) -> T:
+        """Return ``value`` once its hash is known to be cheap enough."""
+        comparing.check_key(self._running.budget, value)
+        return value
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        comparing.check_key(self._running.budget, argument)
+        return super().getitem(obj, argument)
+
+    def made(self, value: T) -> T:
+        """Charge a new value to the budget, and return it."""
+        return self._running.budget.made(value)
+
+    def printed(self, value: T) -> T:
+        """Return the value of ``{{ value }}`` once its text is known not to be too long."""
+        if type(value) is not str:
+            self._running.budget.weigh(value)
+        return value
+
+    def joined(self, values: Iterable[Any]) -> str:
+        """Evaluate ``a ~ b ~ c``."""
+        return self.concat([str(self.printed(value)) for value in values])
+
+    def concat(self, pieces: Iterable[str]) -> str:
+        """Join the output of a macro, or of a block that is assigned or filtered."""
+        budget = self._running.budget
+        pieces = list(pieces)
+        budget.create(sum(map(len, pieces)))
+        return "".join(pieces)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        return size_guards.OPERATORS[operator](self._running.budget, left, right)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+        budget = __self._running.budget
+        budget.check_time()
+        owner = getattr(__obj, "__self__", None)
+        if not isinstance(__obj, _LIGHT_CALLABLES) and __obj not in _LIGHT_CLASSES:
+            for value in (*args, *kwargs.values()):
+                comparing.check_key(budget, value)
+        if owner is not None:
+            if isinstance(owner, (list, tuple)) and args:
+                comparing.check_search(budget, owner, args[0])  # index, count
+            args = size_guards.checked_arguments(budget, owner, __obj.__name__, args, kwargs)
+        return budget.made(super().call(__context, __obj, *args, **kwargs))
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        wrapped = super().wrap_str_format(value)
+        if wrapped is None:
+            return None
+
+        def checked(*args: Any, **kwargs: Any) -> str:
+            size_guards.check_format(self._running.budget, value.__self__, args, kwargs)
+            return wrapped(*args, **kwargs)
+
+        return checked
+
+    def get_template(
+        self, name: str | Template, parent: str | None = None, globals: Any = None
+    ) -> Template:
+        self.tick()
+        return super().get_template(name, parent, globals)
+
+
+#: The attribute of the environment that generated code calls instead of reading.
+TICK = "tick"
+
+
+class GuardedCodeGenerator(CodeGenerator):
+    """Jinja's code generator with a tick in each loop and macro.
+
+    ``~``, slices, comparisons and keys of dictionaries become calls of the environment. Compiling
+    raises `ChatTemplateError` when its budget is used up.
+    """
+
+    environment: BudgetedEnvironment
+
+    def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
+        self.environment.check_time()
+        return super().visit(node, *args, **kwargs)
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802
+        node.body.insert(0, _tick(node.lineno))
+        if node.test is not None:
+            # `tick` returns None, so `or` leaves the decision to the test.
+            tick = nodes.EnvironmentAttribute(TICK, lineno=node.lineno)
+            node.test = nodes.Or(tick, node.test, lineno=node.lineno)
+        super().visit_For(node, frame)
+
+    def macro_body(
+        self, node: nodes.Macro | nodes.CallBlock, frame: Frame
+    ) -> tuple[Frame, MacroRef]:
+        node.body.insert(0, _tick(node.lineno))
+        return super().macro_body(node, frame)
+
+    def visit_EnvironmentAttribute(  # noqa: N802
+        self, node: nodes.EnvironmentAttribute, frame: Frame
+    ) -> None:
+        super().visit_EnvironmentAttribute(node, frame)
+        if node.name == TICK:
+            self.write("()")
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
+        # Jinja compiles slices to Python's own, which copy unseen.
+        if isinstance(node.arg, nodes.Slice):
+            self.write("environment.made(")
+            super().visit_Getitem(node, frame)
+            self.write(")")
+        else:
+            super().visit_Getitem(node, frame)
+
+    @optimizeconst
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802
+        if _is_quick(node):
+            super().visit_Compare(node, frame)
+            return
+        self.write("environment.compared(")
+        self.visit(node.expr, frame)
+        for operand in node.ops:
+            self.write(f", ({operand.op!r}, ")
+            self.visit(operand.expr, frame)
+            self.write(")")
+        self.write(")")
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802
+        self.write("{")
+        for pair in node.items:
+            if isinstance(pair.key, nodes.Const):
+                self.visit(pair.key, frame)
+            else:
+                self.write("environment.key(")
+                self.visit(pair.key, frame)
+                self.write(")")
+            self.write(": ")
+            self.visit(pair.value, frame)
+            self.write(", ")
+        self.write("}")
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
+        self.write("environment.joined((")
+        for operand in node.nodes:
+            self.visit(operand, frame)
+            self.write(", ")
+        self.write("))")
+
+
+def _is_quick(node: nodes.Compare) -> bool:
+    """True for one comparison with a constant that is no list, such as ``role == 'user'``."""
+    if len(node.ops) != 1 or node.ops[0].op in ("in", "notin"):
+        return False
+    return isinstance(node.expr, nodes.Const) or isinstance(node.ops[0].expr, nodes.Const)
+
+
+def _tick(lineno: int) -> nodes.ExprStmt:
+    return nodes.ExprStmt(nodes.EnvironmentAttribute(TICK, lineno=lineno), lineno=lineno)
+
+
+_LONGEST_TIME_FORMAT = 256
+_WIDEST_INDENT = 32
+
+
+def raise_exception(message: object = "") -> NoReturn:
+    """Refuse the request, in the template's own words."""
+    raise ChatTemplateError(clean(str(message)) or "the chat template refuses this request")
+
+
+def strftime_now(format: str) -> str:
+    """Format the local time."""
+    if len(format) > _LONGEST_TIME_FORMAT:
+        raise ChatTemplateError("the chat template formats the time with an overlong format")
+    return datetime.now().strftime(format)
+
+
+def from_json(text: str) -> Any:
+    """Parse a JSON text."""
+    return json.loads(text)
+
+
+def to_json(
+    budget: Budget,
+    value: Any,
+    ensure_ascii: int | str | None = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Write JSON as `json.dumps` does: no HTML escapes, text outside ASCII as it is.
+
+    A number in the second place is the indentation, as in OpenVINO Model Server. A truth value
+    is ``ensure_ascii``, as in `transformers`.
+    """
+    budget.weigh(value)
+    if not isinstance(ensure_ascii, bool):
+        ensure_ascii, indent = False, ensure_ascii if indent is None else indent
+    if ensure_ascii is False and indent is None and separators is None and not sort_keys:
+        return _encode(value)
+    width = indent if isinstance(indent, int) else len(indent or "")
+    if width > _WIDEST_INDENT or (separators and max(map(len, separators)) > _WIDEST_INDENT):
+        raise ChatTemplateError("the chat template writes JSON with an absurd indentation")
+    encoder = json.JSONEncoder(
+        ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+    pieces = []
+    size = 0
+    for piece in encoder.iterencode(value):
+        size += len(piece)
+        budget.allow(size)
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+# Made once: `json.dumps` would make an encoder for each call.
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class ModelDirectoryLoader(BaseLoader):
+    """Loads small text files of one directory; a link must not lead out of it."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = None if directory is None else directory.resolve()
+
+    def get_source(
+        self, environment: Environment, template: str
+    ) -> tuple[str, str, Callable[[], bool] | None]:
+        if self._directory is None:
+            raise TemplateNotFound(template)
+        try:
+            # Refuses "..", and other systems' separators.
+            path = self._directory.joinpath(*split_template_path(template)).resolve()
+            if not path.is_relative_to(self._directory):
+                raise TemplateNotFound(template)
+            text = read_regular_file(path, LONGEST_TEMPLATE).decode()
+        except (OSError, ValueError, RuntimeError) as error:  # links in a circle, no UTF-8, ...
+            raise TemplateNotFound(template) from error
+        # The name replaces the path, which must not appear in errors.
+        return text, template, None
+
+
+class GenerationBlock(Extension):
+    """Renders the block's content. Names set inside are local, as in Hugging Face's renderer."""
+
+    tags = {"generation"}  # noqa: RUF012 - Jinja declares it as a set of the instance
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
+
 
 T = TypeVar("T")
 

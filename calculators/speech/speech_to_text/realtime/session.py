@@ -6,20 +6,17 @@ import asyncio
 import base64
 import binascii
 import secrets
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
+import numpy as np
 import orjson
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import Messages, RequestError
 from calculators.speech.audio.speech_recognizer import SpeechRecognizer
 from calculators.speech.speech_to_text.realtime.audio_format import Pcm
-from calculators.speech.speech_to_text.realtime.input_buffer import (
-    MOST_SECONDS,
-    BufferFullError,
-    InputBuffer,
-)
 from calculators.speech.speech_to_text.realtime.session_settings import (
     SessionSettings,
     check_model,
@@ -34,6 +31,61 @@ from calculators.speech.speech_to_text.realtime.voice_detector import (
     VoiceChange,
     VoiceDetector,
 )
+
+#: Seconds of sound that wait for a commit.
+MOST_SECONDS: Final = 300
+
+
+class BufferFullError(Exception):
+    """The client has appended `MOST_SECONDS` without a commit."""
+
+
+class InputBuffer:
+    """Sound in order. Places are numbers of samples since the session began.
+
+    Attributes:
+        begin, end: places of the first sample that is kept, and after the last one.
+    """
+
+    def __init__(self, rate: int) -> None:
+        """``rate``: samples per second."""
+        self.begin = 0
+        self.end = 0
+        self._limit = MOST_SECONDS * rate
+        self._pieces: deque[Pcm] = deque()
+
+    def append(self, samples: Pcm) -> None:
+        """Add sound.
+
+        Raises:
+            BufferFullError: there is too much; nothing is added.
+        """
+        if self.end - self.begin + len(samples) > self._limit:
+            raise BufferFullError
+        if len(samples):
+            self._pieces.append(samples)
+            self.end += len(samples)
+
+    def drop_before(self, place: int) -> None:
+        """Forget the sound before a place."""
+        while self._pieces and self.begin + len(self._pieces[0]) <= place:
+            self.begin += len(self._pieces.popleft())
+        if self._pieces and self.begin < place:
+            # A copy: a view would keep the whole piece.
+            self._pieces[0] = self._pieces[0][place - self.begin :].copy()
+            self.begin = place
+
+    def between(self, begin: int, end: int) -> Pcm:
+        """Return the sound from one place to another; parts that are not kept are left out."""
+        found = []
+        at = self.begin
+        for piece in self._pieces:
+            first, last = max(begin - at, 0), min(end - at, len(piece))
+            if first < last:
+                found.append(piece[first:last])
+            at += len(piece)
+        return np.concatenate(found) if found else np.empty(0, np.int16)
+
 
 #: The least sound of a commit.
 LEAST_MS: Final = 100

@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from calculators.images.image_generation.kind import Kind
-from calculators.images.image_generation.loras import LoraAdapter, LoraAdapters, LoraMode
 from calculators.images.image_generation.messages import Ready
 from calculators.images.image_generation.model_rules import ModelRules
-from calculators.images.image_generation.node_options import ImageGenOptions, StaticShape
+from calculators.images.image_generation.node_options import (
+    ImageGenOptions,
+    LoraAdapter,
+    LoraAdapters,
+    LoraMode,
+    StaticShape,
+)
 from calculators.images.image_generation.request import (
     ImageRequest,
     read_edit,

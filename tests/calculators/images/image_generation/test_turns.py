@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from calculators.images.image_generation import large_drawings
+from calculators.images.image_generation import servable
 from calculators.images.image_generation.image_settings import ImageSettings
 from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
@@ -97,7 +97,7 @@ def test_a_large_image_is_drawn_beside_others(tmp_path: Path) -> None:
 def test_the_process_of_large_images_ends_when_it_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_drawings, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(servable, "IDLE_SECONDS", 0.0)
     make_model(tmp_path, text=graph())
 
     async def scenario(drawn: Drawn) -> None:
@@ -112,7 +112,7 @@ def test_the_process_of_large_images_ends_when_it_has_none(
 def test_a_step_that_takes_long_ends_with_its_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_drawings, "CANCEL_SECONDS", 0.0)
+    monkeypatch.setattr(servable, "CANCEL_SECONDS", 0.0)
     make_model(tmp_path, text=graph())
 
     async def scenario(drawn: Drawn) -> None:
@@ -135,7 +135,7 @@ def test_a_step_that_takes_long_ends_with_its_client(
 def test_without_memory_for_another_process_all_is_drawn_in_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_drawings, "available_memory", lambda: 1)
+    monkeypatch.setattr(servable, "available_memory", lambda: 1)
     make_model(tmp_path, text=graph())
 
     async def scenario(drawn: Drawn) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from calculators.images.media import download as module
-from calculators.images.media.download import download
+from calculators.images.media.download import download, is_public
 from calculators.images.media.media_rules import MediaRules
-from calculators.images.media.public_address import is_public
 from tests.calculators.images.media.picture_server import PICTURE, PictureServer, picture_server
 from tests.patience import PATIENCE
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calculators.images.media import local_file
-from calculators.images.media.local_file import read_local_file
+from calculators.images.media import reader
+from calculators.images.media.reader import read_local_file
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_without_the_flag_no_file_is_read(allowed: Path) -> None:
 def test_a_link_created_after_the_check_is_not_followed(
     allowed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_inside = local_file._open_inside
+    open_inside = reader._open_inside
 
     def replaced(root: Path, path: Path) -> int:
         (allowed / "inner").rename(allowed / "was")
@@ -119,10 +119,10 @@ def test_a_link_created_after_the_check_is_not_followed(
         return open_inside(root, path)
 
     (allowed.parent / "allowed_too" / "b.png").write_bytes(b"secret")
-    monkeypatch.setattr(local_file, "_open_inside", replaced)
+    monkeypatch.setattr(reader, "_open_inside", replaced)
     assert "no such file" in refused("inner/b.png", allowed)
 
 
 def test_a_file_has_a_limit(allowed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_file, "MAX_IMAGE_BYTES", 3)
+    monkeypatch.setattr(reader, "MAX_IMAGE_BYTES", 3)
     assert refused("a b.png", allowed) == "the file is larger than 3 bytes"

@@ -14,11 +14,10 @@ from tokenizers import Tokenizer
 
 from bench.gguf_file import write_gguf
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.gguf_converter import convert
+from calculators.kit.checkpoints.gguf_converter import convert, write_tokenizer_json
 from calculators.kit.checkpoints.gguf_vocabulary import read_vocabulary
 from calculators.kit.checkpoints.packed import Form
 from calculators.kit.checkpoints.tokenizer_graph import make_models
-from calculators.kit.checkpoints.tokenizer_json import write_tokenizer_json
 from tests.calculators.kit.checkpoints import vocabularies
 from tests.calculators.kit.checkpoints.tiny_encoders import write_encoder
 

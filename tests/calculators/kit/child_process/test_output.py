@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from calculators.kit.child_process import child_output
-from calculators.kit.child_process.child_output import ChildOutput
+from calculators.kit.child_process import child_process
+from calculators.kit.child_process.child_process import ChildOutput
 from calculators.kit.child_process.supervisor import LoadError
 from tests.calculators.kit.child_process.supervised import Supervised
 from tests.conditions import soon
@@ -39,7 +39,7 @@ def test_a_childs_last_words_are_in_the_log(
 
 def test_lines_are_cut_and_decoded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    long = b"x" * (child_output.MAX_LINE + 3)
+    long = b"x" * (child_process.MAX_LINE + 3)
 
     async def run() -> None:
         reader, writer = os.pipe()
@@ -54,7 +54,7 @@ def test_lines_are_cut_and_decoded(caplog: pytest.LogCaptureFixture) -> None:
         "c: one",
         "c: two",
         "c: \\xff",
-        "c: " + "x" * child_output.MAX_LINE,
+        "c: " + "x" * child_process.MAX_LINE,
         "c: xxx",
         "c: end",
     ]

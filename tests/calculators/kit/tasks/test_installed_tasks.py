@@ -77,7 +77,7 @@ import json
 from calculators.kit import tasks
 from graph_runtime import REGISTRY
 from servers.cli.arguments import make_parser
-from servers.cli.words import spread
+from servers.cli.command_line import spread
 from servers.fronts.http.routes import may_stream, nothing_at
 words = spread(["serve", "--task", "shout", "--loudness", "3", "--model_path", "."])
 print(json.dumps({

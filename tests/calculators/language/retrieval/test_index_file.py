@@ -15,7 +15,7 @@ import pytest
 
 from calculators.language.retrieval.embedder import ModelIdentity
 from calculators.language.retrieval.index_file import IndexFile, IndexFileError, IndexMeta, Vectors
-from calculators.language.retrieval.index_writer import IndexWriter
+from calculators.language.retrieval.indexing import IndexWriter
 from calculators.language.retrieval.passages import Passage, PassageSize
 
 META = IndexMeta(ModelIdentity("tiny", "digest", "MEAN"), 4, PassageSize())

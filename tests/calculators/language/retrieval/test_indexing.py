@@ -191,7 +191,7 @@ def test_a_large_index_reports_the_making_of_its_search(
     folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("usearch", reason="the extra `retrieval` is not installed")
-    monkeypatch.setattr("calculators.language.retrieval.index_writer.MOST_EXACT", 2)
+    monkeypatch.setattr("calculators.language.retrieval.indexing.MOST_EXACT", 2)
     progress: list[Progress] = []
     assert built(folder, model, progress=progress).passages == 3
     assert [each.makes_search for each in progress][-2:] == [False, True]

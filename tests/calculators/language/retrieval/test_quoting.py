@@ -6,7 +6,7 @@ import pytest
 
 from calculators.language import Source
 from calculators.language.retrieval.index_file import FoundPassage
-from calculators.language.retrieval.quoting import escape_tags, quote_passages
+from calculators.language.retrieval.retrieval_calculator import escape_tags, quote_passages
 
 
 def found(text: str, path: str = "a.md", line: int = 3, title: str = "") -> FoundPassage:

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calculators.language.retrieval import index_writer, retriever
+from calculators.language.retrieval import indexing, retriever
 from calculators.language.retrieval.embedder import ModelIdentity
 from calculators.language.retrieval.index_file import IndexFile, IndexMeta, Vectors
-from calculators.language.retrieval.index_writer import IndexWriter
+from calculators.language.retrieval.indexing import IndexWriter
 from calculators.language.retrieval.passages import Passage, PassageSize
 from calculators.language.retrieval.retriever import make_index_search
 from calculators.language.retrieval.search import ApproximateSearch, ExactSearch, search_file
@@ -42,7 +42,7 @@ def made(out: Path) -> Path:
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let indexes be large from 100 vectors on."""
     pytest.importorskip("usearch", reason="the extra `retrieval` is not installed")
-    monkeypatch.setattr(index_writer, "MOST_EXACT", 100)
+    monkeypatch.setattr(indexing, "MOST_EXACT", 100)
     monkeypatch.setattr(retriever, "MOST_EXACT", 100)
 
 
@@ -122,7 +122,7 @@ def test_an_index_that_became_small_loses_its_search_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = made(tmp_path / "docs.db")
-    monkeypatch.setattr(index_writer, "MOST_EXACT", 10_000)
+    monkeypatch.setattr(indexing, "MOST_EXACT", 10_000)
     with IndexWriter(out, META) as writer:
         writer.finish()
     assert not search_file(out).exists()
@@ -131,9 +131,9 @@ def test_an_index_that_became_small_loses_its_search_file(
 def test_without_the_library_a_large_index_is_searched_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(index_writer, "has_library", lambda: False)
+    monkeypatch.setattr(indexing, "has_library", lambda: False)
     monkeypatch.setattr(retriever, "has_library", lambda: False)
-    monkeypatch.setattr(index_writer, "MOST_EXACT", 100)
+    monkeypatch.setattr(indexing, "MOST_EXACT", 100)
     monkeypatch.setattr(retriever, "MOST_EXACT", 100)
     out = made(tmp_path / "docs.db")
     with closing(IndexFile(out, "docs.db")) as index, caplog.at_level(logging.WARNING):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.language.server_tools.function_lane import FunctionLane
+from calculators.language.server_tools.resources import FunctionLane
 from graph_runtime import ResourceError
 from tests.calculators.language.server_tools.toolboxes import OpenToolbox
 from tests.patience import PATIENCE

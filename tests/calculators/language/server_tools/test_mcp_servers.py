@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.language.server_tools.mcp_lane import McpLane
+from calculators.language.server_tools.resources import McpLane
 from graph_runtime import ResourceError
 from tests.calculators.language.server_tools.toolboxes import OpenToolbox, hostile
 from tests.patience import PATIENCE

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from calculators.llm.engine.core import EngineCore, Pipeline
 from calculators.llm.engine.engine import EngineDown, Generation, Part
 from calculators.llm.engine.messages import Add, Cancel, Metrics, Step
-from calculators.llm.engine.requests import Requests
+from calculators.llm.engine.process_engine import Requests
 
 
 class InProcessEngine:

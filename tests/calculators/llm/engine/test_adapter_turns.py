@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from calculators.llm.engine.adapter_scheduler import JOINING_SECONDS, AdapterScheduler
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import VERSION, Add, Failed, Ready, Tokens
+from calculators.llm.engine.pipelines import JOINING_SECONDS, AdapterScheduler
 from tests.calculators.llm.demo_model import ids_of
 from tests.calculators.llm.engine.scripted_pipeline import REFUSED, ScriptedPipeline
 

@@ -11,12 +11,11 @@ import openvino
 import openvino_genai as genai
 import pytest
 
-from calculators.llm.engine.adapter_scheduler import AdapterScheduler
 from calculators.llm.engine.engine_settings import AdapterFile, EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add, Failed
 from calculators.llm.engine.pipeline_kind import PipelineType
-from calculators.llm.engine.pipelines import open_pipeline
+from calculators.llm.engine.pipelines import AdapterScheduler, open_pipeline
 from tests.calculators.llm.adapter_files import write_adapter
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 from tests.patience import PATIENCE

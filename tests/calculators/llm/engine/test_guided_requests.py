@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from threading import Event
 
+from calculators.llm.engine.core import GuidedRequests
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.guided_requests import GuidedRequests
 from calculators.llm.engine.messages import Add, Tokens
 from calculators.llm.grammars.grammar import Grammar
 

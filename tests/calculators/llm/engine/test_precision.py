@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine import precision
+from calculators.llm.engine import pipelines
 from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.pipelines import open_pipeline
-from calculators.llm.engine.precision import with_working_precision
+from calculators.llm.engine.pipelines import open_pipeline, with_working_precision
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.cache_runs import request
 
@@ -27,7 +26,7 @@ def hint(device: str = "CPU", **config: Any) -> object:
 
 @pytest.fixture
 def amx(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "cpu_flags", lambda: AMX)
+    monkeypatch.setattr(pipelines, "cpu_flags", lambda: AMX)
 
 
 @pytest.mark.usefixtures("amx")
@@ -64,12 +63,12 @@ def test_what_works_or_is_wrong_stays_as_it_is(config: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("amx")
 def test_other_devices_decide_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "_is_cpu", lambda device: False)
+    monkeypatch.setattr(pipelines, "_is_cpu", lambda device: False)
     assert hint("GPU", INFERENCE_NUM_THREADS=1) is None
 
 
 def test_processors_without_amx_decide_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "cpu_flags", lambda: frozenset({"avx512_bf16"}))
+    monkeypatch.setattr(pipelines, "cpu_flags", lambda: frozenset({"avx512_bf16"}))
     assert hint(INFERENCE_NUM_THREADS=1) is None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
-from calculators.llm.engine.requests import Requests
+from calculators.llm.engine.process_engine import Requests
 from graph_runtime import Code
 from tests.calculators.llm.engine.engines import part
 

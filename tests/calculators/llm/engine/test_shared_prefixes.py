@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from calculators.llm.engine.engine import Part
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Step, Tokens
-from calculators.llm.engine.requests import Requests
-from calculators.llm.engine.shared_prefixes import SharedPrefixes
+from calculators.llm.engine.process_engine import Requests, SharedPrefixes
 
 
 def ids(tokens: Iterable[int]) -> bytes:

@@ -10,12 +10,11 @@ from itertools import combinations
 
 import pytest
 
+from calculators.llm.tuning.arena import UsualTime
 from calculators.llm.tuning.candidates import Candidate, Change, combined, single_changes
-from calculators.llm.tuning.interval import median_interval
-from calculators.llm.tuning.standings import Conditions, Standing
+from calculators.llm.tuning.standings import Conditions, Standing, median_interval
 from calculators.llm.tuning.trial import Round
 from calculators.llm.tuning.tuner import Outcome, Tuner
-from calculators.llm.tuning.usual_time import UsualTime
 
 _ENDLESS = 1e6
 

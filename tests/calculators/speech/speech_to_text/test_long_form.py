@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import openvino_genai as genai
 import pytest
 
-from calculators.speech.speech_to_text.long_form import Chunk, Heard, LongForm
 from calculators.speech.speech_to_text.messages import WINDOW, Recognize
+from calculators.speech.speech_to_text.speech_model import Chunk, Heard, LongForm
 
 SECOND = 16_000
 

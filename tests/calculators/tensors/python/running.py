@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from calculators.tensors import python
-from calculators.tensors.python.process_instance import ProcessInstance
 from calculators.tensors.python.python_node import PythonNode
-from calculators.tensors.python.thread_instance import ThreadInstance
+from calculators.tensors.python.resources import ProcessInstance, ThreadInstance
 from graph_runtime import (
     REGISTRY,
     CalculatorGraph,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.python import messages, process_instance
-from calculators.tensors.python.process_instance import ProcessInstance
+from calculators.tensors.python import messages, resources
+from calculators.tensors.python.resources import ProcessInstance
 from graph_runtime import Code, GraphError, ResourceError, RunError
 from tests.calculators.tensors.python.running import GENERATIVE, PLAIN, Loaded, Run, loaded
 from tests.conditions import signal_process, soon, until
@@ -281,7 +281,7 @@ def test_a_generator_that_hangs_in_its_close_is_ended(tmp_path: Path) -> None:
 def test_finalize_may_not_take_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(process_instance, "FINALIZE_SECONDS", 0.05)
+    monkeypatch.setattr(resources, "FINALIZE_SECONDS", 0.05)
     handler = OBEDIENT + "\n    def finalize(self):\n        while True: pass\n"
 
     async def scenario() -> int | None:

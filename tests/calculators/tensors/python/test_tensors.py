@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.tensors.python.inputs import pack_elements
 from calculators.tensors.python.pyovms import DTYPES, Tensor
+from calculators.tensors.python.python_executor_calculator import pack_elements
 
 
 @pytest.mark.parametrize(("datatype", "dtype"), DTYPES.items())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.tensors.python import thread_instance
+from calculators.tensors.python import resources
 from graph_runtime import RunError
 from tests.calculators.tensors.python.running import GENERATIVE, loaded
 from tests.calculators.tensors.python.test_generators import STEPS, set_soon
@@ -121,7 +121,7 @@ def test_a_call_that_waits_for_its_turn_is_dropped_when_cancelled(tmp_path: Path
 def test_unloading_waits_for_finalize_for_a_limited_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(thread_instance, "FINALIZE_SECONDS", 0.01)
+    monkeypatch.setattr(resources, "FINALIZE_SECONDS", 0.01)
 
     async def scenario() -> None:
         async with loaded(tmp_path, BLOCKING) as graph:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from calculators.text.text_classification.windows import window_starts
+from calculators.text.text_classification.encoding import window_starts
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 15, 16, 100, 4097])

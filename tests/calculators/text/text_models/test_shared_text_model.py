@@ -10,7 +10,7 @@ import msgspec
 
 from calculators.text.text_models.messages import Answer, Ask, Computed, Refused, Working
 from calculators.text.text_models.model_options import read_text_model
-from calculators.text.text_models.question_routes import QuestionRoutes
+from calculators.text.text_models.process import QuestionRoutes
 from calculators.text.text_models.text_model import Outputs, TextModel
 from tests.calculators.kit.child_process.sharing import SharingWorkers, with_workers
 from tests.calculators.text.embeddings.tiny_embedder import make_model

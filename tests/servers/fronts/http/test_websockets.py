@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from calculators.kit.requests.http_payload import HttpPayload
 from calculators.kit.tasks import TaskEndpoint
 from servers.fronts.body_room import SMALL, BodyRoom
-from servers.fronts.http import HttpFront, handler, message_arrivals, routes
-from servers.fronts.http.message_arrivals import Frames
+from servers.fronts.http import HttpFront, handler, message_stream, routes
+from servers.fronts.http.message_stream import Frames
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import (
@@ -252,8 +252,8 @@ def test_messages_count_in_the_room_for_bodies_until_the_next_is_asked_for(run: 
 def test_a_socket_whose_messages_stand_still_gives_way(
     run: Run, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(message_arrivals, "SLOW_SECONDS", 0.2)
-    monkeypatch.setattr(message_arrivals, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(message_stream, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(message_stream, "_LOOK_SECONDS", 0.1)
 
     async def scenario() -> None:
         talks, room = Talks(), BodyRoom(CAPACITY)

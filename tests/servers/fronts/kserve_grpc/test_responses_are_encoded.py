@@ -13,11 +13,11 @@ from calculators.tensors.inference import CustomTensor, Datatype, InferResponse,
 from calculators.tensors.inference.raw_data import from_raw
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.codec import (
+    decode_parameters,
     encode_response,
     encode_stream_error,
     encode_stream_response,
 )
-from servers.fronts.kserve_grpc.parameter_map import decode_parameters
 from tests.calculators.tensors.inference.tensors import PARAMETERS, named, same, tensors
 
 

@@ -13,9 +13,13 @@ import pytest
 from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import METRICS, CalculatorGraph, NodeMetrics, Packet, RunTotals
 from servers.operations.metrics.families import Families
-from servers.operations.metrics.node_metrics import SERIES_LIMIT, GraphNodeMetrics
 from servers.operations.metrics.series import Counter
-from servers.operations.metrics.server_metrics import Served, ServerMetrics
+from servers.operations.metrics.server_metrics import (
+    SERIES_LIMIT,
+    GraphNodeMetrics,
+    Served,
+    ServerMetrics,
+)
 from tests.checkout import ROOT
 from tests.servers.operations.metrics.metered_server import Metered, registry, serving
 from tests.servers.serving.served_graphs import Wait, http_graph

@@ -14,7 +14,7 @@ from calculators.tensors.inference import InferRequest
 from graph_runtime import Code, GraphError, RunError
 from servers.serving.text_generation import TextModel
 from servers.serving.text_generation.generation_request import read_request
-from servers.serving.text_generation.text_stream import TextStream
+from servers.serving.text_generation.text_model import TextStream
 from tests.patience import PATIENCE
 from tests.servers.serving.text_generation.completing import (
     SCRIPT,

@@ -59,7 +59,7 @@ LIVE_PYTHON = os.environ.get("GRAPHRT_TRANSFORMERS_PYTHON") or (
 
 @pytest.fixture(autouse=True)
 def _fixed_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calculators.llm.prompt.chat_template.functions.datetime", FixedTime)
+    monkeypatch.setattr("calculators.llm.prompt.chat_template.environment.datetime", FixedTime)
 
 
 @functools.cache
