@@ -1,4 +1,4 @@
-"""Calculators by family: ``core`` for every graph, others by what they serve.
+"""Calculators by room: ``core`` for every graph, others by what they serve.
 
 Nothing is registered by importing; `register_all` is the entry point ``graphrt.calculators``.
 Families that serve endpoints are tasks, which have entry points of their own
@@ -7,9 +7,16 @@ Families that serve endpoints are tasks, which have entry points of their own
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+import warnings
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
     from graph_runtime import Registry
 
 
@@ -19,8 +26,6 @@ def register_all(registry: Registry) -> None:
     A family is imported only when a graph names one of its nodes.
     """
     # Imported here: processes that run one family's code must not pay for the others.
-    from importlib import import_module
-
     from calculators.kit import tasks
     from calculators.kit.family_names import NAMES
 
@@ -31,3 +36,50 @@ def register_all(registry: Registry) -> None:
 
         registry.register_family(names.__contains__, register)
     tasks.register(registry)
+
+
+#: Rooms of today, by packages of earlier versions, which authors' modules may still import.
+_ROOM_OF: Final = {
+    **dict.fromkeys(("child_process", "model_cache", "requests", "settings", "tasks"), "kit"),
+    **dict.fromkeys(("image", "image_generation", "media"), "images"),
+    **dict.fromkeys(("answer_cache", "ensemble", "moderation", "redaction"), "language"),
+    **dict.fromkeys(("retrieval", "routing", "server_tools", "text_patterns"), "language"),
+    **dict.fromkeys(("audio", "speech_to_text", "text_to_speech"), "speech"),
+    **dict.fromkeys(("inference", "openvino", "python"), "tensors"),
+    **dict.fromkeys(("embeddings", "rerank", "text_classification", "text_models"), "text"),
+}
+
+
+class _FormerNames:
+    """Finds modules by the names that they had before rooms were joined, and warns."""
+
+    @classmethod
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, rest = name.partition(".")
+        room = _ROOM_OF.get(rest.partition(".")[0])
+        # No class of `importlib.abc`, whose import every process would pay for.
+        return ModuleSpec(name, cast("Any", cls())) if package == __name__ and room else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        rest = name.partition(".")[2]
+        present = f"{__name__}.{_ROOM_OF[rest.partition('.')[0]]}.{rest}"
+        warnings.warn(f"{name} is {present} now", DeprecationWarning, stacklevel=2)
+        found = import_module(present)
+        if hasattr(found, "__path__"):
+            # Without a path of its own, so that its modules are asked for here too, and are not
+            # made a second time under another name.
+            module.__path__ = []
+            module.__getattr__ = found.__getattribute__  # type: ignore[method-assign]
+        else:
+            # The import system takes what stands here when the module has run.
+            sys.modules[name] = found
+
+
+# Behind all others, so that it is asked for nothing that can be found.
+sys.meta_path.append(_FormerNames())

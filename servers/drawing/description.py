@@ -20,26 +20,26 @@ from graph_runtime.language.tag_map import TagMap, parse_tag_index
 from graph_runtime.plan.subgraph import Subgraph, expand_subgraphs
 from servers.drawing.drawing import Family
 
-#: Rooms below `calculators`; all others run models.
+#: Rooms below `calculators`, the first that holds a calculator counts; all others run models.
 _ROOMS: Final[dict[str, Family]] = {
-    "answer_cache": "flow",
-    "core": "flow",
-    "ensemble": "flow",
-    "image": "image",
-    "inference": "tensor",
-    "language": "flow",
-    "openvino": "tensor",
-    "redaction": "flow",
-    "routing": "flow",
+    "core.": "flow",
+    "images.image.": "image",
+    "language.moderation.": "model",
+    "language.retrieval.": "model",
+    "language.server_tools.": "model",
+    "language.": "flow",
+    "tensors.inference.": "tensor",
+    "tensors.openvino.": "tensor",
 }
 
 
 def family_of(calculator: type[Calculator]) -> Family:
     """Return the work of a calculator; "own" for code that is not of this project."""
-    package, _, rest = calculator.__module__.partition(".")
+    package, _, place = calculator.__module__.partition(".")
     if package != "calculators":
         return "own"
-    return _ROOMS.get(rest.partition(".")[0], "model")
+    found = (family for room, family in _ROOMS.items() if place.startswith(room))
+    return next(found, "model")
 
 
 NodeKind = Literal["calculator", "source", "subgraph", "unknown"]

@@ -9,6 +9,7 @@ import pytest
 from bench.house import (
     Module,
     count_lines,
+    floors,
     names_with_several_meanings,
     read_modules,
     rooms_of_calculators,
@@ -23,16 +24,17 @@ def modules() -> Mapping[str, Module]:
 
 def test_there_are_no_more_rooms_of_calculators(modules: Mapping[str, Module]) -> None:
     rooms = rooms_of_calculators(modules)
-    assert len(rooms) <= 50
-    assert sum(map(len, rooms.values())) <= 155
+    assert len(rooms) <= 9
+    assert sum(map(len, rooms.values())) <= 14
+    assert floors(rooms) <= 4
 
 
 def test_there_are_no_more_modules(modules: Mapping[str, Module]) -> None:
-    assert len(modules) <= 1_421
+    assert len(modules) <= 1_273
 
 
 def test_what_one_neighbour_reads_lives_in_it(modules: Mapping[str, Module]) -> None:
-    assert len(small_with_one_reader(modules)) <= 93
+    assert len(small_with_one_reader(modules)) <= 47
 
 
 def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> None:
@@ -40,4 +42,4 @@ def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> Non
 
 
 def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
-    assert count_lines(modules)["imports"] <= 14_750
+    assert count_lines(modules)["imports"] <= 14_010

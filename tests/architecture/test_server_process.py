@@ -10,7 +10,7 @@ from tests.architecture.test_imports import python
 from tests.checkout import ROOT
 
 ROOMS = ("protos", "graph_runtime", "calculators", "servers")
-CHILD = ROOT / "calculators" / "child_process"
+CHILD = ROOT / "calculators" / "kit" / "child_process"
 
 LIBRARIES_OF_A_SERVER = """
 import sys
@@ -94,17 +94,16 @@ def test_describing_the_tasks_loads_no_library_and_not_the_runtime() -> None:
 
 
 def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain_model() -> None:
-    llm = ROOT / "calculators" / "llm"
-    plain_models = ROOT / "calculators" / "openvino"
+    calculators = ROOT / "calculators"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
-    rooms = {llm / room for room in ("engine", "prompt", "conversion", "model_files")}
-    others = (
-        *("child_process", "embeddings", "rerank", "speech_to_text", "text_models"),
-        *("image_generation", "text_to_speech"),
-    )
-    rooms |= {ROOT / "calculators" / name for name in others}
-    vision_models = ROOT / "calculators" / "vision" / "inference"
-    assert folders == {*rooms, plain_models, vision_models}
+    processes = {calculators / "llm" / room for room in ("engine", "prompt")}
+    processes |= {calculators / "kit" / room for room in ("checkpoints", "child_process")}
+    processes |= {calculators / "text" / room for room in ("embeddings", "rerank", "text_models")}
+    processes |= {calculators / "speech" / room for room in ("speech_to_text", "text_to_speech")}
+    processes.add(calculators / "images" / "image_generation")
+    plain_models = calculators / "tensors" / "openvino"
+    vision_models = calculators / "vision" / "inference"
+    assert folders == {*processes, plain_models, vision_models}
 
 
 def test_nothing_is_pickled() -> None:
@@ -113,7 +112,7 @@ def test_nothing_is_pickled() -> None:
 
 def test_processes_are_started_in_one_place() -> None:
     # A command that needs a server starts it as a user would.
-    own_server = ROOT / "servers" / "cli" / "chat" / "own_server.py"
+    own_server = ROOT / "servers" / "cli" / "chat" / "command.py"
     # The exporter is another program, and runs before there is an event loop.
     exporter = ROOT / "servers" / "export" / "followed_process.py"
     # `early_start` starts children, and `ChildProcess` holds them.

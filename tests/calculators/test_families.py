@@ -142,3 +142,31 @@ def test_everything_can_be_registered() -> None:
         *registry.calculators(),
         *registry.subgraphs(),
     }
+
+
+def test_modules_are_found_by_their_former_names() -> None:
+    program = """
+import warnings
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    from calculators.requests.http_payload import HttpPayload
+    import calculators.audio.sound
+    from calculators.kit.requests import http_payload
+    assert HttpPayload is http_payload.HttpPayload
+    assert http_payload.__name__ == "calculators.kit.requests.http_payload"
+    from calculators.image import register
+    print(sorted({str(each.message) for each in found}))
+    try:
+        import calculators.requests.nothing
+    except ModuleNotFoundError as error:
+        print(error.name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    warned, missing = done.stdout.splitlines()
+    assert (
+        "calculators.requests.http_payload is calculators.kit.requests.http_payload now" in warned
+    )
+    assert missing.endswith("requests.nothing")

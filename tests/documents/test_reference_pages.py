@@ -44,7 +44,7 @@ def calculators_of_graphrt() -> list[str]:
 
 
 def test_a_calculators_ports_and_options_are_listed(pages: dict[str, str]) -> None:
-    page = pages["reference/calculators/retrieval.md"]
+    page = pages["reference/calculators/language.md"]
     assert "| input | `REQUEST` | `GenerationRequest` |" in page
     assert "| `min_score` | `float` | `0.0` |" in page
 

@@ -92,7 +92,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "location"),
     [
-        ("RetrievalCalculator", "reference/calculators/retrieval/"),
+        ("RetrievalCalculator", "reference/calculators/language/"),
         ("request_queue_limit", "reference/server_options/"),
         ("continuous_usage_stats", "serving/"),
         ("CalculatorRunner", "reference/python/testing/"),

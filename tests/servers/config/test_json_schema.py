@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from servers.cli.reference import config_schema, key_texts, reference
+from servers.cli.config_schema import config_schema, key_texts
+from servers.cli.reference import reference
 from servers.config import read_config
 from servers.config.checks import (
     Check,

@@ -77,7 +77,7 @@ def test_a_library_gets_the_models_vectors(told: dict[str, Any], library: str) -
 
 
 def test_the_snippets_of_the_page_work(url: str) -> None:
-    page = blocks(ROOT / "calculators" / "embeddings" / "README.md")
+    page = blocks(ROOT / "calculators" / "text" / "embeddings" / "README.md")
     (snippet,) = [text for language, text in page if language == "python"]
     snippet = snippet.replace("http://127.0.0.1:8000", url).replace("minilm", "tiny")
     done = subprocess.run(
