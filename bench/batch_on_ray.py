@@ -22,10 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from bench.machine import describe_machine
+from bench.machine import add_write, describe_machine, publish
 from bench.python_calls import DEMO
 from bench.serve_vs_engine import say
-from bench.written_report import add_write, publish
 
 TOKENS: Final = 60
 WIDTH: Final = 32

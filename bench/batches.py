@@ -34,9 +34,8 @@ from typing import Any, Final, NamedTuple
 
 from bench.engine_throughput import model_options, tokens_per_word
 from bench.event_stream_client import Address, chat_body, connect, read_answer
-from bench.load_generator import run_loop
+from bench.load_generator import Lengths, Request, make_workload, run_loop
 from bench.machine import describe_machine
-from bench.processes import children, cpu_seconds
 from bench.serve_vs_engine import (
     DEMO,
     Model,
@@ -46,9 +45,8 @@ from bench.serve_vs_engine import (
     say,
     versions,
 )
-from bench.server_process import ServerProcess
+from bench.server_process import ServerProcess, children, cpu_seconds
 from bench.smollm2 import smollm2_path
-from bench.workload import Lengths, Request, make_workload
 from calculators.llm.prompt.builder import PromptBuilder
 from servers.batch_work.inner_server import inner_client
 from servers.batch_work.worker import BatchWorker

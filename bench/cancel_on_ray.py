@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.batch_on_ray import GRAPH
-from bench.machine import describe_machine
+from bench.machine import add_write, describe_machine, publish
 from bench.server_process import ServerProcess
-from bench.written_report import add_write, publish
 
 #: Milliseconds that a cancellation may take.
 AIM: Final = 200

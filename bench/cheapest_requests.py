@@ -39,9 +39,8 @@ import numpy as np
 import soundfile
 from PIL import Image
 
-from bench.machine import describe_machine
-from bench.processes import cpu_seconds
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
+from bench.server_process import cpu_seconds
 from tests.calculators.images.image_generation import image_models
 from tests.calculators.images.media.pictures import scanned_jpeg
 from tests.calculators.speech.audio.sounds import tone, wav

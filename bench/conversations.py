@@ -24,11 +24,10 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 
-from bench.machine import describe_machine
+from bench.machine import add_write, describe_machine, publish
 from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
-from bench.written_report import add_write, publish
 from calculators.llm.tuning.standings import median_interval
 from servers.load.client import CHAT, StreamClient
 from servers.load.prompts import Prompt, words

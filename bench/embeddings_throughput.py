@@ -37,8 +37,7 @@ from bench.embedding_clients import figures
 from bench.embedding_peers import Peer, start_infinity, start_sentence_transformers
 from bench.encoder_model import make_encoder, text_of
 from bench.machine import describe_machine
-from bench.processes import children, cpu_seconds
-from bench.server_process import ServerProcess
+from bench.server_process import ServerProcess, children, cpu_seconds
 from calculators.text.embeddings.encoding import encode
 from calculators.text.embeddings.question import Embed
 from calculators.text.text_models.compiled_forms import CompiledForms

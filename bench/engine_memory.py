@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bench.machine import describe_machine
-from bench.processes import resident_bytes
+from bench.server_process import resident_bytes
 
 if TYPE_CHECKING:
     from calculators.llm.grammars.grammar import Grammar

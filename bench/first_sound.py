@@ -22,9 +22,8 @@ from statistics import median
 from time import perf_counter
 from typing import Final
 
-from bench.machine import describe_machine
+from bench.machine import WrittenReport, describe_machine
 from bench.server_process import ServerProcess
-from bench.written_report import WrittenReport
 from calculators.speech.text_to_speech.sentences import SentenceSplitter
 from tests.examples.voice_graph import HEARD, MODELS, put_graph, recording, system_message
 

@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 from openvino import opset15 as op
 
 from bench.paged_model import EXACT, PagedModel
-from bench.processes import children, peak_bytes
-from bench.server_process import ServerProcess
+from bench.server_process import ServerProcess, children, peak_bytes
 from calculators.kit.checkpoints.converted_gguf import convert, read_source
 from calculators.kit.checkpoints.decoder import read_decoder
 from calculators.kit.checkpoints.gguf import GgufFile

@@ -24,12 +24,10 @@ from typing import Any, Final
 import numpy as np
 
 from bench.event_stream_client import Address
-from bench.load_generator import run_load, run_loop
-from bench.machine import describe_machine
+from bench.load_generator import Lengths, make_workload, run_load, run_loop
+from bench.machine import add_write, describe_machine, publish
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
-from bench.workload import Lengths, make_workload
-from bench.written_report import add_write, publish
 from calculators.kit.requests.http_payload import HttpPayload, NoClient
 from calculators.language import on_text
 from calculators.llm.engine.engine import Generation, Part

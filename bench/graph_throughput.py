@@ -21,8 +21,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from bench.machine import describe_machine
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
 from graph_runtime import (
     ApplicationThreadExecutor,
     CalculatorGraph,

@@ -32,8 +32,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
-from bench.processes import children
-from bench.server_process import ServerProcess
+from bench.server_process import ServerProcess, children
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers")

@@ -24,10 +24,8 @@ from typing import Any, Final
 import aiohttp
 import grpc
 
-from bench.machine import describe_machine
-from bench.processes import cpu_seconds
-from bench.server_process import ServerProcess
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
+from bench.server_process import ServerProcess, cpu_seconds
 
 MODEL: Final = "pass_through"
 SMALL: Final = 256

@@ -26,9 +26,8 @@ from typing import Final, NamedTuple
 from bench.event_stream_client import Address, Connection, chat_body, connect, read_answer
 from bench.load_generator import run_loop
 from bench.machine import describe_machine
-from bench.processes import children, cpu_seconds, proportional_bytes
 from bench.serve_vs_engine import say, versions
-from bench.server_process import ServerProcess
+from bench.server_process import ServerProcess, children, cpu_seconds, proportional_bytes
 from bench.smollm2 import get_smollm2
 from servers.load.outcome import Outcome
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import calculators
-from bench.written_report import add_write, publish
+from bench.machine import add_write, publish
 from graph_runtime import REGISTRY, GraphError, Registry, parse_graph_text, validate_graph
 
 _FOLDERS: Final = ("modules", "graphs", "examples/desktop")

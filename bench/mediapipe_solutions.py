@@ -25,9 +25,8 @@ from typing import Any, Final
 import numpy as np
 
 from bench.machine import describe_machine
-from bench.mediapipe_agreement import engine, kernels, sequences, stills, table
+from bench.mediapipe_agreement import engine, kernels, sequences, steps_table, stills, table
 from bench.mediapipe_oracle import CASES, sequence
-from bench.mediapipe_steps import steps_table
 from calculators.vision import FaceDetection, FaceMesh, Hands, Holistic, Pose, SelfieSegmentation
 
 _PEER: Final = Path(__file__).with_name("mediapipe_peer.py")

@@ -27,9 +27,8 @@ from typing import Final
 
 import numpy as np
 
-from bench.machine import describe_machine
+from bench.machine import WrittenReport, describe_machine
 from bench.server_process import ServerProcess
-from bench.written_report import WrittenReport
 
 EVENTS: Final = 1000
 STREAMS, TOKENS = 32, 100
@@ -135,7 +134,7 @@ class Client:
 
 
 def cpu_ns(pid: int) -> int:
-    """Processor time of all threads in nanoseconds, finer than that of `bench.processes`."""
+    """Processor time of all threads in nanoseconds, finer than that of `bench.server_process`."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 

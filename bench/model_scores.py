@@ -29,11 +29,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Final
 
-from bench.machine import describe_machine
+from bench.machine import add_write, describe_machine, publish
 from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
-from bench.written_report import add_write, publish
 
 _ROOT: Final = Path(__file__).parents[1]
 _CONTINUATION, _CAPITALS = "continuation", "capitals"

@@ -17,8 +17,7 @@ from statistics import median
 from time import process_time
 from typing import Final
 
-from bench.machine import describe_machine
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import (
     reasoning_parser,

@@ -24,8 +24,7 @@ import openvino
 from openvino import opset13
 
 import calculators.tensors.openvino
-from bench.machine import describe_machine
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
 from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.model_provider import MODELS
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry

@@ -24,10 +24,9 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from bench.machine import describe_machine
+from bench.machine import WrittenReport, describe_machine
 from bench.metrics_cost import CALCULATORS
 from bench.server_process import ServerProcess
-from bench.written_report import WrittenReport
 
 _NODES: Final = 200
 _PATIENCE_MS: Final = 120_000

@@ -30,10 +30,8 @@ import openvino
 from openvino import opset13
 
 from bench.infer_clients import INPUT
-from bench.machine import describe_machine
-from bench.processes import cpu_seconds
-from bench.server_process import ServerProcess
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
+from bench.server_process import ServerProcess, cpu_seconds
 
 MODEL: Final = "pictures"
 AIM: Final = 0.95

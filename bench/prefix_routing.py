@@ -26,9 +26,8 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import Any, Final
 
-from bench.machine import describe_machine
+from bench.machine import WrittenReport, describe_machine
 from bench.server_process import ServerProcess
-from bench.written_report import WrittenReport
 
 REPLICAS, CONVERSATIONS, TURNS, AT_ONCE = 4, 96, 6, 24
 CACHED_BLOCKS: Final = 3000

@@ -27,8 +27,14 @@ from bench.engine_throughput import tokens_per_word
 from bench.graph_throughput import run_async, run_sync, whole_life
 from bench.kserve_throughput import CLIENTS, GRAPH, LIMITS, MODEL, SMALL, Target, ask, echo_server
 from bench.machine import describe_machine
-from bench.serve_vs_engine import DEMO, QUICK_REQUESTS, Model, load_arguments, measure_pair
-from bench.serve_vs_engine_tables import throughput_ratio
+from bench.serve_vs_engine import (
+    DEMO,
+    QUICK_REQUESTS,
+    Model,
+    load_arguments,
+    measure_pair,
+    throughput_ratio,
+)
 from bench.server_process import ServerProcess
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.tuning.standings import Interval, median_interval

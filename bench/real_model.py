@@ -23,15 +23,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from bench.engine_throughput import tokens_per_word
+from bench.load_generator import OUTPUT_TOKENS
 from bench.machine import describe_machine
-from bench.peer_models import PeerModel
-from bench.peer_servers import Setting, llama_cpp
-from bench.peer_tables import ModelRuns, rows
-from bench.peers import load, peer_version, way_of
+from bench.peer_servers import PeerModel, Setting, llama_cpp
+from bench.peers import ModelRuns, load, peer_version, rows, way_of
 from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
-from bench.workload import OUTPUT_TOKENS
 from calculators.llm.prompt.builder import PromptBuilder
 
 _NAME: Final = "smollm2"

@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from time import process_time
 from typing import Any, Final
 
-from bench.machine import describe_machine
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
 from calculators.language import Begun, Content, Deltas, Gained, Usage, request_for
 from calculators.language.redaction.arguments import ArgumentsRedactor
 from calculators.language.redaction.text import TextRedactor

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.engine_throughput import model_options, prompt_encoder
-from bench.machine import describe_machine
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings

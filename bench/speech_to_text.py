@@ -5,7 +5,7 @@
         [--write FILE]
 
 All have the weights of Whisper tiny.en (`bench.whisper_tiny`) in 32 bits and in 8, decode greedily
-and hear the same files of espeak-ng (`bench.spoken_sentences`). PYTHON are interpreters of other
+and hear the same files of espeak-ng (`bench.whisper_tiny`). PYTHON are interpreters of other
 environments, with ``faster_whisper`` and with ``transformers`` and ``torch``. Every
 engine runs alone, in turns; the best of the repetitions counts, as the machine may be busy.
 """
@@ -28,17 +28,19 @@ from typing import Final
 
 import soundfile
 
-from bench.machine import describe_machine
-from bench.processes import children, cpu_seconds
-from bench.server_process import ServerProcess
-from bench.spoken_sentences import SENTENCES, joined, seconds_of, spoken, word_errors
+from bench.machine import add_write, describe_machine, publish
+from bench.server_process import ServerProcess, children, cpu_seconds
 from bench.whisper_tiny import (
+    SENTENCES,
     ctranslate2_path,
     get_whisper,
     get_whisper_int8,
+    joined,
+    seconds_of,
+    spoken,
     transformers_path,
+    word_errors,
 )
-from bench.written_report import add_write, publish
 from calculators.speech.audio.reading import read_sound
 
 _PEER: Final = Path(__file__).with_name("speech_peer.py")

@@ -23,9 +23,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from bench.machine import describe_machine
+from bench.machine import add_write, describe_machine, publish
 from bench.start_time import ROOT, Start, environment, start
-from bench.written_report import add_write, publish
 from calculators.llm.tuning.standings import median_interval
 
 _CONFIG: Final = ROOT / "examples" / "config.json"

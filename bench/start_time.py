@@ -20,7 +20,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from bench.machine import describe_machine
-from bench.processes import children, cpu_seconds, proportional_bytes
+from bench.server_process import children, cpu_seconds, proportional_bytes
 
 ROOT: Final = Path(__file__).parents[1]
 _SERVED: Final = "try:"

@@ -25,8 +25,7 @@ from time import monotonic
 from typing import Any, Final, TypeAlias
 
 import calculators
-from bench.machine import describe_machine
-from bench.written_report import add_write, publish
+from bench.machine import add_write, describe_machine, publish
 from calculators.kit.model_cache import ModelCache
 from calculators.kit.tasks import ModelToServe
 from calculators.llm.tuning.arena import Arena

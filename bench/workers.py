@@ -27,11 +27,9 @@ import aiohttp
 import grpc
 
 from bench.kserve_throughput import SMALL, TITLES
-from bench.machine import describe_machine
-from bench.processes import children
+from bench.machine import add_write, describe_machine, publish
 from bench.server_cpu import nanoseconds
-from bench.server_process import ServerProcess
-from bench.written_report import add_write, publish
+from bench.server_process import ServerProcess, children
 
 MODEL: Final = "pass_through"
 WORKERS: Final = (1, 2)

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from bench.speech_to_text import ask
-from bench.spoken_sentences import (
+from bench.whisper_tiny import (
     SENTENCES,
     can_speak,
     joined,
     seconds_of,
     spoken,
+    whisper_path,
     word_errors,
     words_of,
 )
-from bench.whisper_tiny import whisper_path
 from tests.process.server_process import ServerProcess
 
 #: Part of the words that may be wrong. Speech of espeak-ng is hard for a model of this size:
