@@ -57,7 +57,7 @@ setup(ext_modules=extensions, packages=[], script_args=["--quiet", "build_ext", 
 
 
 def compile_runtime(place: Path) -> list[Path]:
-    """Copy ``graph_runtime`` to ``place`` and compile it there.
+    """Copy ``graph_runtime``, and what it imports, to ``place`` and compile it there.
 
     Returns:
         The extension modules, from ``place``.
@@ -65,11 +65,10 @@ def compile_runtime(place: Path) -> list[Path]:
     Raises:
         CalledProcessError: there is no C compiler, or a module does not compile.
     """
-    shutil.copytree(
-        ROOT / "graph_runtime",
-        place / "graph_runtime",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    for package in ("graphrt_base", "graph_runtime"):
+        shutil.copytree(
+            ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     subprocess.run([sys.executable, "-c", _BUILD, *COMPILED], cwd=place, check=True)
     shutil.rmtree(place / "build")
     return sorted(path.relative_to(place) for path in place.rglob("*.so"))

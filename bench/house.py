@@ -35,7 +35,7 @@ from typing import Any, Final
 from bench.server_process import ServerProcess, children
 
 ROOT: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers")
+PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 #: A module of fewer lines that one neighbour imports is said to be small.
 SMALL: Final = 60
 

@@ -52,6 +52,7 @@ from graph_runtime.errors import (
     GraphSyntaxError,
     NotFoundError,
     PacketTypeError,
+    ResourceError,
     RunError,
     StateError,
     TimestampError,
@@ -81,7 +82,6 @@ from graph_runtime.plan.registry import REGISTRY, Registry, calculator, resource
 from graph_runtime.plan.resources import (
     FamilySettings,
     GraphResources,
-    ResourceError,
     ResourceInitializer,
     ResourceSettings,
     SharingInitializer,

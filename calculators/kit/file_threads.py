@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 from graph_runtime import UnavailableError
 from graph_runtime.authoring.executor import THREADS
 from graph_runtime.errors import reason_of
-from graph_runtime.regular_file import raise_if_exhausted, read_by
+from graphrt_base.regular_file import raise_if_exhausted, read_by
 
 T = TypeVar("T")
 P = ParamSpec("P")

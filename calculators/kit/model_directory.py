@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graph_runtime import ResourceError
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 
 def find_model_directory(models_path: str, graph: Path) -> Path:

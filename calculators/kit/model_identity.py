@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from graph_runtime import ResourceError, identity_of
-from graph_runtime.regular_file import check_regular_file
+from graphrt_base.regular_file import check_regular_file
 
 #: Endings of files beside a model that do not belong to it: people edit graphs and calculators
 #: there, a server may write its log, and OpenVINO its cache of compiled models.

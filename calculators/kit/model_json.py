@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 #: Bytes of the largest file that is read: tokenizer.json of the largest known vocabularies has 40
-#: million. As `graph_runtime.regular_file.MODEL_FILE_BYTES`, which would be slow to import.
+#: million. As `graphrt_base.regular_file.MODEL_FILE_BYTES`, which would be slow to import.
 _LARGEST: Final = 256 << 20
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from graph_runtime.regular_file import being_read, raise_if_exhausted, read_regular_file
+from graphrt_base.regular_file import being_read, raise_if_exhausted, read_regular_file
 
 #: Times, size and place stand for the content of larger files.
 _LARGEST_READ: Final = 16 * 1024 * 1024

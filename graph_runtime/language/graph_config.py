@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graph_runtime.errors import GraphConfigError, GraphSyntaxError
 from graph_runtime.language.text_parser import ANY, MAX_DEPTH, parse_text, read_text, with_others
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 from protos.pool import class_of, find_message, message_class, pool
 
 if TYPE_CHECKING:

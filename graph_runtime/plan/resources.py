@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from graph_runtime.authoring.metrics import NO_METRICS, GraphMetrics
-from graph_runtime.errors import Code, GraphError, reason_of
+from graph_runtime.errors import GraphError, ResourceError, reason_of
 from graph_runtime.interrupts import is_being_cancelled, raise_interrupt
 from graph_runtime.plan.identity import identity_of
 from graph_runtime.plan.leases import Identity, KeptResources, Lease, NodeResource, let_go_of
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from graph_runtime.plan.plan import NodePlan, ValidatedGraph
 
 T = TypeVar("T")
-
-
-class ResourceError(GraphError):
-    """A node's resource cannot be made; the text says which node, what, and what would be right."""
-
-    code = Code.FAILED_PRECONDITION
 
 
 class FamilySettings:

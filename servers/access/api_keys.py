@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from calculators.kit.requests.client_identity import HIGHEST_PRIORITY, NORMAL_PRIORITY
 from calculators.kit.seen_files import SeenFiles
-from graph_runtime.regular_file import DescriptorsExhaustedError
+from graphrt_base.regular_file import DescriptorsExhaustedError
 from servers.access.changing_files import is_open_to_others
 
 _log: Final = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from calculators.kit.seen_files import SeenFiles
-from graph_runtime.regular_file import DescriptorsExhaustedError
+from graphrt_base.regular_file import DescriptorsExhaustedError
 from servers.access.changing_files import is_open_to_others
 
 #: Bytes of a file of certificates; bundles of authorities have some 200 KB.

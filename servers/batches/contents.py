@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from graph_runtime.regular_file import DescriptorsExhaustedError, open_regular_file
+from graphrt_base.regular_file import DescriptorsExhaustedError, open_regular_file
 from servers.batches.errors import ContentError, StoreError, storage_errors
 
 _log: Final = logging.getLogger(__name__)

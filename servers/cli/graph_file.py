@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.kit.tasks import Task, installed_tasks, task_of_model
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model
 from servers.config.edit import replace_file

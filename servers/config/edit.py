@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 from servers.config.json_text import JsonSyntaxError, parse_json
 from servers.config.server_config import MAX_BYTES
 

@@ -21,7 +21,7 @@ from graph_runtime.errors import (
     StateError,
     TimestampError,
 )
-from graph_runtime.plan.resources import ResourceError
+from graphrt_base.errors import ResourceError
 from servers.contract.error_text import clean
 
 # The server's own fault: the text of such an error is sent only if it was written for the client.

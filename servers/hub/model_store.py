@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 from servers.hub.errors import HubError
 from servers.hub.model_reference import ModelReference
 

@@ -7,7 +7,7 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Final
 
-NAMES: Final = ("protos", "graph_runtime", "calculators", "servers")
+NAMES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 CLASH_HINT: Final = "install graphrt in an environment of its own"
 _OWN: Final = "graphrt"
 

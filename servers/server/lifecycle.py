@@ -20,7 +20,7 @@ from typing import Final, Self, TypeVar
 from calculators.kit.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
 from graph_runtime.interrupts import raise_interrupt, without_interrupts
-from graph_runtime.regular_file import DescriptorsExhaustedError, check_descriptors
+from graphrt_base.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.access import Followed, follow
 from servers.batches.desk import BatchDesk
 from servers.batches.settings import BatchSettings

@@ -24,7 +24,7 @@ from graph_runtime.language.graph_config import MAX_BYTES, parse_graph_draft
 from graph_runtime.language.source_map import node_positions, port_positions
 from graph_runtime.plan.link_errors import no_output_producer
 from graph_runtime.plan.stall_check import has_path
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 from servers.serving.http_role import HttpRole
 
 #: The streams of an HTTP graph, by tag, else by name (OpenVINO Model Server knows only the names).

@@ -11,7 +11,7 @@ from typing import Final
 
 from calculators.kit.file_threads import FilesNotAnsweringError, in_file_thread
 from calculators.kit.seen_files import SeenFiles, forget_contents
-from graph_runtime.regular_file import DescriptorsExhaustedError
+from graphrt_base.regular_file import DescriptorsExhaustedError
 from servers.config import ConfigError, ServerConfig
 from servers.contract.data_plane import ReloadError
 from servers.contract.error_text import clean

@@ -20,7 +20,7 @@ from calculators.language.server_tools.tools_options import tool_paths
 from calculators.tensors.python.handler_options import handler_paths
 from graph_runtime import GraphError, Registry, find_options, identity_of
 from graph_runtime.options.options import type_name
-from graph_runtime.regular_file import DescriptorsExhaustedError, raise_if_exhausted
+from graphrt_base.regular_file import DescriptorsExhaustedError, raise_if_exhausted
 from servers.config import GraphEntry
 from servers.serving.graph_source import GraphSource, subgraph_files
 

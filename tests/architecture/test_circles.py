@@ -13,7 +13,7 @@ import pytest
 
 from tests.checkout import ROOT
 
-PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers", "bench")
+PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers", "bench")
 
 #: The imports that may close a circle, each with the reason or the decision that has it.
 ALLOWED: Final = {

@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.checkout import ROOT
 
-ROOMS: Final = ("graph_runtime", "calculators", "servers")
+ROOMS: Final = ("graphrt_base", "graph_runtime", "calculators", "servers")
 #: Functions of the modules time and datetime that read the wall clock.
 WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"})
 

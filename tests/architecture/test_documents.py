@@ -201,7 +201,7 @@ def test_the_modules_in_the_drawings_of_layers_exist() -> None:
     assert len(named) > 60
     existing = {
         path.name
-        for package in ("graph_runtime", "calculators", "servers")
+        for package in ("graphrt_base", "graph_runtime", "calculators", "servers")
         for path in (ROOT / package).rglob("*.py")
     }
     assert named - existing == set()

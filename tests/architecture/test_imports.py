@@ -11,7 +11,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 
-ROOMS = ("protos", "graph_runtime", "calculators", "servers")
+ROOMS = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 
 #: Packages of extras that need not be installed: without them their modules cannot be imported.
 EXTRAS = {"ray"}
@@ -70,7 +70,7 @@ def test_each_module_can_be_imported_without_a_warning(room: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("room", ["protos", "graph_runtime"])
+@pytest.mark.parametrize("room", ["graphrt_base", "protos", "graph_runtime"])
 def test_the_runtime_needs_the_standard_library_and_protobuf_only(room: str) -> None:
     done = python(NEW_TOP_LEVELS, *modules(room))
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.architecture.test_imports import python
 from tests.checkout import ROOT
 
-ROOMS = ("protos", "graph_runtime", "calculators", "servers")
+ROOMS = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 CHILD = ROOT / "calculators" / "kit" / "child_process"
 
 LIBRARIES_OF_A_SERVER = """

@@ -25,7 +25,7 @@ from graph_runtime import (
     ValidationError,
 )
 from graph_runtime.errors import common_code, did_you_mean, reason_of
-from graph_runtime.regular_file import DescriptorsExhaustedError
+from graphrt_base.regular_file import DescriptorsExhaustedError
 
 EXAMPLES: list[GraphError] = [
     GraphError("plain", code=Code.ALREADY_EXISTS),

@@ -20,7 +20,7 @@ from tests.release.installation import Installation, build, run, unpacked
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make setup")
 
-PACKAGES: Final = ("protos", "graph_runtime", "calculators", "servers")
+PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 #: Folders of examples/ that the wheel has, and models.
 EXAMPLES: Final = ("graphs", "projects")
 MODELS: Final = (

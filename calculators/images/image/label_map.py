@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from calculators.kit.graph_directory import GRAPH_DIRECTORY, graph_file
 from graph_runtime import CalculatorContext, Code, GraphError, NotFoundError
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 
 class Label(NamedTuple):

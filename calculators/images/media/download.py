@@ -18,7 +18,7 @@ from yarl import URL
 
 from calculators.images.media.limits import MAX_IMAGE_BYTES
 from calculators.images.media.media_rules import MediaRules
-from graph_runtime.regular_file import raise_if_exhausted
+from graphrt_base.regular_file import raise_if_exhausted
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 

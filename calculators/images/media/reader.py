@@ -17,7 +17,7 @@ from calculators.images.media.image import EncodedImage, ImageReference
 from calculators.images.media.image_error import image_error
 from calculators.images.media.limits import MAX_IMAGE_BYTES, MAX_REQUEST_BYTES
 from calculators.images.media.media_rules import MediaRules
-from graph_runtime.regular_file import raise_if_exhausted
+from graphrt_base.regular_file import raise_if_exhausted
 
 _DISABLED: Final = (
     "images from files are off on this server; it allows a directory with "

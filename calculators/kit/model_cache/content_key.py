@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from graph_runtime.regular_file import open_regular_file
+from graphrt_base.regular_file import open_regular_file
 
 #: Incremented when an entry of an older graphrt must not be used.
 _FORM: Final = "1"

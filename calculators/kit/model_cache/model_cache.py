@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from calculators.kit.model_cache.content_key import sample_of
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 
 _log: Final = logging.getLogger("graphrt.cache")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 
 #: The files of a directory that are indexed. A file that is named itself may have any name.
 SUFFIXES: Final = (".md", ".markdown", ".rst", ".txt")

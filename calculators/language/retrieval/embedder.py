@@ -9,7 +9,7 @@ from typing import Final
 
 from calculators.text.embeddings.node_options import EmbeddingsOptions, embeddings_options
 from calculators.text.text_models.model_options import TextModelOptions
-from graph_runtime.regular_file import open_regular_file
+from graphrt_base.regular_file import open_regular_file
 
 #: The uses of texts, by which a model's prompts are chosen.
 PASSAGE: Final = "passage"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from calculators.language.retrieval.embedder import ModelIdentity
 from calculators.language.retrieval.passages import PassageSize
-from graph_runtime.regular_file import open_regular_file
+from graphrt_base.regular_file import open_regular_file
 
 #: Vectors of length 1, shape ``[n, dimension]``.
 Vectors = NDArray[np.float32]

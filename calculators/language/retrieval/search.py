@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.language.retrieval.index_file import Vectors
-from graph_runtime.regular_file import open_regular_file
+from graphrt_base.regular_file import open_regular_file
 
 #: Vectors that NumPy compares in some milliseconds.
 MOST_EXACT: Final = 20_000

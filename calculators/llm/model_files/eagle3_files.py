@@ -11,7 +11,7 @@ from typing import Final
 
 from calculators.llm.model_files.model_files import read_json_object
 from graph_runtime import ResourceError
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _MODEL: Final = "openvino_model.xml"
 #: Runtime information as OpenVINO writes it at the end of a model.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from graph_runtime import ResourceError
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 _IR: Final = "optimum-cli export openvino makes it"
 _TOKENIZER: Final = (

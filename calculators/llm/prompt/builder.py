@@ -44,7 +44,7 @@ from calculators.llm.prompt.text_encoder import TextEncoder
 from calculators.llm.text.token_pieces import read_token_pieces
 from calculators.llm.text.token_table import TokenTable, make_token_table, pieces_of
 from graph_runtime import Code
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 #: Texts on whose tokens the token table is checked, beside random tokens.
 _TEXTS: Final = (

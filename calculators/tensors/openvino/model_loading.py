@@ -18,7 +18,7 @@ from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.model_settings import ANY_INPUT, Conversion, ModelSettings
 from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.errors import did_you_mean
-from graph_runtime.regular_file import MODEL_FILE_BYTES, read_regular_file
+from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 
 def apply_settings(network: Any, settings: ModelSettings) -> Any:

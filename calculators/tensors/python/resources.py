@@ -43,7 +43,7 @@ from graph_runtime import (
     ResourceSettings,
     find_options,
 )
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import Final
 from calculators.kit.graph_directory import GRAPH_DIRECTORY, graph_file
 from calculators.vision.inference.compiled_model import KEPT_MODELS, TfLiteModel
 from graph_runtime import CalculatorContext, Code, GraphError, NotFoundError
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 
 #: More than any model that MediaPipe names; larger files are refused.
 MAX_BYTES: Final = 1 << 30

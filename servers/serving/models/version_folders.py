@@ -11,7 +11,7 @@ from typing import TypeAlias
 from calculators.kit.seen_files import FileMarks, marks_of
 from calculators.tensors.openvino.model_folder import SUFFIXES, versions_in
 from graph_runtime import Code, GraphError
-from graph_runtime.regular_file import raise_if_exhausted
+from graphrt_base.regular_file import raise_if_exhausted
 from servers.config import ModelEntry
 
 #: Names of the files of one version, sorted, with times, size and place of each.

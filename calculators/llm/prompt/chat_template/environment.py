@@ -43,7 +43,7 @@ from calculators.llm.prompt.chat_template import comparing, size_guards
 from calculators.llm.prompt.chat_template.errors import ChatTemplateError, clean
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, Budget, RenderLimits
 from calculators.llm.prompt.chat_template.not_given import is_none
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 
 #: Callables that neither print nor compare their arguments.
 _LIGHT_CALLABLES = (Macro, LoopContext)

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from calculators.llm.prompt.chat_template.errors import ChatTemplateError, clean
 from graph_runtime.errors import Code
-from graph_runtime.regular_file import read_regular_file
+from graphrt_base.regular_file import read_regular_file
 
 #: The template of models without one: a chat has one message, which is the prompt.
 DEFAULT_SOURCE = (

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import Final
 
-from graph_runtime.errors import UnavailableError
+from graphrt_base.errors import UnavailableError
 
 #: Limit for the files beside a model's weights: the largest known vocabularies have some 40 MB.
 MODEL_FILE_BYTES: Final = 256 * 1024 * 1024
