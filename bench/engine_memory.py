@@ -61,8 +61,8 @@ def heap_in_use() -> float:
 
 def grammar_of_calls(random: Random, number: int) -> Grammar:
     """Return the grammar of calls of one to three tools, as Hermes' models write them."""
-    from calculators.llm.grammars.call_grammar import Tool, calls
     from calculators.llm.grammars.form_grammar import grammar_of
+    from calculators.llm.grammars.formats import Tool, calls
     from calculators.llm.grammars.grammar import AnswerForm
     from calculators.llm.parsers.registry import tool_parser
 

@@ -12,8 +12,7 @@ from typing import Any
 from calculators.kit.requests.http_payload import RequestError
 from calculators.language.call_id import new_call_id
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.output_stream import OutputStream
+from calculators.llm.parsers.output_parsers import OutputParsers, OutputStream
 from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import read_tools

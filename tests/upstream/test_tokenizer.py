@@ -1,6 +1,6 @@
 """openvino-genai 2026.4: a tokenizer of one thread hides a failed allocation.
 
-`calculators.llm.prompt.text_encoder` detects it.
+`calculators.llm.prompt.builder` detects it.
 """
 
 from __future__ import annotations

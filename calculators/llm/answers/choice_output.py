@@ -12,13 +12,13 @@ from calculators.language.events import Arguments, Content, OutputEvent, ToolCal
 from calculators.language.json_object import is_object
 from calculators.llm.answers.reasoning_count import ReasoningCount
 from calculators.llm.answers.response import Verbose
-from calculators.llm.parsers.output_stream import merged
+from calculators.llm.parsers.output_parsers import merged
 from calculators.llm.text.choice_text import ChoiceText, Piece, ScoredToken
 from calculators.llm.text.text_stream import TextStream
 
 
 class Parser(Protocol):
-    """Reader of the text of a choice; see `calculators.llm.parsers.output_stream.OutputStream`.
+    """Reader of the text of a choice; see `calculators.llm.parsers.output_parsers.OutputStream`.
 
     Adjacent events of one kind are merged afterwards.
     """

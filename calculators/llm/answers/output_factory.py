@@ -9,8 +9,7 @@ from typing import NamedTuple
 from calculators.llm.answers.choice_output import ChoiceOutput, Parser, RawText
 from calculators.llm.answers.reasoning_count import ReasoningCount, turning_tokens
 from calculators.llm.answers.response import Verbose
-from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.output_stream import TrimmedStream
+from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedStream
 from calculators.llm.requests.chat_request import ChatRequest
 from calculators.llm.requests.generation_request import GenerationRequest
 from calculators.llm.text.choice_text import ChoiceText

@@ -28,7 +28,7 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from calculators.llm.grammars.special_letters import FIRST, SpecialLetters
+from calculators.llm.grammars.grammar import FIRST, SpecialLetters
 
 _TOKENIZER: Final = "openvino_tokenizer"
 _DETOKENIZER: Final = "openvino_detokenizer"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from calculators.llm.grammars import json_text
 from calculators.llm.grammars.rules import Rules
-from calculators.llm.grammars.schema_keywords import Located, NoValueError, SchemaError
+from calculators.llm.grammars.schema_document import Located, NoValueError, SchemaError
 from calculators.llm.grammars.schema_parts import Part
 from calculators.llm.grammars.schema_scalars import count, counts
 from calculators.llm.grammars.schema_values import item_schemas

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from calculators.llm.grammars.automaton import Automaton
+from calculators.llm.grammars.grammar import FIRST
 from calculators.llm.grammars.regular_expression import (
     CharClass,
     Choice,
@@ -20,7 +21,6 @@ from calculators.llm.grammars.regular_expression import (
     ranges_of,
     text_node,
 )
-from calculators.llm.grammars.special_letters import FIRST
 
 #: The most letters of names that others differ in, and the most states for it.
 _OTHER_DEPTH: Final = 12

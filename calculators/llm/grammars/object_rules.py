@@ -23,7 +23,7 @@ from calculators.llm.grammars.automaton import (
 )
 from calculators.llm.grammars.regular_expression import RegexError
 from calculators.llm.grammars.rules import Rules
-from calculators.llm.grammars.schema_keywords import Located, NoValueError, SchemaError
+from calculators.llm.grammars.schema_document import Located, NoValueError, SchemaError
 from calculators.llm.grammars.schema_parts import Part
 from calculators.llm.grammars.schema_scalars import (
     counts,

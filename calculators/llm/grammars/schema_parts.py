@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, Union
 
-from calculators.llm.grammars.schema_keywords import (
+from calculators.llm.grammars.schema_document import (
     NOT_ENUM,
     NOT_INTEGER,
     NOT_MULTIPLE,
@@ -20,9 +20,9 @@ from calculators.llm.grammars.schema_keywords import (
     TYPES,
     Derived,
     Located,
+    References,
     SchemaError,
 )
-from calculators.llm.grammars.schema_references import References
 from calculators.llm.grammars.schema_values import item_schemas, kinds_of
 
 _MAX_DEPTH: Final = 8

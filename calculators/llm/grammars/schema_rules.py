@@ -15,17 +15,17 @@ from calculators.llm.grammars.array_rules import array_rule
 from calculators.llm.grammars.automaton import Automaton, TooComplex
 from calculators.llm.grammars.object_rules import object_rule
 from calculators.llm.grammars.rules import GrammarTooLarge, Rules, UnboundedGrammarError, literal
-from calculators.llm.grammars.schema_keywords import (
+from calculators.llm.grammars.schema_document import (
     NOT_ENUM,
     OF_TYPE,
     TYPES,
     Derived,
     Located,
     NoValueError,
+    References,
     SchemaError,
 )
 from calculators.llm.grammars.schema_parts import Part, SchemaParts
-from calculators.llm.grammars.schema_references import References
 from calculators.llm.grammars.schema_scalars import (
     matches,
     number_rule,

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
-from calculators.llm.grammars.schema_keywords import (
+from calculators.llm.grammars.schema_document import (
     NOT_ENUM,
     NOT_INTEGER,
     NOT_MULTIPLE,
     NOT_PATTERN,
     Derived,
+    References,
 )
-from calculators.llm.grammars.schema_references import References
 
 
 class Evaluated(NamedTuple):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from json.encoder import encode_basestring
 from typing import Final
 
-from calculators.llm.parsers.built_call import Argument, BrokenCall
-from calculators.llm.parsers.call_scanner import CallScanner
-from calculators.llm.parsers.json_value import compact_json, json_or_string
+from calculators.llm.parsers.call_walker import Argument, BrokenCall, CallScanner
+from calculators.llm.parsers.json_scanner import compact_json, json_or_string
 from calculators.llm.parsers.tag_scanner import Tags
 
 BLOCK_BEGIN: Final = "<|tool_call>"

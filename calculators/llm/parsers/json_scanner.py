@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from json.encoder import encode_basestring
 from typing import Final
+
+import msgspec
 
 #: The states: in a string or another scalar, then what may come next, then the ends. Plain numbers,
 #: because members of an enumeration cost as much as all the rest.
@@ -222,3 +225,32 @@ def _escaped(character: str) -> str:
     """Return the escape sequence of a control character."""
     short = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return short.get(character) or f"\\u{ord(character):04x}"
+
+
+def compact_json(text: str) -> str | None:
+    """Return the same JSON without white space between its parts; None if ``text`` is not JSON.
+
+    Numbers and strings stay as they are written, except that control characters in strings, which
+    JSON forbids and models write, are escaped.
+    """
+    try:
+        compact = msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=-1)
+    except (msgspec.DecodeError, RecursionError):
+        return _compact_any_depth(text)
+    return compact.decode("utf-8", "surrogatepass")
+
+
+def _compact_any_depth(text: str) -> str | None:
+    """Do as `compact_json`, slower, also for control characters and deeply nested values."""
+    scanner = JsonScanner()
+    parts: list[str] = []
+    # A number is complete only when something else follows.
+    text += " "
+    end = scanner.read(text, 0, parts)
+    return "".join(parts) if scanner.is_done and not text[end:].strip() else None
+
+
+def json_or_string(text: str) -> str:
+    """Return ``text`` as compact JSON if it is JSON, else as a JSON string."""
+    compact = compact_json(text)
+    return encode_basestring(text) if compact is None else compact

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,8 +21,12 @@ from calculators.kit.model_json import read_model_json
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.parsers.registry import reasoning_parser
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
-from calculators.llm.prompt.chat_template.limits import RenderLimits
-from calculators.llm.prompt.chat_template.probe import CONVERSATION, CONVERSATION_WITH_RESULT, TOOL
+from calculators.llm.prompt.chat_template.analysis import (
+    CONVERSATION,
+    CONVERSATION_WITH_RESULT,
+    TOOL,
+)
+from calculators.llm.prompt.chat_template.size_guards import RenderLimits
 from calculators.llm.prompt.chat_template.text_guard import (
     GuardedTokens,
     TextGuard,
@@ -40,11 +44,80 @@ from calculators.llm.prompt.messages import (
     Tokenize,
     Tokens,
 )
-from calculators.llm.prompt.text_encoder import TextEncoder
 from calculators.llm.text.token_pieces import read_token_pieces
 from calculators.llm.text.token_table import TokenTable, make_token_table, pieces_of
 from graph_runtime import Code
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
+
+Ids: TypeAlias = NDArray[np.int64]
+
+#: Characters of a text; shorter ones need too little memory to fail for it.
+_LONG: Final = 256 * 1024
+#: Texts of so many characters are tokenized together, so many at a time: one takes the room of the
+#: longest.
+_SHORT: Final = 256
+_BATCH: Final = 512
+_MARKER: Final = "~ what comes before a long text ~"
+
+
+class TextEncoder:
+    """openvino-genai's tokenizer, with an error when memory is missing.
+
+    With one thread, as on a machine with one processor, the library (2026.4) answers a text for
+    which there is not enough memory with the tokens of the previous text, without an error. That
+    may have been another client's, so before each long text a marker is tokenized.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        """``tokenizer``: an ``openvino_genai.Tokenizer``."""
+        self._tokenizer = tokenizer
+
+    def encode(self, text: str, *, special: bool) -> Ids:
+        """Return the ids of a text, shape ``[tokens]``.
+
+        Args:
+            special: add the special tokens that begin or end a text.
+
+        Raises:
+            MemoryError: there is not enough memory.
+            RuntimeError: the library failed; ``bad_alloc`` in its text also means missing memory.
+        """
+        if len(text) < _LONG:
+            return self._encode(text, special=special)
+        marker = self._encode(_MARKER, special=special)
+        ids = self._encode(text, special=special)
+        if np.array_equal(ids, marker):
+            raise MemoryError
+        return ids
+
+    def encode_many(self, texts: Sequence[str]) -> list[Ids]:
+        """Return the ids of each text, without added tokens.
+
+        Many short texts take far less time together than one by one.
+
+        Raises:
+            MemoryError, RuntimeError: as `encode`.
+        """
+        found: dict[str, Ids] = {}
+        short: list[str] = []
+        for text in dict.fromkeys(texts):
+            if len(text) > _SHORT:
+                found[text] = self.encode(text, special=False)
+            else:
+                short.append(text)
+        for start in range(0, len(short), _BATCH):
+            batch = short[start : start + _BATCH]
+            encoded = self._tokenizer.encode(batch, add_special_tokens=False)
+            rows = np.array(encoded.input_ids.data, dtype=np.int64)
+            masks = np.array(encoded.attention_mask.data)
+            for text, row, mask in zip(batch, rows, masks, strict=True):
+                found[text] = row[mask != 0]
+        return [found[text] for text in texts]
+
+    def _encode(self, text: str, *, special: bool) -> Ids:
+        encoded = self._tokenizer.encode(text, add_special_tokens=special)
+        return np.array(encoded.input_ids.data, dtype=np.int64).reshape(-1)
+
 
 #: Texts on whose tokens the token table is checked, beside random tokens.
 _TEXTS: Final = (

@@ -8,8 +8,7 @@ from calculators.kit.requests import fields
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.tools import Tools
 from calculators.llm.grammars import formats
-from calculators.llm.grammars.call_grammar import Tool, calls, text_with_calls
-from calculators.llm.grammars.formats import Format
+from calculators.llm.grammars.formats import Format, Tool, calls, text_with_calls
 from calculators.llm.grammars.grammar import AnswerForm
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from calculators.llm.requests.client_json import json_text

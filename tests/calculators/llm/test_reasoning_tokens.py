@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from calculators.language.events import OutputEvent
 from calculators.llm.answers.choice_output import ChoiceOutput
 from calculators.llm.answers.reasoning_count import ReasoningCount, turning_tokens
-from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.output_stream import merged
+from calculators.llm.parsers.output_parsers import OutputParsers, merged
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.llm.text.choice_text import ChoiceText
 from calculators.llm.text.stop_strings import StopStrings

@@ -10,10 +10,10 @@ from calculators.llm.parsers.harmony import (
     HARMONY_TOKENS,
     HarmonyPart,
     HarmonyReader,
+    MessageJoiner,
     MessageKind,
     is_built_in,
 )
-from calculators.llm.parsers.message_joiner import MessageJoiner
 from calculators.llm.parsers.parser import ReasoningParser
 
 

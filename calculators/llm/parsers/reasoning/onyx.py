@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.language.events import Content, OutputEvent, Reasoning
-from calculators.llm.parsers.message_joiner import MessageJoiner
+from calculators.llm.parsers.harmony import MessageJoiner
 from calculators.llm.parsers.onyx_messages import ONYX_TOKENS, SELF, OnyxPart, OnyxReader
 from calculators.llm.parsers.parser import ReasoningParser
 

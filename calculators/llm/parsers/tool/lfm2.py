@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from calculators.llm.parsers.block_call import BlockCallParser
+from calculators.llm.parsers.block_call import BLOCK_END, NAME, BlockCallParser, PythonArguments
 from calculators.llm.parsers.parser import CallForm, ParameterForm
-from calculators.llm.parsers.python_arguments import BLOCK_END, NAME, PythonArguments
 
 
 class Lfm2ToolParser(BlockCallParser):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.llm.parsers.parser import CallForm, ParameterForm
-from calculators.llm.parsers.xml_call import XmlCallParser
-from calculators.llm.parsers.xml_form import XmlForm
+from calculators.llm.parsers.xml_call import XmlCallParser, XmlForm
 
 
 class MiniCpm5ToolParser(XmlCallParser):

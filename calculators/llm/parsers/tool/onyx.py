@@ -8,8 +8,7 @@ from typing import Any, Final
 from calculators.language.events import OutputEvent
 from calculators.llm.parsers.onyx_messages import ONYX_TOKENS, SELF, OnyxPart, OnyxReader
 from calculators.llm.parsers.parser import CallForm, ParameterForm, ToolParser
-from calculators.llm.parsers.xml_call import XmlCallParser
-from calculators.llm.parsers.xml_form import XmlForm
+from calculators.llm.parsers.xml_call import XmlCallParser, XmlForm
 
 
 class _Calls(XmlCallParser):

@@ -10,12 +10,17 @@ Needs Jinja and the standard library, but no model library.
 """
 
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
-from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer, call_form_of
-from calculators.llm.prompt.chat_template.chat_template import ChatTemplate, check_template_kwargs
-from calculators.llm.prompt.chat_template.errors import ChatTemplateError
-from calculators.llm.prompt.chat_template.history import prepare_history
-from calculators.llm.prompt.chat_template.limits import RenderLimits
-from calculators.llm.prompt.chat_template.template_files import TemplateFiles
+from calculators.llm.prompt.chat_template.chat_renderer import (
+    ChatRenderer,
+    call_form_of,
+    prepare_history,
+)
+from calculators.llm.prompt.chat_template.chat_template import (
+    ChatTemplate,
+    TemplateFiles,
+    check_template_kwargs,
+)
+from calculators.llm.prompt.chat_template.size_guards import ChatTemplateError, RenderLimits
 from calculators.llm.prompt.chat_template.unseen import UnseenParts
 
 __all__ = [

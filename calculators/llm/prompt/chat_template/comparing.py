@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from calculators.llm.prompt.chat_template.limits import Budget
+from calculators.llm.prompt.chat_template.size_guards import Budget
 
 #: Types whose values compare in no time with a value of any type.
 _ATOMS = frozenset({bool, float, int, str, type(None)})

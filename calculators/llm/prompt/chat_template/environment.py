@@ -29,7 +29,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from jinja2 import BaseLoader, Environment, Template, TemplateNotFound, nodes
+from jinja2 import BaseLoader, Environment, Template, TemplateNotFound, Undefined, nodes
 from jinja2.compiler import CodeGenerator, Frame, MacroRef, optimizeconst
 from jinja2.ext import Extension
 from jinja2.filters import make_attrgetter
@@ -40,10 +40,39 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Joiner, Namespace
 
 from calculators.llm.prompt.chat_template import comparing, size_guards
-from calculators.llm.prompt.chat_template.errors import ChatTemplateError, clean
-from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, Budget, RenderLimits
-from calculators.llm.prompt.chat_template.not_given import is_none
+from calculators.llm.prompt.chat_template.size_guards import (
+    LONGEST_TEMPLATE,
+    Budget,
+    ChatTemplateError,
+    RenderLimits,
+    clean,
+)
 from graphrt_base.regular_file import read_regular_file
+
+
+class NotGiven(Undefined):
+    """Undefined, as in OpenVINO Model Server, and equal to none, as in Hugging Face's renderer.
+
+    Templates are written for either: ``tools is defined``, ``tools is not none``,
+    ``tools != none`` and a loop over no tools all do what their authors meant.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, NotGiven)
+
+    __hash__ = Undefined.__hash__
+
+
+#: The variables that Hugging Face's renderer always sets.
+NOT_GIVEN = {name: NotGiven(name=name) for name in ("tools", "documents")}
+
+
+def is_none(value: object) -> bool:
+    """Evaluate the test ``none``."""
+    return value is None or isinstance(value, NotGiven)
+
 
 #: Callables that neither print nor compare their arguments.
 _LIGHT_CALLABLES = (Macro, LoopContext)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from calculators.kit.requests.http_payload import RequestError
 from calculators.language.tools import Tools
 from calculators.llm.grammar_process.client import GrammarChecker
-from calculators.llm.grammars.schema_keywords import KEYWORDS
+from calculators.llm.grammars.schema_document import KEYWORDS
 from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.requests.chat_request import CHAT_MEMBERS
 from calculators.llm.requests.generation_request import read_body

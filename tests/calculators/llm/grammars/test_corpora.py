@@ -17,8 +17,7 @@ from calculators.llm.grammars.form_grammar import form_grammar
 from calculators.llm.grammars.grammar import AnswerForm
 from calculators.llm.grammars.regular_expression import LAST
 from calculators.llm.grammars.rules import Rules, UnboundedGrammarError
-from calculators.llm.grammars.schema_check import check_schema
-from calculators.llm.grammars.schema_keywords import SchemaError
+from calculators.llm.grammars.schema_document import SchemaError, check_schema
 from calculators.llm.grammars.schema_rules import SchemaRules
 from tests.calculators.llm.grammars.derivations import Derivations
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from calculators.llm.grammars import formats
-from calculators.llm.grammars.bounded_repeat import NEAR, counted_letters
 from calculators.llm.grammars.regular_expression import parse_regex
-from calculators.llm.grammars.rules import Rules
+from calculators.llm.grammars.rules import NEAR, Rules, counted_letters
 from calculators.llm.grammars.schema_rules import schema_grammar
 from tests.calculators.llm.grammars.answers import Answers
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.grammars.schema_check import check_schema
-from calculators.llm.grammars.schema_keywords import SchemaError
+from calculators.llm.grammars.schema_document import SchemaError, check_schema
 
 
 @pytest.mark.parametrize(

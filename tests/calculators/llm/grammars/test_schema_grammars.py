@@ -11,9 +11,9 @@ import pytest
 
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.rules import Rules
-from calculators.llm.grammars.schema_keywords import SchemaError
+from calculators.llm.grammars.schema_document import SchemaError
 from calculators.llm.grammars.schema_rules import SchemaRules, schema_grammar
-from calculators.llm.grammars.string_formats import PATTERNS
+from calculators.llm.grammars.schema_scalars import PATTERNS
 from tests.calculators.llm.grammars.answers import Answers, schema_of
 
 NODE = schema_of(v={"type": "integer"}, next={"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]})

@@ -13,8 +13,7 @@ from calculators.llm.engine.messages import Add
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import FormError, form_grammar
 from calculators.llm.grammars.formats import Format
-from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.grammars.special_letters import SpecialLetters
+from calculators.llm.grammars.grammar import AnswerForm, SpecialLetters
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.grammars.answers import Answers, schema_of
 

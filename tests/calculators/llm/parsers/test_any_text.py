@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.output_stream import merged
+from calculators.llm.parsers.output_parsers import merged
 from calculators.llm.parsers.registry import (
     reasoning_parser,
     reasoning_parser_names,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.output_stream import merged
+from calculators.llm.parsers.output_parsers import OutputParsers, merged
 from tests.calculators.llm.parsers.said import parsers
 
 CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'

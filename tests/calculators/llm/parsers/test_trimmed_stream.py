@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.output_stream import TrimmedStream, merged
+from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedStream, merged
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 
 PARSERS = OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3"))
