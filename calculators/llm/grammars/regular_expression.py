@@ -1,4 +1,4 @@
-"""Parser of regular expressions that an automaton can follow letter by letter.
+r"""Parser of regular expressions that an automaton can follow letter by letter.
 
 These are the expressions that ECMA 262 and Python share, without back references. Assertions about
 the text before and behind a place (``(?=...)``, ``(?<!...)``) become intersections of languages,

@@ -11,8 +11,8 @@ from calculators.llm.grammars.regular_expression import (
     Choice,
     Node,
     Repeat,
-    Sequence,
 )
+from calculators.llm.grammars.regular_expression import Sequence as Items
 
 #: Letters that models write between their reasoning and an answer.
 _SPACES: Final = tuple(map(ord, "\t\n\r "))
@@ -66,7 +66,7 @@ def _start(node: Node, known: dict[int, Start]) -> Start:
         case CharClass(ranges):
             spaced = any(low <= each <= high for low, high in ranges for each in _SPACES)
             found = Start(spaced, may_be_empty=False)
-        case Sequence(items):
+        case Items(items):
             found = EMPTY_START
             for item in reversed(items):
                 found = _start(item, known).before(found)

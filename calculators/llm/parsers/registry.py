@@ -8,9 +8,9 @@ one name, graphrt's is taken.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from calculators.kit.installed_points import installed_points
 from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
@@ -25,32 +25,18 @@ class UnknownParser(ValueError):
     """No parser has the name, or the package that offers it is broken; the text says which."""
 
 
-class _Kind(NamedTuple):
-    """A kind of parsers: its base class, graphrt's own by name, and the group of the others.
-
-    graphrt's own are modules of the folder; the constant ``PARSER`` of each is the class.
-    """
+class _ParserKind(NamedTuple):
+    """A kind of parsers: its base class, graphrt's own by name, and the group of the others."""
 
     title: str
     base: type[Any]
-    own: tuple[str, ...]
-    folder: str
+    own: Mapping[str, str]
     group: str
 
 
-_TOOL: Final = _Kind(
-    "tool parser",
-    ToolParser,
-    TOOL_PARSERS,
-    "calculators.llm.parsers.tool",
-    "graphrt.tool_parsers",
-)
-_REASONING: Final = _Kind(
-    "reasoning parser",
-    ReasoningParser,
-    REASONING_PARSERS,
-    "calculators.llm.parsers.reasoning",
-    "graphrt.reasoning_parsers",
+_TOOL: Final = _ParserKind("tool parser", ToolParser, TOOL_PARSERS, "graphrt.tool_parsers")
+_REASONING: Final = _ParserKind(
+    "reasoning parser", ReasoningParser, REASONING_PARSERS, "graphrt.reasoning_parsers"
 )
 
 
@@ -91,15 +77,16 @@ def parser_problem(name: str, known: Sequence[str]) -> str:
     return f'"{name}" is not known.{near} Known are: {", ".join(names)}'
 
 
-def _names(kind: _Kind) -> tuple[str, ...]:
+def _names(kind: _ParserKind) -> tuple[str, ...]:
     others = {point.name for point in installed_points(kind.group)}
     return (*kind.own, *sorted(others.difference(kind.own)))
 
 
-def _find(name: str, kind: _Kind) -> type[Any]:
+def _find(name: str, kind: _ParserKind) -> type[Any]:
     if name in kind.own:
-        module = f"{kind.folder}.{name}"
-        return _checked(import_module(module).PARSER, kind.base, module)
+        module, _, parser = kind.own[name].partition(":")
+        found = getattr(import_module(f"calculators.llm.parsers.{module}"), parser)
+        return cast("type[Any]", found)
     # Only the parser with this name is loaded, so a broken one does not stop the others.
     for point in installed_points(kind.group).select(name=name):
         source = f'entry point "{point.name}" of the group "{kind.group}" ({point.value})'

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from calculators.llm.parsers.reasoning.between_tags import ReasoningBetweenTags
 
 
@@ -13,6 +11,3 @@ class Gemma4ReasoningParser(ReasoningBetweenTags):
     start_tags = ("<|channel>thought\n", "<|channel>thought")
     end_tag = "<channel|>"
     special_tokens = frozenset(("<|channel>", "<channel|>"))
-
-
-PARSER: Final = Gemma4ReasoningParser

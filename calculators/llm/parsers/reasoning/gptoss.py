@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from calculators.language.events import Content, OutputEvent, Reasoning
 from calculators.llm.parsers.harmony import (
@@ -64,6 +63,3 @@ class GptOssReasoningParser(ReasoningParser):
                 case _:
                     pass  # headers and ends of messages
         return events
-
-
-PARSER: Final = GptOssReasoningParser

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from calculators.language.events import Content, OutputEvent, Reasoning
 from calculators.llm.parsers.harmony import MessageJoiner
@@ -42,6 +41,3 @@ class OnyxReasoningParser(ReasoningParser):
             elif part.place == "header":
                 self._thoughts.begin()
         return events
-
-
-PARSER: Final = OnyxReasoningParser

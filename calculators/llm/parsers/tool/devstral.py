@@ -15,6 +15,3 @@ class DevstralToolParser(MistralToolParser):
     bare = ""
     keeps_tag = False
     call_form = CallForm(trigger=CALL, begin="[TOOL_CALLS]NAME[ARGS]", end="", separator="")
-
-
-PARSER: type[DevstralToolParser] = DevstralToolParser

@@ -40,6 +40,3 @@ class Gemma4ToolParser(BlockCallParser):
 
     def read_arguments(self) -> GemmaArguments:
         return GemmaArguments()
-
-
-PARSER: Final = Gemma4ToolParser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.parsers.harmony import (
@@ -73,6 +73,3 @@ class GptOssToolParser(ToolParser):
                 case _:
                     pass  # headers and ends of the others
         return events
-
-
-PARSER: Final = GptOssToolParser

@@ -18,6 +18,3 @@ class Hermes3ToolParser(JsonToolParser):
         begin='<tool_call>\n{"name": "NAME", "arguments": ',
         end="}\n</tool_call>",
     )
-
-
-PARSER = Hermes3ToolParser

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
 from calculators.llm.parsers.block_call import BLOCK_END, NAME, BlockCallParser, PythonArguments
 from calculators.llm.parsers.parser import CallForm, ParameterForm
@@ -34,6 +33,3 @@ class Lfm2ToolParser(BlockCallParser):
 
     def read_arguments(self) -> PythonArguments:
         return PythonArguments(self.tools.get(self._call.name))
-
-
-PARSER: Final = Lfm2ToolParser

@@ -17,6 +17,3 @@ class Llama3ToolParser(JsonToolParser):
     call_form = CallForm(
         trigger='{"name":', begin='{"name": "NAME", "parameters": ', end="}", separator="; "
     )
-
-
-PARSER = Llama3ToolParser

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from calculators.llm.parsers.parser import CallForm, ParameterForm
 from calculators.llm.parsers.xml_call import XmlCallParser, XmlForm
 
@@ -30,6 +28,3 @@ class MiniCpm5ToolParser(XmlCallParser):
         end="</function>",
         parameters=ParameterForm(begin='<param name="NAME">', end="</param>", text_end="</param>"),
     )
-
-
-PARSER: Final = MiniCpm5ToolParser

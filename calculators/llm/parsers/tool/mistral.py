@@ -160,6 +160,3 @@ class MistralToolParser(JsonToolParser):
         if self._step in (self._read_arguments, self._read_loose_arguments):
             self._end_arguments()
         return events + super().finish()
-
-
-PARSER: type[MistralToolParser] = MistralToolParser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from calculators.language.events import OutputEvent
 from calculators.llm.parsers.onyx_messages import ONYX_TOKENS, SELF, OnyxPart, OnyxReader
@@ -64,6 +64,3 @@ class OnyxToolParser(ToolParser):
             if part.place == "text" or part.recipient == SELF:
                 events += self._calls.feed(part.text)
         return events
-
-
-PARSER: Final = OnyxToolParser

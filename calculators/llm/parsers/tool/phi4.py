@@ -20,6 +20,3 @@ class Phi4ToolParser(JsonToolParser):
         separator=", ",
         closing="]",
     )
-
-
-PARSER = Phi4ToolParser

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from calculators.llm.parsers.parser import CallForm, ParameterForm
 from calculators.llm.parsers.xml_call import XmlCallParser, XmlForm
 
@@ -32,6 +30,3 @@ class Qwen3CoderToolParser(XmlCallParser):
             begin="<parameter=NAME>\n", end="\n</parameter>\n", text_end="\n</parameter>\n"
         ),
     )
-
-
-PARSER: Final = Qwen3CoderToolParser

@@ -39,7 +39,7 @@ from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Joiner, Namespace
 
-from calculators.llm.prompt.chat_template import comparing, size_guards
+from calculators.llm.prompt.chat_template import size_guards
 from calculators.llm.prompt.chat_template.size_guards import (
     LONGEST_TEMPLATE,
     Budget,
@@ -123,16 +123,16 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         self._running.budget.check_time()
 
     def compared(self, first: Any, *rest: tuple[str, Any]) -> Any:
-        """Evaluate ``first < second <= third``; see `comparing.compare`."""
-        return comparing.compare(self._running.budget, first, *rest)
+        """Evaluate ``first < second <= third``; see `size_guards.compare`."""
+        return size_guards.compare(self._running.budget, first, *rest)
 
     def key(self, value: T) -> T:
         """Return ``value`` once its hash is known to be cheap enough."""
-        comparing.check_key(self._running.budget, value)
+        size_guards.check_key(self._running.budget, value)
         return value
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        comparing.check_key(self._running.budget, argument)
+        size_guards.check_key(self._running.budget, argument)
         return super().getitem(obj, argument)
 
     def made(self, value: T) -> T:
@@ -165,10 +165,10 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         owner = getattr(__obj, "__self__", None)
         if not isinstance(__obj, _LIGHT_CALLABLES) and __obj not in _LIGHT_CLASSES:
             for value in (*args, *kwargs.values()):
-                comparing.check_key(budget, value)
+                size_guards.check_key(budget, value)
         if owner is not None:
             if isinstance(owner, (list, tuple)) and args:
-                comparing.check_search(budget, owner, args[0])  # index, count
+                size_guards.check_search(budget, owner, args[0])  # index, count
             args = size_guards.checked_arguments(budget, owner, __obj.__name__, args, kwargs)
         return budget.made(super().call(__context, __obj, *args, **kwargs))
 
@@ -412,7 +412,7 @@ class TemplateEnvironment(BudgetedEnvironment):
         for name in self.tests.keys() - size_guards.LIGHT_TESTS:
             test: Any = self.tests[name]
             self.tests[name] = self._guarded_test(test)
-        for name, comparison in comparing.TESTS.items():
+        for name, comparison in size_guards.TESTS.items():
             self.tests[name] = self._comparing_test(comparison)
 
     def _guarded_filter(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:

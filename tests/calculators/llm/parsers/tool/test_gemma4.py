@@ -7,7 +7,7 @@ import json
 import pytest
 
 from calculators.language.events import Arguments, ToolCall
-from calculators.llm.parsers.tool.gemma4 import PARSER
+from calculators.llm.parsers.tool.gemma4 import Gemma4ToolParser
 from tests.calculators.llm.parsers.said import Said, parse
 
 
@@ -71,7 +71,7 @@ def test_an_argument_may_lack_a_value_or_be_repeated() -> None:
 
 
 def test_an_argument_is_sent_when_it_is_complete() -> None:
-    parser = PARSER()
+    parser = Gemma4ToolParser()
     assert parser.feed('<|tool_call>call:f{a:<|"|>x<|"|>') == []
     assert parser.feed(",b:") == [ToolCall("f"), Arguments('{"a":"x"')]
     assert parser.feed("[1,") == []

@@ -6,7 +6,7 @@ import pytest
 
 from calculators.language.events import Arguments, ToolCall
 from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.tool.gptoss import PARSER
+from calculators.llm.parsers.tool.gptoss import GptOssToolParser
 from tests.calculators.llm.parsers.said import Said, events_of, parse, parsers, said
 
 THOUGHT = "<|channel|>analysis<|message|>Hm.<|end|>"
@@ -70,7 +70,7 @@ def test_one_of_several_calls_may_lack_its_end() -> None:
 
 
 def test_a_call_begins_with_its_header_and_its_arguments_are_streamed() -> None:
-    parser = PARSER()
+    parser = GptOssToolParser()
     assert parser.feed("<|channel|>commentary to=functions.f <|mess") == []
     assert parser.feed('age|>{"a') == [ToolCall("f"), Arguments('{"a')]
     assert parser.feed('":<') == [Arguments('":')]

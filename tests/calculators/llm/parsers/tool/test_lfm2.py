@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calculators.language.events import Arguments, ToolCall
-from calculators.llm.parsers.tool.lfm2 import PARSER
+from calculators.llm.parsers.tool.lfm2 import Lfm2ToolParser
 from tests.calculators.llm.parsers.said import Said, parse
 
 
@@ -69,7 +69,7 @@ def test_an_argument_may_lack_a_value_or_be_repeated() -> None:
 
 
 def test_an_argument_is_sent_when_it_is_complete() -> None:
-    parser = PARSER()
+    parser = Lfm2ToolParser()
     assert parser.feed("<|tool_call_start|>[f(a='x', ") == []
     assert parser.feed("b=") == [ToolCall("f"), Arguments('{"a":"x"')]
     assert parser.feed("[1,") == []

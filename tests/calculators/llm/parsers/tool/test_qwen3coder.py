@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from calculators.language.events import Arguments, Content, ToolCall
-from calculators.llm.parsers.tool.qwen3coder import PARSER
+from calculators.llm.parsers.tool.qwen3coder import Qwen3CoderToolParser
 from tests.calculators.llm.parsers.said import Said, parse
 
 TOOLS = {
@@ -100,7 +100,7 @@ def test_json_values_may_have_any_depth() -> None:
 
 
 def test_a_complete_argument_is_sent_and_a_later_string_is_streamed() -> None:
-    parser = PARSER(TOOLS)
+    parser = Qwen3CoderToolParser(TOOLS)
     assert parser.feed("<tool_call>\n<function=write>\n<parameter=path>\na.t") == []
     begun = [ToolCall("write"), Arguments('{"path":"a.txt"')]
     assert parser.feed("xt\n</parameter>\n") == begun
@@ -154,7 +154,7 @@ def test_a_call_ends_with_its_block_at_the_latest() -> None:
 
 def test_text_between_arguments_follows_the_call() -> None:
     text = call(("path", "a"), ("size", "1")).replace("</parameter>\n", "</parameter> well, ", 1)
-    parser = PARSER(TOOLS)
+    parser = Qwen3CoderToolParser(TOOLS)
     assert [*parser.feed(text), *parser.finish()] == [
         ToolCall("write"),
         Arguments('{"path":"a"'),

@@ -1,9 +1,0 @@
-"""Reasoning as MiniCPM 5 writes it: ``<think>...</think>``."""
-
-from __future__ import annotations
-
-from typing import Final
-
-from calculators.llm.parsers.reasoning.between_tags import ThinkParser
-
-PARSER: Final = ThinkParser
