@@ -48,6 +48,26 @@ _ROOM_OF: Final = {
     **dict.fromkeys(("inference", "openvino", "python"), "tensors"),
     **dict.fromkeys(("embeddings", "rerank", "text_classification", "text_models"), "text"),
 }
+#: Modules that authors of parsers import, in other packages today.
+_MODULES_OF_PARSERS: Final = {
+    "llm.parsers.events": "language.events",
+    "llm.parsers.reasoning": "llm.parsers",
+    "llm.parsers.tool": "llm.parsers",
+}
+
+
+def _present_name(name: str) -> str | None:
+    """Return a module's name of today; None if ``name`` is not the former name of any."""
+    package, _, rest = name.partition(".")
+    if package != __name__:
+        return None
+    first, *others = rest.split(".")
+    if first in _ROOM_OF:
+        return f"{package}.{_ROOM_OF[first]}.{rest}"
+    former = ".".join((first, *others[:2]))
+    if former in _MODULES_OF_PARSERS:
+        return ".".join((package, _MODULES_OF_PARSERS[former], *others[2:]))
+    return None
 
 
 class _FormerNames:
@@ -57,18 +77,16 @@ class _FormerNames:
     def find_spec(
         cls, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        package, _, rest = name.partition(".")
-        room = _ROOM_OF.get(rest.partition(".")[0])
         # No class of `importlib.abc`, whose import every process would pay for.
-        return ModuleSpec(name, cast("Any", cls())) if package == __name__ and room else None
+        return ModuleSpec(name, cast("Any", cls())) if _present_name(name) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
-        rest = name.partition(".")[2]
-        present = f"{__name__}.{_ROOM_OF[rest.partition('.')[0]]}.{rest}"
+        present = _present_name(name)
+        assert present is not None
         warnings.warn(f"{name} is {present} now", DeprecationWarning, stacklevel=2)
         found = import_module(present)
         if hasattr(found, "__path__"):

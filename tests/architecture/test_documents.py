@@ -50,7 +50,7 @@ from calculators.llm.grammars import (
     schema_scalars,
 )
 from calculators.llm.prompt import client
-from calculators.llm.prompt.chat_template.size_guards import LONGEST_TEMPLATE, RenderLimits
+from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.requests import structured_output
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import (
@@ -367,7 +367,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{OUTAGE_SECONDS / 60:g} min",
         f"2; {HELD_SECONDS:g} s; 1 to 60 s",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
-        f"{schema_document.MAX_DEPTH}; {schema_document.MAX_PROPERTIES}; {rules.MAX_SIZE:,} characters",
+        f"{schema_document.MAX_DEPTH}; {schema_document.MAX_PROPERTIES}; "
+        f"{rules.MAX_SIZE:,} characters",
         f"{schema_parts.MAX_ALTERNATIVES}, of more the first are written; {schema_parts.MAX_PARTS}",
         f"{schema_document.MAX_PATTERN} characters; {regular_expression.MAX_DEPTH} deep; "
         f"{regular_expression.MAX_COUNT:,}; {automaton.MAX_STATES:,}",

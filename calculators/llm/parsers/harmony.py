@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.parsers.parser import CallForm, ReasoningParser, ToolParser
 from calculators.llm.parsers.tag_scanner import Tags, TagScanner
 
 
@@ -209,3 +211,110 @@ def _kind_and_function(header: str) -> tuple[MessageKind, str]:
     if has_channel and rest.split("<")[0].split()[:1] == ["analysis"]:
         return MessageKind.ANALYSIS, ""
     return MessageKind.ANSWER, ""
+
+
+class GptOssToolParser(ToolParser):
+    """Passes on the text of a message to a function as the arguments of a call, unchanged.
+
+    Final answers and preambles are content, without headers and joined by a space, unless the
+    reasoning parser did that already. A call of one of the model's own tools, which the request
+    does not have, is reasoning. All other messages are content, without headers.
+    """
+
+    special_tokens = HARMONY_TOKENS
+    # A call ends with <|call|>, which also ends the answer.
+    call_form = CallForm(
+        trigger="<|channel|>commentary to=",
+        begin="<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>",
+        end="",
+        only_one=True,
+    )
+
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        super().__init__(tools)
+        self._reader = HarmonyReader()
+        self._answer = MessageJoiner(" ")
+        self._has_arguments = False
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        return self._events(self._reader.feed(text))
+
+    def finish(self) -> list[OutputEvent]:
+        return self._events(self._reader.finish())
+
+    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for part in parts:
+            match part.kind, part.place:
+                case MessageKind.CALL, _ if is_built_in(part.function) and (
+                    part.function not in self.tools
+                ):
+                    if part.place == "text":
+                        events.append(Reasoning(part.text))
+                case MessageKind.CALL, "header":
+                    events.append(ToolCall(part.function))
+                    self._has_arguments = False
+                case MessageKind.CALL, "text":
+                    events.append(Arguments(part.text))
+                    self._has_arguments = True
+                case MessageKind.CALL, "end":
+                    if not self._has_arguments:
+                        events.append(Arguments("{}"))
+                case MessageKind.ANSWER, "header":
+                    self._answer.begin()
+                case MessageKind.ANSWER, "text":
+                    events.append(Content(self._answer.add(part.text)))
+                case (MessageKind.ANALYSIS | MessageKind.OTHER, "text"):
+                    events.append(Content(part.text))
+                case _:
+                    pass  # headers and ends of the others
+        return events
+
+
+class GptOssReasoningParser(ReasoningParser):
+    """Reads analysis as reasoning, and final answers and preambles of calls as content.
+
+    Both lose their headers. All other messages, such as calls, are content unchanged, for the tool
+    parser; without one they lose their headers too. Several messages of one kind are joined by a
+    space.
+    """
+
+    start_tags = ("<|channel|>analysis<|message|>",)
+    end_tag = "<|end|>"
+    turn = "<|start|>assistant"
+    answer_start = "<|channel|>final<|message|>"
+    special_tokens = HARMONY_TOKENS
+
+    def __init__(self, *, is_open: bool = False) -> None:
+        super().__init__(is_open=is_open)
+        self._reader = HarmonyReader(MessageKind.ANALYSIS if is_open else None)
+        self._analysis = MessageJoiner(" ")
+        self._answer = MessageJoiner(" ")
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        return self._events(self._reader.feed(text))
+
+    def finish(self) -> list[OutputEvent]:
+        return self._events(self._reader.finish())
+
+    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for part in parts:
+            match part.kind, part.place:
+                case MessageKind.ANALYSIS, "text":
+                    events.append(Reasoning(self._analysis.add(part.text)))
+                case MessageKind.ANALYSIS, "header":
+                    self._analysis.begin()
+                case MessageKind.ANSWER, "text":
+                    events.append(Content(self._answer.add(part.text)))
+                case MessageKind.ANSWER, "header":
+                    self._answer.begin()
+                case (MessageKind.CALL | MessageKind.OTHER, _) if self.feeds_tools:
+                    events.append(Content(part.text))
+                case MessageKind.CALL, "text" if is_built_in(part.function):
+                    events.append(Reasoning(self._analysis.add(part.text)))
+                case (MessageKind.CALL | MessageKind.OTHER, "text"):
+                    events.append(Content(part.text))
+                case _:
+                    pass  # headers and ends of messages
+        return events

@@ -26,7 +26,7 @@ from calculators.llm.prompt.chat_template.analysis import (
     CONVERSATION_WITH_RESULT,
     TOOL,
 )
-from calculators.llm.prompt.chat_template.size_guards import RenderLimits
+from calculators.llm.prompt.chat_template.limits import RenderLimits
 from calculators.llm.prompt.chat_template.text_guard import (
     GuardedTokens,
     TextGuard,

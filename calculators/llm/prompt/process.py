@@ -19,7 +19,7 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
     """Load tokenizer and template."""
     # Imported here, as its import may fail.
     from calculators.llm.prompt.builder import PromptBuilder
-    from calculators.llm.prompt.chat_template.size_guards import RenderLimits
+    from calculators.llm.prompt.chat_template.limits import RenderLimits
 
     report(Loading("loading the tokenizer", 0.5, 0.7))
     builder = PromptBuilder(

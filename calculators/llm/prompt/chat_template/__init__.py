@@ -20,7 +20,7 @@ from calculators.llm.prompt.chat_template.chat_template import (
     TemplateFiles,
     check_template_kwargs,
 )
-from calculators.llm.prompt.chat_template.size_guards import ChatTemplateError, RenderLimits
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError, RenderLimits
 from calculators.llm.prompt.chat_template.unseen import UnseenParts
 
 __all__ = [

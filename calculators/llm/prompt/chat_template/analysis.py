@@ -26,7 +26,7 @@ from calculators.language.events import Arguments, Content, ToolCall
 from calculators.llm.parsers.parser import ToolParser
 from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
-from calculators.llm.prompt.chat_template.size_guards import ChatTemplateError
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 
 #: The text that is looked for in prompts.
 NEEDLE: Final = "probe_needle_xK9m"

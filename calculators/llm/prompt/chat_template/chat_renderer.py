@@ -31,7 +31,7 @@ from calculators.llm.prompt.chat_template.analysis import (
     whole_tool,
 )
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
-from calculators.llm.prompt.chat_template.size_guards import ChatTemplateError
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from calculators.llm.prompt.chat_template.text_guard import TextGuard
 from calculators.llm.prompt.chat_template.unseen import ShownRoles, UnseenParts
 

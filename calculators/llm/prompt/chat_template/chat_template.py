@@ -25,7 +25,7 @@ from xml.etree import ElementTree
 from jinja2 import Template, TemplateNotFound, TemplateSyntaxError
 
 from calculators.llm.prompt.chat_template.environment import NOT_GIVEN, TemplateEnvironment
-from calculators.llm.prompt.chat_template.size_guards import (
+from calculators.llm.prompt.chat_template.limits import (
     LONGEST_TEMPLATE,
     ChatTemplateError,
     RenderLimits,

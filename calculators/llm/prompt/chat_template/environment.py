@@ -1,21 +1,20 @@
 """`TemplateEnvironment`: the one Jinja environment of the project.
 
 Jinja's sandbox keeps a template away from Python's internals, but does not stop it from running
-for ever or filling the memory. This environment limits both, step by step:
+for ever or filling the memory. This environment limits both, step by step, by `limits`:
 
 - loops, macros and includes count their turns and check the clock (`GuardedCodeGenerator`);
 - operators, methods and filters whose result may be far larger than their arguments check its size
-  first (`size_guards`);
+  first;
 - operations that walk through a whole value weigh it first, because a small value may contain
-  itself many times over (`comparing`);
+  itself many times over;
 - every result is charged to the rendering's `Budget`.
 
 Untrusted templates are rendered in a process that can be killed all the same.
 
-Functions and filters that Hugging Face's templates rely on.
-
-``raise_exception``, ``strftime_now`` and ``tojson`` come from `transformers`
-(``utils/chat_template_utils.py``), ``from_json`` from OpenVINO Model Server.
+The functions and filters that Hugging Face's templates rely on are here too. ``raise_exception``,
+``strftime_now`` and ``tojson`` come from `transformers` (``utils/chat_template_utils.py``),
+``from_json`` from OpenVINO Model Server.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Joiner, Namespace
 
-from calculators.llm.prompt.chat_template import size_guards
-from calculators.llm.prompt.chat_template.size_guards import (
+from calculators.llm.prompt.chat_template import limits
+from calculators.llm.prompt.chat_template.limits import (
     LONGEST_TEMPLATE,
     Budget,
     ChatTemplateError,
@@ -93,12 +92,12 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
     the thread's rendering is used up.
     """
 
-    intercepted_binops = frozenset(size_guards.OPERATORS)
+    intercepted_binops = frozenset(limits.OPERATORS)
 
-    def __init__(self, limits: RenderLimits, **options: Any) -> None:
+    def __init__(self, render_limits: RenderLimits, **options: Any) -> None:
         """Make an environment with Jinja's ``options``, in which all output is weighed."""
         self._running = _Running()
-        self._limits = limits
+        self._limits = render_limits
         super().__init__(finalize=self.printed, **options)
 
     @contextmanager
@@ -123,16 +122,16 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         self._running.budget.check_time()
 
     def compared(self, first: Any, *rest: tuple[str, Any]) -> Any:
-        """Evaluate ``first < second <= third``; see `size_guards.compare`."""
-        return size_guards.compare(self._running.budget, first, *rest)
+        """Evaluate ``first < second <= third``; see `limits.compare`."""
+        return limits.compare(self._running.budget, first, *rest)
 
     def key(self, value: T) -> T:
         """Return ``value`` once its hash is known to be cheap enough."""
-        size_guards.check_key(self._running.budget, value)
+        limits.check_key(self._running.budget, value)
         return value
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        size_guards.check_key(self._running.budget, argument)
+        limits.check_key(self._running.budget, argument)
         return super().getitem(obj, argument)
 
     def made(self, value: T) -> T:
@@ -157,7 +156,7 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         return "".join(pieces)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        return size_guards.OPERATORS[operator](self._running.budget, left, right)
+        return limits.OPERATORS[operator](self._running.budget, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         budget = __self._running.budget
@@ -165,11 +164,11 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         owner = getattr(__obj, "__self__", None)
         if not isinstance(__obj, _LIGHT_CALLABLES) and __obj not in _LIGHT_CLASSES:
             for value in (*args, *kwargs.values()):
-                size_guards.check_key(budget, value)
+                limits.check_key(budget, value)
         if owner is not None:
             if isinstance(owner, (list, tuple)) and args:
-                size_guards.check_search(budget, owner, args[0])  # index, count
-            args = size_guards.checked_arguments(budget, owner, __obj.__name__, args, kwargs)
+                limits.check_search(budget, owner, args[0])  # index, count
+            args = limits.checked_arguments(budget, owner, __obj.__name__, args, kwargs)
         return budget.made(super().call(__context, __obj, *args, **kwargs))
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -178,7 +177,7 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
             return None
 
         def checked(*args: Any, **kwargs: Any) -> str:
-            size_guards.check_format(self._running.budget, value.__self__, args, kwargs)
+            limits.check_format(self._running.budget, value.__self__, args, kwargs)
             return wrapped(*args, **kwargs)
 
         return checked
@@ -387,9 +386,9 @@ class TemplateEnvironment(BudgetedEnvironment):
 
     code_generator_class = GuardedCodeGenerator
 
-    def __init__(self, directory: Path | None, limits: RenderLimits) -> None:
+    def __init__(self, directory: Path | None, render_limits: RenderLimits) -> None:
         super().__init__(
-            limits,
+            render_limits,
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=["jinja2.ext.loopcontrols", GenerationBlock],
@@ -409,18 +408,18 @@ class TemplateEnvironment(BudgetedEnvironment):
         self.filters["join"] = self._join
         self.filters["sum"] = self._sum
         self.tests["none"] = is_none
-        for name in self.tests.keys() - size_guards.LIGHT_TESTS:
+        for name in self.tests.keys() - limits.LIGHT_TESTS:
             test: Any = self.tests[name]
             self.tests[name] = self._guarded_test(test)
-        for name, comparison in size_guards.TESTS.items():
+        for name, comparison in limits.TESTS.items():
             self.tests[name] = self._comparing_test(comparison)
 
     def _guarded_filter(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         # Filters that take the context or environment get it before the filtered value.
         first = 1 if hasattr(function, "jinja_pass_arg") else 0
-        check = size_guards.FILTERS.get(name)
-        is_light = name in size_guards.LIGHT_FILTERS
-        attribute_place = size_guards.COMPARING_FILTERS.get(name)
+        check = limits.FILTERS.get(name)
+        is_light = name in limits.LIGHT_FILTERS
+        attribute_place = limits.COMPARING_FILTERS.get(name)
 
         @functools.wraps(function)
         def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -466,7 +465,7 @@ class TemplateEnvironment(BudgetedEnvironment):
         values = args[first]
         if not isinstance(values, (str, Mapping)):
             values = list(values)
-        attribute = size_guards.argument(args, kwargs, first + 1 + place, "attribute")
+        attribute = limits.argument(args, kwargs, first + 1 + place, "attribute")
         for each in attribute.split(",") if isinstance(attribute, str) else (attribute,):
             self._running.budget.weigh(list(self._attributes(values, each)))
         return (*args[:first], values, *args[first + 1 :])
@@ -490,7 +489,7 @@ class TemplateEnvironment(BudgetedEnvironment):
         total = start
         for value in self._attributes(iterable, attribute):
             budget.check_time()
-            total = size_guards.add(budget, total, value)
+            total = limits.add(budget, total, value)
         return total
 
     def _attributes(self, values: Iterable[Any], attribute: str | int | None) -> Iterable[Any]:

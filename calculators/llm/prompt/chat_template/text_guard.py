@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calculators.llm.prompt.chat_template.size_guards import ChatTemplateError
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 
 _TRUSTED: Final = ("system", "developer")
 #: What a template writes around turns and calls: candidates for tokens of their own.

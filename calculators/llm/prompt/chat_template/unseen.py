@@ -30,7 +30,7 @@ from calculators.llm.prompt.chat_template.analysis import (
     tool_call,
 )
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
-from calculators.llm.prompt.chat_template.size_guards import ChatTemplateError, clean
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError, clean
 
 #: The roles of a conversation. A request may have any of their messages left out, as templates do
 #: with older reasoning and results, so only a template that never shows a role is refused.

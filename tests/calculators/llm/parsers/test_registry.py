@@ -119,7 +119,7 @@ def test_a_parser_of_another_package_is_found() -> None:
 
 @pytest.mark.usefixtures("package")
 def test_a_built_in_parser_wins_over_another_package() -> None:
-    assert tool_parser("hermes3").__module__ == "calculators.llm.parsers.tool.hermes3"
+    assert tool_parser("hermes3").__module__ == "calculators.llm.parsers.json_calls"
     assert tool_parser_names().count("hermes3") == 1
 
 

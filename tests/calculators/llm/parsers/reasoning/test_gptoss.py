@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calculators.language.events import Content, Reasoning
-from calculators.llm.parsers.reasoning.gptoss import GptOssReasoningParser
+from calculators.llm.parsers.harmony import GptOssReasoningParser
 from tests.calculators.llm.parsers.said import Said, parse
 
 FINAL = "<|start|>assistant<|channel|>final<|message|>"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from calculators.language.events import Arguments, ToolCall
-from calculators.llm.parsers.tool.gemma4 import Gemma4ToolParser
+from calculators.llm.parsers.block_calls import Gemma4ToolParser
 from tests.calculators.llm.parsers.said import Said, parse
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from calculators.language.events import Arguments, ToolCall
+from calculators.llm.parsers.harmony import GptOssToolParser
 from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.tool.gptoss import GptOssToolParser
 from tests.calculators.llm.parsers.said import Said, events_of, parse, parsers, said
 
 THOUGHT = "<|channel|>analysis<|message|>Hm.<|end|>"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calculators.language.events import Arguments, ToolCall
-from calculators.llm.parsers.tool.lfm2 import Lfm2ToolParser
+from calculators.llm.parsers.block_calls import Lfm2ToolParser
 from tests.calculators.llm.parsers.said import Said, parse
 
 

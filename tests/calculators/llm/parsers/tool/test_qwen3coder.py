@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from calculators.language.events import Arguments, Content, ToolCall
-from calculators.llm.parsers.tool.qwen3coder import Qwen3CoderToolParser
+from calculators.llm.parsers.xml_calls import Qwen3CoderToolParser
 from tests.calculators.llm.parsers.said import Said, parse
 
 TOOLS = {

@@ -23,7 +23,7 @@ from calculators.llm.prompt.chat_template import (
     analyze,
     prepare_history,
 )
-from calculators.llm.prompt.chat_template.size_guards import clean
+from calculators.llm.prompt.chat_template.limits import clean
 from calculators.llm.requests.messages import normalise_messages
 from graph_runtime import Code
 from tests.calculators.llm.prompt.chat_template.families.conversations import (

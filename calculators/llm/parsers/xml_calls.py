@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from calculators.language.events import Arguments, Content
 from calculators.llm.parsers.call_walker import BuiltCall, CallWalker
 from calculators.llm.parsers.json_scanner import compact_json
+from calculators.llm.parsers.parser import CallForm, ParameterForm
 from calculators.llm.parsers.python_value import ParameterType, parameter_type, python_to_json
 from calculators.llm.parsers.tag_scanner import Tags
 
@@ -388,3 +389,53 @@ class XmlCallParser(CallWalker):
                 self._events.append(Arguments(rest))
         self._say_stray_text()
         return super()._no_call()
+
+
+class Qwen3CoderToolParser(XmlCallParser):
+    """Reads the calls that Qwen3-Coder writes. The tool's schema determines the types of values."""
+
+    form = XmlForm(
+        call_begin="<function=",
+        call_end="</function>",
+        parameter_begin="<parameter=",
+        parameter_end="</parameter>",
+        name_end=">",
+        block_begin="<tool_call>",
+        block_end="</tool_call>",
+        trims_newlines=True,
+        allows_single_quotes=True,
+    )
+    heads = ("<tool_call>", "<function=")
+    special_tokens = form.tags
+    call_form = CallForm(
+        trigger="<tool_call>",
+        begin="<tool_call>\n<function=NAME>\n",
+        end="</function>\n</tool_call>",
+        parameters=ParameterForm(
+            begin="<parameter=NAME>\n", end="\n</parameter>\n", text_end="\n</parameter>\n"
+        ),
+    )
+
+
+class MiniCpm5ToolParser(XmlCallParser):
+    """Reads the calls that MiniCPM 5 writes. The tool's schema determines the types of values."""
+
+    form = XmlForm(
+        call_begin='<function name="',
+        call_end="</function>",
+        parameter_begin='<param name="',
+        parameter_end="</param>",
+        name_end='">',
+        trims_newlines=True,
+        allows_single_quotes=True,
+        has_cdata=True,
+    )
+    erased = ("<s>", "<|im_end|>")
+    heads = ("<function name=",)
+    special_tokens = form.tags | {"<function", "<param"}
+    call_form = CallForm(
+        trigger="<function",
+        begin='<function name="NAME">',
+        end="</function>",
+        parameters=ParameterForm(begin='<param name="NAME">', end="</param>", text_end="</param>"),
+    )

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from calculators.language.events import Arguments, OutputEvent, ToolCall
+from calculators.llm.parsers.json_calls import JsonToolParser
 from calculators.llm.parsers.json_scanner import JsonScanner, skip_blanks
 from calculators.llm.parsers.parser import CallForm
 from calculators.llm.parsers.tag_scanner import Tags, beginnings
-from calculators.llm.parsers.tool.json_calls import JsonToolParser
 
 CALL: Final = "[TOOL_CALLS]"
 ARGUMENTS: Final = "[ARGS]"
@@ -160,3 +160,14 @@ class MistralToolParser(JsonToolParser):
         if self._step in (self._read_arguments, self._read_loose_arguments):
             self._end_arguments()
         return events + super().finish()
+
+
+class DevstralToolParser(MistralToolParser):
+    """Reads what `MistralToolParser` reads, but calls need their tag.
+
+    Tags that begin no call are left out, as they are special tokens.
+    """
+
+    bare = ""
+    keeps_tag = False
+    call_form = CallForm(trigger=CALL, begin="[TOOL_CALLS]NAME[ARGS]", end="", separator="")

@@ -66,3 +66,11 @@ class ThinkParser(ReasoningBetweenTags):
     start_tags = ("<think>",)
     end_tag = "</think>"
     special_tokens = frozenset((*start_tags, end_tag))
+
+
+class Gemma4ReasoningParser(ReasoningBetweenTags):
+    """Reads the channel ``thought``. The line end after its name belongs to the tag."""
+
+    start_tags = ("<|channel>thought\n", "<|channel>thought")
+    end_tag = "<channel|>"
+    special_tokens = frozenset(("<|channel>", "<channel|>"))

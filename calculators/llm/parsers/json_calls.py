@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
 from calculators.llm.parsers.json_scanner import BLANKS, JsonScanner, skip_blanks
-from calculators.llm.parsers.parser import ToolParser
+from calculators.llm.parsers.parser import CallForm, ToolParser
 from calculators.llm.parsers.tag_scanner import Tags, TagScanner
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -482,3 +482,46 @@ class JsonToolParser(ToolParser):
         if brackets:
             self._events.append(Arguments(brackets))
         self._step = self._read_text
+
+
+class Hermes3ToolParser(JsonToolParser):
+    """Reads calls between tags. The end tag may be missing."""
+
+    start = "<tool_call>"
+    end = "</tool_call>"
+    heads = ("<tool_call>",)
+    special_tokens = frozenset((start, end))
+    call_form = CallForm(
+        trigger=start,
+        begin='<tool_call>\n{"name": "NAME", "arguments": ',
+        end="}\n</tool_call>",
+    )
+
+
+class Llama3ToolParser(JsonToolParser):
+    """Reads calls after a tag, which may be missing before a call at the start of the output."""
+
+    start = "<|python_tag|>"
+    separator = ";"
+    bare = "{"
+    argument_keys = frozenset(("parameters", "arguments"))
+    special_tokens = frozenset((start,))
+    call_form = CallForm(
+        trigger='{"name":', begin='{"name": "NAME", "parameters": ', end="}", separator="; "
+    )
+
+
+class Phi4ToolParser(JsonToolParser):
+    """Reads a list of calls. The bracket at its end may be missing."""
+
+    start = "functools"
+    opening = "["
+    separator = ","
+    call_form = CallForm(
+        trigger=start,
+        opening="functools[",
+        begin='{"name": "NAME", "arguments": ',
+        end="}",
+        separator=", ",
+        closing="]",
+    )

@@ -1,1 +1,0 @@
-"""The parsers of tool calls: one file for each form, whose class is the constant `PARSER`."""
