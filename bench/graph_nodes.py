@@ -30,6 +30,7 @@ from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
 from calculators.kit.requests.http_payload import HttpPayload, NoClient
 from calculators.language import on_text
+from calculators.llm.detokenizer import TokenTable
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Metrics, Tokens
 from calculators.llm.options.llm_settings import LlmSettings
@@ -43,7 +44,6 @@ from calculators.llm.servable import (
     ModelProfile,
     ServingLimits,
 )
-from calculators.llm.text.token_table import TokenTable
 from graph_runtime import CalculatorGraph, ValidatedGraph, parse_graph_text, validate_graph
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"

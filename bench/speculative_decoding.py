@@ -24,7 +24,7 @@ from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add
 from calculators.llm.prompt.builder import PromptBuilder
-from calculators.llm.requests.assisted_decoding import read_assisted_decoding
+from calculators.llm.requests.sampling import read_assisted_decoding
 
 EXAMPLES: Final = Path(__file__).parents[1] / "examples"
 GRAPHS: Final = {

@@ -18,7 +18,7 @@ from graph_runtime import GraphError
 _NEEDS: Final = {
     "calculators.images.image.": ("calculators.images.image.opencv", "opencv"),
     "calculators.vision.": ("calculators.images.image.opencv", "opencv"),
-    "calculators.llm.": ("calculators.llm.api.answer_writers", ""),
+    "calculators.llm.": ("calculators.llm.api.whole_answer", ""),
 }
 
 

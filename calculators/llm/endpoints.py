@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from calculators.kit.requests.members import Members
     from calculators.kit.requests.schema import Schema
     from calculators.language.generation_request import Api
-    from calculators.llm.requests.generation_request import GenerationRequest
+    from calculators.llm.requests.checked_request import GenerationRequest
     from calculators.llm.requests.model_defaults import ModelDefaults
     from calculators.llm.requests.request_limits import RequestLimits
     from calculators.llm.servable import LlmServable
@@ -125,7 +125,7 @@ def _events_of(asked: Mapping[str, Any], answer: str, *, path: str) -> str:
 @cache
 def _chat_completions() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.requests.chat_request import CHAT_MEMBERS, parse_chat_request
+    from calculators.llm.requests.completions_request import CHAT_MEMBERS, parse_chat_request
 
     return Generating(
         members=CHAT_MEMBERS,
@@ -135,7 +135,7 @@ def _chat_completions() -> Generating[Any]:
 
 
 def _chat_schemas() -> Mapping[str, Schema]:
-    from calculators.llm.openapi.chat_schemas import (
+    from calculators.llm.openapi.completions_schemas import (
         CHAT_ANSWER_SCHEMAS,
         CHAT_TOOL_SCHEMAS,
         MESSAGE_SCHEMAS,
@@ -168,7 +168,7 @@ CHAT_COMPLETIONS: Final = LlmEndpoint(
 @cache
 def _completions() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.requests.completion_request import (
+    from calculators.llm.requests.completions_request import (
         COMPLETION_MEMBERS,
         parse_completion_request,
     )
@@ -181,7 +181,7 @@ def _completions() -> Generating[Any]:
 
 
 def _completion_schemas() -> Mapping[str, Schema]:
-    from calculators.llm.openapi.completion_schemas import COMPLETION_ANSWER_SCHEMAS
+    from calculators.llm.openapi.completions_schemas import COMPLETION_ANSWER_SCHEMAS
 
     return COMPLETION_ANSWER_SCHEMAS
 
@@ -412,7 +412,7 @@ def endpoint_of(uri: str) -> LlmEndpoint:
 def _with_hint(error: RequestError, endpoint: LlmEndpoint) -> RequestError:
     """Return an error that names the endpoint with an unknown member; other errors unchanged."""
     from calculators.kit.requests.members import UNKNOWN, Standing, unknown
-    from calculators.llm.requests.generation_request import ELSEWHERE
+    from calculators.llm.requests.checked_request import ELSEWHERE
 
     if error.reason != UNKNOWN or error.param is None or error.param in ELSEWHERE:
         return error

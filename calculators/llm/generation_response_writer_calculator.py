@@ -44,8 +44,8 @@ class GenerationResponseWriterCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         # Here: a check of a graph needs the ports alone.
-        from calculators.llm.answers.delta_writer import DeltaWriter
-        from calculators.llm.api.answer_writers import answer_writer
+        from calculators.llm.answers.answer_writer import DeltaWriter
+        from calculators.llm.api.whole_answer import answer_writer
 
         inputs = cc.inputs.num_entries("DELTAS")
         self._is_single = inputs == len(cc.input_list) == 1

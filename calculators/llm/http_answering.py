@@ -9,7 +9,7 @@ from msgspec import Struct
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.kit.requests.request_record import GenerationRecord, set_current_record
 from calculators.llm.answers.answer import Answer
-from calculators.llm.answers.delta_writer import DeltaWriter
+from calculators.llm.answers.answer_writer import DeltaWriter
 from calculators.llm.api.neutral_request import neutral_request
 from calculators.llm.endpoints import Counting, endpoint_of
 from calculators.llm.servable import LlmServable

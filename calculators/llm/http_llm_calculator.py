@@ -63,8 +63,8 @@ class HttpLLMCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         # It came with the model: a check of a graph needs the ports alone.
-        from calculators.llm.answers.delta_writer import DeltaWriter
-        from calculators.llm.api.answer_writers import answer_writer
+        from calculators.llm.answers.answer_writer import DeltaWriter
+        from calculators.llm.api.whole_answer import answer_writer
         from calculators.llm.http_answering import HttpAnswering
 
         servable = node_resource(cc, self.resources, "LLM")

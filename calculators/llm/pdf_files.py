@@ -1,6 +1,6 @@
 """`with_pdf_texts`: a request's PDF files become files of text, before the request is read.
 
-The readers of the APIs know files of text only (`calculators.llm.requests.documents`). Files are
+The readers of the APIs know files of text only (`calculators.llm.requests.messages`). Files are
 read in a process that ends with the request, so none leaves anything behind, and one that takes too
 long or too much memory ends only its own request. Few such processes run at a time.
 """

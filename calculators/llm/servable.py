@@ -24,8 +24,7 @@ from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import NO_TOOLS, Tools
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer import Answer, parts_of
-from calculators.llm.answers.choice_output import ChoiceOutput
-from calculators.llm.answers.output_factory import OutputFactory
+from calculators.llm.answers.choice import ChoiceOutput, OutputFactory
 from calculators.llm.answers.response import Verbose
 from calculators.llm.api.neutral_request import resolved_request
 from calculators.llm.engine.engine import TOO_LONG, Engine, Generation, Part
@@ -38,17 +37,14 @@ from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import Prompt
 from calculators.llm.prompt.messages import Ready as PromptsReady
-from calculators.llm.requests.chat_request import ChatRequest
-from calculators.llm.requests.completion_request import CompletionRequest
-from calculators.llm.requests.generation_request import GenerationRequest as CheckedRequest
+from calculators.llm.requests.checked_request import TRUNCATES, Truncation
+from calculators.llm.requests.checked_request import GenerationRequest as CheckedRequest
+from calculators.llm.requests.completions_request import ChatRequest, CompletionRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.model_length import fit_to_model
-from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.structured_output import refuse_settings
-from calculators.llm.requests.tool_servers import refuse_servers
-from calculators.llm.requests.tools import refuse_unmet
-from calculators.llm.requests.truncation import TRUNCATES, Truncation
+from calculators.llm.requests.sampling import fit_to_model
+from calculators.llm.requests.structured_output import refuse_settings, request_grammar
+from calculators.llm.requests.tools import refuse_servers, refuse_unmet
 from graph_runtime import Cancelled, Code
 
 _NO_PARSERS: Final = OutputParsers(None, None)

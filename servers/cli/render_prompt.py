@@ -17,7 +17,7 @@ from calculators.llm.prompt.chat_template import (
     ChatTemplate,
     call_form_of,
 )
-from calculators.llm.requests.chat_request import parse_chat_request
+from calculators.llm.requests.completions_request import parse_chat_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from graph_runtime import GraphError

@@ -33,11 +33,10 @@ from calculators.language.finish_reason import FinishReason
 from calculators.language.json_object import is_object
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.choice_output import ChoiceOutput, OutputDelta
+from calculators.llm.answers.choice import ChoiceOutput, OutputDelta, ScoredToken
 from calculators.llm.answers.response import Verbose
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Tokens
-from calculators.llm.text.choice_text import ScoredToken
 from graph_runtime import Cancelled
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from msgspec import Struct, structs
+
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import ToolCalled, ToolRan
-from calculators.language.events import OutputEvent, Refused
+from calculators.language.delta import (
+    Begun,
+    Delta,
+    Ended,
+    Failed,
+    Finished,
+    Gained,
+    ToolCalled,
+    ToolRan,
+)
+from calculators.language.events import CallDone, OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.response import AnswerChoice, Verbose
+from calculators.llm.answers.response import AnswerChoice, AnswerDetails, Verbose
 
 
 class AnswerWriter(Protocol):
@@ -77,3 +87,174 @@ class AnswerWriter(Protocol):
 
         "" leaves this to the front, which writes an error event and ``[DONE]``.
         """
+
+
+class DeltaWriter(Struct, eq=False):
+    """Writes one answer, whole or as events, as its request says.
+
+    Attributes:
+        make: makes the writer of the API when the answer begins.
+        writer: the writer, from then on.
+        choices: the choices of a whole answer; None in a stream.
+        servers: the labels of the servers whose calls the answer shows.
+        called: the ids of the calls that it shows.
+        is_done: the answer has ended or failed. Then further items are ignored.
+    """
+
+    make: Callable[[Begun], AnswerWriter]
+    writer: AnswerWriter | None = None
+    choices: list[AnswerChoice] | None = None
+    servers: frozenset[str] = frozenset()
+    called: set[str] = set()
+    is_done: bool = False
+
+    @property
+    def has_begun(self) -> bool:
+        """True once the answer has begun."""
+        return self.writer is not None
+
+    def write(self, items: Sequence[Delta]) -> str:
+        """Return the text for the client that the next items make; "" for none.
+
+        Raises:
+            RequestError: the answer has failed, and nothing was written yet, or the API has no
+                events for that.
+        """
+        if len(items) == 1 and not self.is_done:
+            only = items[0]
+            if type(only) is Gained:
+                return self._more(only)  # like nearly all
+        written = ""
+        for item in items:
+            if self.is_done:
+                break
+            match item:
+                case Gained():
+                    written += self._more(item)
+                case Finished():
+                    written += self._finish(item)
+                case Begun():
+                    written += self._begin(item)
+                case Ended(usage):
+                    self.is_done = True
+                    written += self._end(usage)
+                case Failed():
+                    written += self._fail(item)
+                case ToolCalled() | ToolRan() if item.server in self.servers:
+                    written += self._tool(item)
+                case _:
+                    pass
+        return written
+
+    def _begin(self, begun: Begun) -> str:
+        if self.writer is not None:
+            return ""
+        self.writer = writer = self.make(begun)
+        if begun.request.tool_servers:
+            self.servers = frozenset(server.label for server in begun.request.tool_servers)
+        if not begun.request.stream:
+            self.choices = [
+                AnswerChoice(logprobs=[] if writer.wants_logprobs else None)
+                for _ in range(begun.choices)
+            ]
+            return ""
+        if writer.details is not None:
+            writer.details.usage = begun.usage
+        usage = Usage(begun.usage.prompt_tokens, 0, begun.usage.cached_tokens)
+        return "".join([writer.start(usage), *map(writer.begin, range(begun.choices))])
+
+    def _more(self, gained: Gained) -> str:
+        writer = self.writer
+        if writer is None:
+            return ""
+        number, events, logprobs = gained.choice, gained.events, gained.logprobs
+        for event in events:
+            if type(event) is CallDone or type(event) is Refused:
+                return self._more_than_output(gained)
+        if self.choices is not None:
+            choice = self.choices[number]
+            choice.events += events  # type: ignore[arg-type]
+            choice.token_ids += gained.token_ids
+            if logprobs is None and events:
+                choice.logprobs = None  # a node has dropped them
+            elif choice.logprobs is not None and logprobs is not None:
+                choice.logprobs += logprobs
+            return ""
+        details = writer.details
+        if details is not None:
+            details.add(number, gained.token_ids)
+            if gained.usage is not None:
+                details.usage = gained.usage
+        if events or logprobs:
+            if not writer.wants_logprobs:
+                logprobs = None
+            return writer.more(number, events, logprobs)  # type: ignore[arg-type]
+        return ""
+
+    def _more_than_output(self, gained: Gained) -> str:
+        """Write a group that has events which are not of the model's output."""
+        assert self.writer is not None
+        output: list[OutputEvent] = []
+        refused: Refused | None = None
+        for event in gained.events:
+            if isinstance(event, Refused):
+                refused = event
+            elif not isinstance(event, CallDone):
+                output.append(event)
+        written = ""
+        if output or gained.logprobs or gained.token_ids or gained.usage is not None:
+            written = self._more(structs.replace(gained, events=output))
+        if refused is None:
+            return written
+        if self.choices is not None:
+            self.choices[gained.choice].refusal = refused
+            return ""
+        return written + self.writer.refuse(gained.choice, refused)
+
+    def _finish(self, finished: Finished) -> str:
+        writer = self.writer
+        if writer is None:
+            return ""
+        number, reason, stop_string = finished.choice, finished.reason, finished.stop_string
+        verbose = finished.verbose
+        if verbose is not None:
+            writer.verbose = Verbose(verbose.prompt, verbose.content)
+        if self.choices is not None:
+            choice = self.choices[number]
+            choice.finish_reason = reason
+            choice.stop_string = stop_string
+            return ""
+        return writer.finish(number, reason, stop_string)
+
+    def _tool(self, item: ToolCalled | ToolRan) -> str:
+        assert self.writer is not None
+        written = ""
+        if item.call_id not in self.called:
+            self.called.add(item.call_id)
+            if isinstance(item, ToolRan):
+                # A node has reported the result only.
+                called = ToolCalled(
+                    item.choice, item.call_id, item.name, item.server, item.arguments
+                )
+                written = self._tool(called)
+        if self.choices is not None:
+            self.choices[item.choice].events.append(item)
+            return ""
+        return written + self.writer.tool(item)
+
+    def _end(self, usage: Usage) -> str:
+        writer = self.writer
+        if writer is None:
+            return ""
+        if self.choices is not None:
+            return writer.whole(self.choices, usage)
+        return writer.end(usage)
+
+    def _fail(self, failed: Failed) -> str:
+        self.is_done = True
+        ending = ""
+        if self.writer is not None and self.choices is None:
+            ending = self.writer.failure(failed.error)
+        if not ending:
+            raise failed.error
+        return ending

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Final
 
 import msgspec
@@ -19,11 +23,165 @@ from calculators.language.events import (
     ToolCall,
 )
 from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import GenerationRequest
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.usage import usage_json
+
+# Half of a surrogate pair cannot be encoded as UTF-8. The three line ends are harmless in JSON and
+# in SSE, but clients that split the stream with their language's idea of lines break there.
+_UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
+
+
+def quote(text: str) -> str:
+    """Return the JSON literal of a text, with quotes. Lone surrogates become U+FFFD."""
+    quoted = encode_basestring(text)
+    if quoted.isascii() or not _UNSAFE.search(quoted):
+        return quoted
+    return _UNSAFE.sub(_escape, quoted)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return "\ufffd" if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"
+
+
+#: OpenAI's own value for a token that cannot be chosen; JSON has no infinity.
+IMPOSSIBLE: Final = -9999.0
+
+
+def chat_logprobs_json(tokens: Sequence[TokenLogprob]) -> str:
+    """Return the value of the member ``logprobs`` of a chat choice."""
+    return f'{{"content":[{logprob_items_json(tokens)}],"refusal":null}}'
+
+
+def logprob_items_json(tokens: Sequence[TokenLogprob]) -> str:
+    """Return the items of chat choices and responses. An unknown value becomes `IMPOSSIBLE`."""
+    return ",".join(
+        f'{{"token":{quote(token.token)},"logprob":{_printed(token.logprob) or IMPOSSIBLE}'
+        f',"bytes":[{",".join(map(str, token.bytes))}],"top_logprobs":[]}}'
+        for token in tokens
+    )
+
+
+def completion_logprobs_json(
+    tokens: Sequence[TokenLogprob], *, top: bool, first_offset: int = 0
+) -> str:
+    """Return the value of the member ``logprobs`` of a completion choice.
+
+    Offsets are in characters, so that clients can index the text with them (OpenVINO Model Server
+    counts bytes). ``top`` repeats each token as the only one of its ``top_logprobs``.
+    """
+    texts = [quote(token.token) for token in tokens]
+    values = [_printed(token.logprob) or "null" for token in tokens]
+    offsets = []
+    offset = first_offset
+    for token in tokens:
+        offsets.append(str(offset))
+        offset += characters_started(token)
+    tops = "null"
+    if top:
+        pairs = zip(texts, values, strict=True)
+        joined = (f"{{{text}:{value}}}" if value != "null" else value for text, value in pairs)
+        tops = f"[{','.join(joined)}]"
+    return (
+        f'{{"tokens":[{",".join(texts)}],"token_logprobs":[{",".join(values)}]'
+        f',"top_logprobs":{tops},"text_offset":[{",".join(offsets)}]}}'
+    )
+
+
+def characters_started(token: TokenLogprob) -> int:
+    """Count the characters that begin in a token: its bytes without continuation bytes."""
+    return sum(byte & 0xC0 != 0x80 for byte in token.bytes)
+
+
+def _printed(value: float | None) -> str | None:
+    """Return a JSON number, or None for an unknown log-probability."""
+    if value is None or math.isnan(value) or value > 0:
+        return None
+    return repr(max(float(value), IMPOSSIBLE))
+
+
+def usage_json(usage: Usage) -> str:
+    """Return the object of the member ``usage``. Unknown counts are left out."""
+    cached = (
+        ""
+        if usage.cached_tokens is None
+        else f',"prompt_tokens_details":{{"cached_tokens":{usage.cached_tokens}}}'
+    )
+    thought = (
+        ""
+        if usage.reasoning_tokens is None
+        else f',"completion_tokens_details":{{"reasoning_tokens":{usage.reasoning_tokens}}}'
+    )
+    return (
+        f'{{"prompt_tokens":{usage.prompt_tokens},"completion_tokens":{usage.completion_tokens}'
+        f',"total_tokens":{usage.prompt_tokens + usage.completion_tokens}{cached}{thought}}}'
+    )
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class AnswerDetails:
+    """The further members of one answer, as JSON with a comma before each.
+
+    Only answers to requests that ask for some of them have this object. Token ids wait here for the
+    next event of their choice.
+
+    Attributes:
+        usage: the counts so far.
+    """
+
+    __slots__ = ("_has_token_ids", "_has_usage", "_prompts", "_shown", "_waiting", "usage")
+
+    def __init__(
+        self, request: GenerationRequest, prompts: Sequence[bytes] | None, choices: int
+    ) -> None:
+        """
+        Args:
+            prompts: the ids of each prompt, as 64-bit integers in the machine's byte order; None:
+                unknown, because images stand for tokens that only the engine counts.
+            choices: the number of choices for all prompts.
+        """
+        self._has_token_ids = request.returns_token_ids
+        self._has_usage = request.has_running_usage
+        self._prompts = prompts
+        self._waiting: list[list[int]] = [[] for _ in range(choices)]
+        self._shown: set[int] = set()
+        self.usage = Usage(0, 0)
+
+    def add(self, index: int, token_ids: Sequence[int]) -> None:
+        """Add the ids of new tokens of a choice."""
+        if self._has_token_ids:
+            self._waiting[index] += token_ids
+
+    def take(self, index: int) -> str:
+        """Return the member ``token_ids`` of a choice, with the ids since the last time."""
+        if not self._has_token_ids:
+            return ""
+        ids, self._waiting[index] = self._waiting[index], []
+        return f',"token_ids":{_encode(ids).decode()}'
+
+    def prompt(self, number: int = 0) -> str:
+        """Return the member ``prompt_token_ids`` of a prompt."""
+        if not self._has_token_ids:
+            return ""
+        if self._prompts is None:
+            return ',"prompt_token_ids":null'
+        ids = memoryview(self._prompts[number]).cast("q").tolist()
+        return f',"prompt_token_ids":{_encode(ids).decode()}'
+
+    def prompt_once(self, place: int, number: int = 0) -> str:
+        """Return the member of `prompt` for the first event at a place, and "" for later ones."""
+        if place in self._shown:
+            return ""
+        self._shown.add(place)
+        return self.prompt(number)
+
+    def running_usage(self, otherwise: str) -> str:
+        """Return the member ``usage`` of an event; ``otherwise`` if events have no counts."""
+        return f',"usage":{usage_json(self.usage)}' if self._has_usage else otherwise
+
 
 #: The last event of every stream.
 DONE: Final = "data: [DONE]\n\n"

@@ -20,23 +20,27 @@ from calculators.language.frozen_json import frozen
 from calculators.language.generation_request import Api, GenerationRequest, check_sampling_by
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
-from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
-from calculators.llm.requests.chat_request import CHAT_MEMBERS, ChatRequest
-from calculators.llm.requests.choices import CHOICE_MEMBERS
-from calculators.llm.requests.completion_request import COMPLETION_MEMBERS, CompletionRequest
-from calculators.llm.requests.generation_request import GenerationRequest as CheckedRequest
-from calculators.llm.requests.generation_request import read_generation
-from calculators.llm.requests.media import check_images
+from calculators.llm.requests.checked_request import TRUNCATION_MEMBERS, read_generation
+from calculators.llm.requests.checked_request import GenerationRequest as CheckedRequest
+from calculators.llm.requests.completions_request import (
+    CHAT_MEMBERS,
+    COMPLETION_MEMBERS,
+    ChatRequest,
+    CompletionRequest,
+)
+from calculators.llm.requests.messages import check_images
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import (
+    ASSISTED_MEMBERS,
+    CHOICE_MEMBERS,
     MAX_TOKENS_NAMES,
     SAMPLING_MEMBERS,
+    STOP_MEMBERS,
     max_tokens_member,
+    stop_member,
 )
-from calculators.llm.requests.stop_conditions import STOP_MEMBERS, stop_member
 from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS, only_one
-from calculators.llm.requests.truncation import TRUNCATION_MEMBERS
 
 #: The tables of the bodies of each API.
 _BODIES: Final[Mapping[Api, Members]] = {

@@ -16,10 +16,26 @@ from calculators.language.events import Arguments, Content, Event, Reasoning, Re
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api, GenerationRequest
 from calculators.language.usage import Usage
-from calculators.llm.answers.delta_writer import DeltaWriter
+from calculators.llm.answers.answer_writer import AnswerWriter, DeltaWriter
 from calculators.llm.answers.response import DONE
-from calculators.llm.api.answer_writers import answer_writer
+from calculators.llm.api.anthropic.messages_writer import messages_writer
 from calculators.llm.api.neutral_request import new_answer_id
+from calculators.llm.api.openai.completions_writer import chat_writer, completion_writer
+from calculators.llm.api.openai.responses_writer import responses_writer
+
+
+def answer_writer(begun: Begun) -> AnswerWriter:
+    """Return the writer of an answer that begins."""
+    match begun.request.api:
+        case Api.CHAT:
+            return chat_writer(begun)
+        case Api.COMPLETIONS:
+            return completion_writer(begun)
+        case Api.RESPONSES:
+            return responses_writer(begun)
+        case Api.MESSAGES:
+            return messages_writer(begun)
+
 
 _STOP_REASONS: Final = {
     "max_tokens": FinishReason.LENGTH,

@@ -23,7 +23,7 @@ from calculators.kit.requests.schema import (
     word,
 )
 from calculators.llm.api.openai.responses_input import ITEM_TYPES, PASSED_OVER, STORED
-from calculators.llm.openapi.tool_schemas import FUNCTION
+from calculators.llm.openapi.generation_schemas import FUNCTION
 from calculators.llm.requests.client_tools import TOOL_TYPES
 from calculators.llm.requests.template_arguments import VERBOSITY
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern

@@ -19,6 +19,7 @@ from calculators.images.media.tags import check_tags, check_tokens, media_tokens
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.model_json import read_model_json
 from calculators.kit.requests.http_payload import RequestError
+from calculators.llm.detokenizer import TokenTable, make_token_table, pieces_of
 from calculators.llm.parsers.registry import reasoning_parser
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from calculators.llm.prompt.chat_template.analysis import (
@@ -45,7 +46,6 @@ from calculators.llm.prompt.messages import (
     Tokens,
 )
 from calculators.llm.text.token_pieces import read_token_pieces
-from calculators.llm.text.token_table import TokenTable, make_token_table, pieces_of
 from graph_runtime import Code
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 

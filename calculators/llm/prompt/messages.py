@@ -12,8 +12,8 @@ import msgspec
 
 from calculators.images.media.image import EncodedImage, Image
 from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.llm.detokenizer import TokenTable
 from calculators.llm.parsers.parser import CallForm
-from calculators.llm.text.token_table import TokenTable
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):

@@ -18,7 +18,7 @@ type of the tool        for the model                 a call in the answer
 
 In chats a call of a custom tool has the type ``custom``, and calls of all others are functions'.
 
-In responses tools of the type ``mcp`` name servers (`calculators.llm.requests.tool_servers`). Tools
+In responses tools of the type ``mcp`` name servers (`calculators.llm.requests.tools`). Tools
 of all other types run at OpenAI, such as ``web_search``. They are left out with a warning, unless
 the choice forces one: a model that is free to call tools does without.
 """
@@ -35,8 +35,14 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.members import leave_out_type
 from calculators.language.tools import TextGrammar, Tools
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tool_servers import is_mcp, shown_mcp_tool
-from calculators.llm.requests.tools import LONGEST_NAME, NO_SUCH_TOOL, check_name, read_tools
+from calculators.llm.requests.tools import (
+    LONGEST_NAME,
+    NO_SUCH_TOOL,
+    check_name,
+    is_mcp,
+    read_tools,
+    shown_mcp_tool,
+)
 
 CallKind = Literal[
     "function_call",

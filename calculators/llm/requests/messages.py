@@ -7,14 +7,137 @@ that is not the assistant's.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from calculators.images.media.image import ImageReference
+from calculators.kit.requests import fields
 from calculators.kit.requests.fields import invalid, missing, wrong_type
 from calculators.llm.requests.client_tools import CUSTOM_INPUT
-from calculators.llm.requests.documents import file_text
+from calculators.llm.requests.request_limits import RequestLimits
+
+
+class MediaCheck:
+    """Gathers the media of one request.
+
+    Attributes:
+        images: in the order of the messages.
+    """
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._limit = limits.max_images
+        self.images: list[ImageReference] = []
+
+    def image(self, path: str, url: str, member: str) -> None:
+        """Add an image.
+
+        Args:
+            path: of the part, such as ``messages[0].content[1]``.
+            url: of the image, maybe a ``data:`` URL.
+            member: path of the URL inside the part, such as ``image_url.url``.
+
+        Raises:
+            RequestError: the model reads no images, or not as many.
+        """
+        self.images.append(ImageReference(url, f"{path}.{member}"))
+        _check_count(len(self.images), self._limit, path)
+
+    def audio(self, path: str) -> None:
+        """Refuse audio.
+
+        Raises:
+            RequestError: always; no model reads audio yet.
+        """
+        raise fields.invalid(path, "this model does not read audio")
+
+
+def check_images(images: Sequence[ImageReference], limits: RequestLimits) -> None:
+    """Refuse images that the model does not read, or more than it reads.
+
+    Raises:
+        RequestError: with the part of the first one as ``param``.
+    """
+    for count, image in enumerate(images, 1):
+        place = image.param
+        _check_count(count, limits.max_images, place[: place.rfind("]") + 1] or place)
+
+
+def _check_count(count: int, limit: int, path: str) -> None:
+    if not limit:
+        raise fields.invalid(path, "this model does not read images")
+    if count > limit:
+        raise fields.invalid(path, f"only {limit} images are allowed")
+
+
+_DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)(?P<parameters>(?:;[^;,]*)*),", re.IGNORECASE)
+#: Kinds of media with bytes that may look like text and are none.
+_NO_TEXT: Final = re.compile(r"application/(?:pdf|zip|octet-stream.+)|image/|audio/|video/|font/")
+
+
+def document_text(text: str, name: str = "") -> str:
+    """Return a document as it stands in a prompt."""
+    shown = "".join(each if each.isprintable() and each != '"' else " " for each in name)
+    head = f'<document name="{shown}">' if shown else "<document>"
+    return f"{head}\n{text}\n</document>\n"
+
+
+def file_text(file: Mapping[str, Any], path: str) -> str:
+    """Return a file of OpenAI's APIs, ``{"file_data": ..., "filename": ...}``, for the prompt.
+
+    The data is a ``data:`` URL or plain Base64.
+
+    Raises:
+        RequestError: there is no data, or it is no text.
+    """
+    data = fields.string(file, "file_data", f"{path}.file_data")
+    name = fields.string(file, "filename", f"{path}.filename") or ""
+    if data is None:
+        for other in ("file_id", "file_url"):
+            if file.get(other) is not None:
+                raise fields.invalid(
+                    f"{path}.{other}", "this server does not read it for a prompt; use file_data"
+                )
+        raise fields.missing(f"{path}.file_data", "the file as Base64 or as a data: URL")
+    return document_text(decoded_text(data, "", f"{path}.file_data"), name)
+
+
+def decoded_text(data: str, media_type: str, path: str) -> str:
+    """Return the text of a file that is written in Base64 or as a ``data:`` URL.
+
+    Raises:
+        RequestError: it is not written so, or it is no text in UTF-8.
+    """
+    if (url := _DATA_URL.match(data)) is not None:
+        media_type = url["type"] or "text/plain"
+        data = data[url.end() :]
+        if ";base64" not in url["parameters"].lower():
+            from urllib.parse import unquote_to_bytes
+
+            return _utf8(unquote_to_bytes(data), media_type, path)
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise fields.invalid(path, "the file is not written in Base64") from None
+    return _utf8(content, media_type, path)
+
+
+def _utf8(content: bytes, media_type: str, path: str) -> str:
+    kind = media_type.lower()
+    if _NO_TEXT.match(kind) or content.startswith(b"%PDF-"):
+        what = kind if kind and not content.startswith(b"%PDF-") else "application/pdf"
+        raise fields.invalid(path, f"{what} is not read here; send its text")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise fields.invalid(path, "the file is no text in UTF-8")
+    return text
+
 
 #: Members that a template may read. Other members are dropped, and so are these if they are not
 #: strings, because a template would print anything.

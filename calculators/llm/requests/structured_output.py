@@ -3,17 +3,327 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import Members, check_object, found_unknown, honoured, table
 from calculators.kit.requests.readers import Value
 from calculators.kit.requests.schema import array, flag, one_of, record, ref, request, string
 from calculators.language.structured_output import StructuredOutput
+from calculators.language.tools import Tools
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars import formats
-from calculators.llm.requests.client_json import check_size, value_of
-from calculators.llm.requests.structural_tag import FORMATS, read_format
+from calculators.llm.grammars.formats import Format, Tool, calls, text_with_calls
+from calculators.llm.grammars.grammar import AnswerForm
+from calculators.llm.parsers.parser import ReasoningParser, ToolParser
+
+_encode = msgspec.json.Encoder().encode
+
+
+def check_size(value: object, most: int, path: str) -> None:
+    """Refuse a value whose JSON is longer than ``most`` bytes, or cannot be written.
+
+    Takes time in proportion to the value, 1 to 2 ms for the longest body that the server accepts.
+
+    Raises:
+        RequestError: the value is too long or has no JSON; ``path`` is its param.
+    """
+    size = len(json_text(value, path))
+    if size > most:
+        raise fields.invalid(path, f"its JSON has {size} bytes, more than the maximum {most}")
+
+
+def json_text(value: object, path: str) -> bytes:
+    """Return the JSON of a value, in UTF-8.
+
+    Raises:
+        RequestError: it is nested too deeply, or has half of a surrogate pair.
+    """
+    try:
+        return _encode(value)
+    except RecursionError:
+        raise fields.invalid(path, "it is nested too deeply") from None
+    except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError, TypeError):
+        raise fields.invalid(path, "it is no JSON value of Unicode text") from None
+
+
+def value_of(text: str, path: str) -> object:
+    """Return the value of a JSON text, read as strictly as a request's body.
+
+    Raises:
+        RequestError: it is not JSON (NaN and lone surrogates are not), or nested too deeply.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        raise fields.invalid(path, "the text is nested too deeply") from None
+    except (ValueError, OverflowError):
+        raise fields.invalid(path, "the text is no JSON") from None
+
+
+MAX_DEPTH: Final = 16
+MAX_PARTS: Final = 256
+#: The most characters of a text in a tag.
+MAX_TEXT: Final = 4096
+
+
+def read_format(value: object, path: str) -> Format:
+    """Return a client's format as one of `calculators.llm.grammars.formats`.
+
+    Source: xgrammar's documentation of structural tags.
+
+    Raises:
+        RequestError: with the path of the wrong part.
+    """
+    return _Reader().read(value, path, 0)
+
+
+class _Reader:
+    """Reads one format, with a limit on its parts."""
+
+    def __init__(self) -> None:
+        self._parts = 0
+
+    def read(self, value: object, path: str, depth: int) -> Format:
+        if not isinstance(value, dict):
+            raise fields.wrong_type(path, "an object", value)
+        self._parts += 1
+        if depth > MAX_DEPTH or self._parts > MAX_PARTS:
+            raise fields.invalid(
+                path, f"formats are nested deeper than {MAX_DEPTH}, or more than {MAX_PARTS}"
+            )
+        kind = fields.string(value, "type", f"{path}.type")
+        read = _READERS.get(kind or "")
+        if read is None:
+            known = ", ".join(f'"{name}"' for name in _READERS)
+            raise fields.invalid(f"{path}.type", f"{fields.describe(kind)} is none of {known}")
+        return {"type": kind, **read(self, value, path, depth + 1)}
+
+    def schema(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        where = f"{path}.json_schema"
+        schema = value.get("json_schema")
+        if not isinstance(schema, dict | bool):
+            raise fields.wrong_type(where, "a JSON schema (an object)", schema)
+        if isinstance(schema, dict) and isinstance(schema.get("schema"), dict):
+            # OpenAI's object around the schema.
+            schema, where = schema["schema"], f"{where}.schema"
+        return {"json_schema": schema, "path": where}
+
+    def regex(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        return {"pattern": _text(value, "pattern", path), "path": f"{path}.pattern"}
+
+    def grammar(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        text = _text(value, "grammar", path, limit=64 * 1024)
+        return {"grammar": text, "path": f"{path}.grammar"}
+
+    def const(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        text = _text(value, "value", path)
+        if not text:
+            raise fields.invalid(f"{path}.value", "the text is empty")
+        return {"value": text}
+
+    def any_text(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        return _excludes(value, path)
+
+    def elements(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        return {"elements": self._several(value, "elements", path, depth)}
+
+    def tag(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        end = value.get("end")
+        ends = end if isinstance(end, list) else [end]
+        if not ends or not all(isinstance(each, str) and len(each) <= MAX_TEXT for each in ends):
+            raise fields.wrong_type(f"{path}.end", "a string, or an array of strings", end)
+        return {
+            "begin": _text(value, "begin", path),
+            "content": self.read(value.get("content"), f"{path}.content", depth),
+            "end": end,
+        }
+
+    def tags(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        return {
+            "tags": self._several(value, "tags", path, depth, only="tag"),
+            "separator": _text(value, "separator", path),
+            **_flags(value, path),
+        }
+
+    def triggered(self, value: Mapping[str, Any], path: str, depth: int) -> Format:
+        triggers, excludes = _texts(value, "triggers", path), _excludes(value, path)
+        for text in excludes.get("excludes", ()):
+            if any(text.startswith(each) or each.startswith(text) for each in triggers):
+                raise fields.invalid(
+                    f"{path}.excludes", f"{fields.describe(text)} excludes one of the triggers"
+                )
+        return {
+            "triggers": triggers,
+            "tags": self._several(value, "tags", path, depth, only="tag"),
+            **excludes,
+            **_flags(value, path),
+        }
+
+    def _several(
+        self, value: Mapping[str, Any], name: str, path: str, depth: int, only: str | None = None
+    ) -> list[Format]:
+        items = fields.array(value, name, f"{path}.{name}")
+        if not items:
+            raise fields.missing(f"{path}.{name}", "an array of formats")
+        made = [self.read(each, f"{path}.{name}[{i}]", depth) for i, each in enumerate(items)]
+        for i, each in enumerate(made):
+            if only is not None and each["type"] != only:
+                raise fields.invalid(f"{path}.{name}[{i}].type", f'expected "{only}"')
+        return made
+
+
+def _text(value: Mapping[str, Any], name: str, path: str, limit: int = MAX_TEXT) -> str:
+    text = fields.string(value, name, f"{path}.{name}")
+    if text is None:
+        raise fields.missing(f"{path}.{name}", "a string")
+    if len(text) > limit:
+        raise fields.invalid(
+            f"{path}.{name}", f"its {len(text)} characters are more than the maximum {limit}"
+        )
+    return text
+
+
+def _texts(value: Mapping[str, Any], name: str, path: str) -> list[str]:
+    texts = fields.array(value, name, f"{path}.{name}")
+    if not texts or not all(isinstance(each, str) and 0 < len(each) <= MAX_TEXT for each in texts):
+        raise fields.wrong_type(f"{path}.{name}", "an array of strings", value.get(name))
+    # The engine takes no text that begins with another one. It would not be reached.
+    return [
+        text
+        for text in dict.fromkeys(texts)
+        if not any(text != other and text.startswith(other) for other in texts)
+    ]
+
+
+def _excludes(value: Mapping[str, Any], path: str) -> Format:
+    return {} if value.get("excludes") is None else {"excludes": _texts(value, "excludes", path)}
+
+
+def _flags(value: Mapping[str, Any], path: str) -> Format:
+    return {
+        name: fields.boolean(value, name, f"{path}.{name}") is True
+        for name in ("at_least_one", "stop_after_first")
+    }
+
+
+_READERS: Final[dict[str, Callable[[_Reader, Mapping[str, Any], str, int], Format]]] = {
+    "json_schema": _Reader.schema,
+    "regex": _Reader.regex,
+    "grammar": _Reader.grammar,
+    "const_string": _Reader.const,
+    "any_text": _Reader.any_text,
+    "sequence": _Reader.elements,
+    "or": _Reader.elements,
+    "tag": _Reader.tag,
+    "tags_with_separator": _Reader.tags,
+    "triggered_tags": _Reader.triggered,
+}
+FORMATS: Final = frozenset(_READERS)
+
+
+def request_grammar(
+    structured: StructuredOutput | None,
+    tools: Tools,
+    *,
+    tool_parser: type[ToolParser] | None,
+    reasoning_parser: type[ReasoningParser] | None,
+    reasoning_is_open: bool,
+    guides_tools: bool,
+    parallel: bool,
+) -> AnswerForm | None:
+    """Return the form of the answer; None if any text is allowed.
+
+    Reasoning may precede the form. If tools may be called, the answer is calls or ``structured``.
+
+    A model that is free to call tools is guided where a tool has a grammar of its text.
+
+    Args:
+        reasoning_is_open: the prompt has begun the reasoning.
+        guides_tools: calls must follow the tools' schemas also when the model is free to call: the
+            option ``enable_tool_guided_generation``.
+        parallel: one answer may call several tools.
+
+    Raises:
+        RequestError: a tool must be called, and the form of this model's calls is unknown.
+    """
+    must_call = tools.choice in ("required", "named")
+    follows_schemas = guides_tools or structured is not None
+    is_guided = must_call or (tools.choice == "auto" and (follows_schemas or bool(tools.grammars)))
+    form = tool_parser.call_form if tool_parser is not None and is_guided else None
+    if must_call and form is None:
+        raise fields.invalid(
+            "tool_choice", 'this model cannot be made to call tools; only "auto" and "none" are'
+        )
+    only_one = not parallel or tools.choice == "named"
+    if form is None:
+        if structured is None:
+            return None
+        rest = _answer(structured, reasoning_parser)
+    elif must_call:
+        rest = calls(form, _tools(tools), only_one=only_one)
+    elif structured is None:
+        # Any text may precede the calls, and so may reasoning.
+        offered = _tools(tools)
+        if not follows_schemas:
+            offered = [tool if tool.text else replace(tool, schema=None) for tool in offered]
+        return _form(text_with_calls(form, offered, only_one=only_one))
+    else:
+        rest = _calls_or_answer(
+            calls(form, _tools(tools), only_one=only_one), _answer(structured, reasoning_parser)
+        )
+    return _form(_after_reasoning(rest, reasoning_parser, is_open=reasoning_is_open))
+
+
+def _form(part: Format) -> AnswerForm:
+    # The parts that clients wrote have been checked for size.
+    return AnswerForm(json_text(part, "tools").decode())
+
+
+def _tools(tools: Tools) -> list[Tool]:
+    strict = tools.strict
+    return [
+        Tool(
+            name,
+            schema or {"type": "object", "properties": {}},
+            path,
+            name in strict,
+            tools.grammars.get(name),
+        )
+        for (name, schema), path in zip(tools.schemas.items(), tools.schema_paths, strict=True)
+    ]
+
+
+def _answer(structured: StructuredOutput, parser: type[ReasoningParser] | None) -> Format:
+    if parser is None or not parser.answer_start:
+        return structured.format
+    return formats.sequence(formats.const(parser.answer_start), structured.format)
+
+
+def _calls_or_answer(called: Format, answer: Format) -> Format:
+    # The library needs alternatives of one kind: lists of tags.
+    alone = formats.tags([formats.tag("", answer, "")], "", only_one=True)
+    if called["type"] == "tag":
+        called = formats.tags([called], "", only_one=True)
+    return formats.one_of(called, alone)
+
+
+def _after_reasoning(
+    rest: Format, parser: type[ReasoningParser] | None, *, is_open: bool
+) -> Format:
+    if parser is None or not parser.end_tag or not parser.start_tags:
+        return rest
+    turn = formats.turn() if parser.turn is None else formats.const(parser.turn)
+    behind = (turn, rest)
+    if is_open:
+        ending = formats.tag("", formats.any_text(), parser.end_tag)
+        return formats.sequence(ending, *behind)
+    thoughts = formats.tag(parser.start_tags[0], formats.any_text(), parser.end_tag)
+    return formats.one_of(formats.sequence(thoughts, *behind), rest)
+
 
 #: Bytes of JSON of a schema, of choices or of a structural tag; characters of a grammar. Real ones
 #: have a few thousand.

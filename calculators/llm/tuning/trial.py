@@ -15,7 +15,7 @@ from calculators.llm.engine.engine import Part
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.llm.requests.assisted_decoding import read_assisted_decoding
+from calculators.llm.requests.sampling import read_assisted_decoding
 from calculators.llm.tuning.loads import Conversation
 
 

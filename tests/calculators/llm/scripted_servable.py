@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.llm.detokenizer import TokenTable
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Metrics, Tokens
 from calculators.llm.options.llm_settings import LlmSettings
@@ -27,7 +28,6 @@ from calculators.llm.servable import (
     ModelProfile,
     ServingLimits,
 )
-from calculators.llm.text.token_table import TokenTable
 from graph_runtime import Code
 
 SNOWMAN = "\N{SNOWMAN}".encode()

@@ -6,11 +6,9 @@ import asyncio
 import re
 
 from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
-from calculators.llm.answers.choice_output import ChoiceOutput, RawText
+from calculators.llm.answers.choice import ChoiceOutput, ChoiceText, RawText, StopStrings
 from calculators.llm.answers.response import Verbose
-from calculators.llm.text.choice_text import ChoiceText
-from calculators.llm.text.stop_strings import StopStrings
-from calculators.llm.text.text_stream import TableText
+from calculators.llm.detokenizer import TableText
 
 PIECES = [bytes([each]) for each in range(128)]
 

@@ -14,7 +14,7 @@ pytest.importorskip("pypdf")
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.llm.endpoints import endpoint_of
 from calculators.llm.pdf_files import with_pdf_texts
-from calculators.llm.requests.chat_request import ChatRequest
+from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from tests.calculators.llm.made_pdfs import pdf

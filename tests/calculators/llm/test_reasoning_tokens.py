@@ -10,13 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.language.events import OutputEvent
-from calculators.llm.answers.choice_output import ChoiceOutput
-from calculators.llm.answers.reasoning_count import ReasoningCount, turning_tokens
+from calculators.llm.answers.choice import (
+    ChoiceOutput,
+    ChoiceText,
+    ReasoningCount,
+    StopStrings,
+    turning_tokens,
+)
+from calculators.llm.detokenizer import TableText
 from calculators.llm.parsers.output_parsers import OutputParsers, merged
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
-from calculators.llm.text.choice_text import ChoiceText
-from calculators.llm.text.stop_strings import StopStrings
-from calculators.llm.text.text_stream import TableText
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Answered, Asking
 
 PIECES = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.answers import choice_output
+from calculators.llm.answers import choice
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tests.calculators.llm.scripted_servable import SCRIPTS, engine_of, scripted_servable
 from tests.calculators.llm.three_nodes import ONE_NODE, THREE_NODES, comparable, run_into
@@ -71,7 +71,7 @@ def bodies(form: str) -> list[dict[str, Any]]:
 @pytest.fixture(autouse=True)
 def known_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make ids of calls that are the same in every run."""
-    monkeypatch.setattr(choice_output, "new_call_id", lambda: "call00001")
+    monkeypatch.setattr(choice, "new_call_id", lambda: "call00001")
 
 
 def outcome(graph: str, form: str, body: dict[str, Any], **engine: Any) -> tuple[list[str], Any]:

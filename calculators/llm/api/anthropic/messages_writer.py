@@ -12,7 +12,6 @@ from calculators.language.events import OutputEvent, Reasoning, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import (
     Block,
     BlockDelta,
@@ -23,8 +22,13 @@ from calculators.llm.answers.blocks import (
     Step,
     blocks_of,
 )
-from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.response import AnswerChoice, Verbose, answering_model
+from calculators.llm.answers.response import (
+    AnswerChoice,
+    AnswerDetails,
+    Verbose,
+    answering_model,
+    quote,
+)
 
 _STOP_REASONS: Final = {
     FinishReason.STOP: "end_turn",

@@ -11,12 +11,12 @@ from typing import Any, Final
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import check_object, leave_out_type
 from calculators.language.tools import Tools
-from calculators.llm.requests.client_json import check_size
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tool_servers import is_toolset
+from calculators.llm.requests.structured_output import check_size
 from calculators.llm.requests.tools import (
     MAX_SCHEMA,
     NO_SUCH_TOOL,
+    is_toolset,
     read_tools,
 )
 

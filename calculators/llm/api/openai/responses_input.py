@@ -16,11 +16,14 @@ from typing import Any, Final, NamedTuple
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import leave_out, leave_out_type
-from calculators.llm.api.openai.encrypted_reasoning import opened
+from calculators.llm.api.openai.responses_object import opened
 from calculators.llm.requests.client_tools import CUSTOM_INPUT, flat_name
-from calculators.llm.requests.documents import file_text
-from calculators.llm.requests.media import MediaCheck
-from calculators.llm.requests.messages import check_arguments, required_string
+from calculators.llm.requests.messages import (
+    MediaCheck,
+    check_arguments,
+    file_text,
+    required_string,
+)
 from calculators.llm.requests.request_limits import RequestLimits
 
 _TEXT_PARTS: Final = {

@@ -31,21 +31,28 @@ from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.requests.chat_request import ChatRequest
-from calculators.llm.requests.choices import N
+from calculators.llm.requests.checked_request import (
+    GENERATING,
+    STREAM_OPTIONS,
+    read_body,
+    read_generation,
+)
 from calculators.llm.requests.client_tools import (
     read_client_tools,
     shown_tool_choice,
     shown_tools,
 )
-from calculators.llm.requests.generation_request import GENERATING, read_body, read_generation
-from calculators.llm.requests.logprobs import CHAT_LOGPROBS_MEMBERS, INCLUDES
-from calculators.llm.requests.media import MediaCheck
+from calculators.llm.requests.completions_request import ChatRequest
+from calculators.llm.requests.messages import MediaCheck
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
-from calculators.llm.requests.sampling import max_tokens_member
-from calculators.llm.requests.stop_conditions import stop_member
-from calculators.llm.requests.streaming_options import STREAM_OPTIONS
+from calculators.llm.requests.sampling import (
+    CHAT_LOGPROBS_MEMBERS,
+    INCLUDES,
+    N,
+    max_tokens_member,
+    stop_member,
+)
 from calculators.llm.requests.structured_output import (
     only_one,
     read_text_format,
@@ -56,8 +63,7 @@ from calculators.llm.requests.template_arguments import (
     VERBOSITY,
     read_template_arguments,
 )
-from calculators.llm.requests.tool_servers import read_mcp_tools
-from calculators.llm.requests.tools import TOOL_MEMBERS
+from calculators.llm.requests.tools import TOOL_MEMBERS, read_mcp_tools
 
 #: Only the effort has an effect; a summary is not made.
 REASONING: Final = ("effort", "summary", "generate_summary", "context", "mode")

@@ -17,7 +17,6 @@ from calculators.language.generation_request import Source
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.tools import ToolServer
 from calculators.language.usage import Usage
-from calculators.llm.answers.answer_details import AnswerDetails
 from calculators.llm.answers.blocks import (
     Block,
     BlockDelta,
@@ -28,24 +27,30 @@ from calculators.llm.answers.blocks import (
     Step,
     blocks_of,
 )
-from calculators.llm.answers.json_text import quote
-from calculators.llm.answers.response import DONE, AnswerChoice, Verbose, answering_model
-from calculators.llm.answers.token_logprob import logprob_items_json
-from calculators.llm.api.openai.citations import citations
-from calculators.llm.api.openai.responses_items import (
+from calculators.llm.answers.response import (
+    DONE,
+    AnswerChoice,
+    AnswerDetails,
+    Verbose,
+    answering_model,
+    logprob_items_json,
+    quote,
+)
+from calculators.llm.api.openai.responses_object import (
     Item,
+    ResponsesObject,
+    citations,
     refusal_part,
     summary_part,
     text_part,
 )
-from calculators.llm.api.openai.responses_object import ResponsesObject
 from calculators.llm.requests.client_tools import (
     NO_FORMS,
     CustomInput,
     call_forms,
     custom_input,
 )
-from calculators.llm.requests.logprobs import SEALED_REASONING
+from calculators.llm.requests.sampling import SEALED_REASONING
 
 
 class Echoed(Protocol):

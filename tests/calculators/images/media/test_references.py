@@ -15,7 +15,7 @@ from calculators.llm.api.anthropic.messages_request import (
     parse_messages_request,
 )
 from calculators.llm.api.openai.responses_request import parse_responses_request
-from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
+from calculators.llm.requests.completions_request import ChatRequest, parse_chat_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 

@@ -24,7 +24,7 @@ from calculators.kit.requests.request_record import (
     set_current_record,
 )
 from calculators.kit.requests.unknown_members import UnknownMembers
-from calculators.llm.requests.chat_request import CHAT_MEMBERS
+from calculators.llm.requests.completions_request import CHAT_MEMBERS
 
 KNOWN = table(honoured("size", Integer(minimum=1, maximum=8)))
 BODY = {"size": 3, "colour": "red"}

@@ -25,13 +25,13 @@ from calculators.language import (
     Usage,
     request_for,
 )
-from calculators.llm.answers.delta_writer import DeltaWriter
-from calculators.llm.api.answer_writers import answer_writer
+from calculators.llm.answers.answer_writer import DeltaWriter
 from calculators.llm.api.anthropic.messages_request import parse_messages_request
 from calculators.llm.api.openai.responses_request import parse_responses_request
+from calculators.llm.api.whole_answer import answer_writer
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS
-from calculators.llm.requests.tool_servers import refuse_servers
+from calculators.llm.requests.tools import refuse_servers
 
 DEFAULTS = ModelDefaults(temperature=0.0)
 MCP = {"type": "mcp", "server_label": "weather", "require_approval": "never"}

@@ -16,11 +16,10 @@ from calculators.language.tools import Tools
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.grammars.schema_document import KEYWORDS
 from calculators.llm.parsers.registry import tool_parser
-from calculators.llm.requests.chat_request import CHAT_MEMBERS
-from calculators.llm.requests.generation_request import read_body
-from calculators.llm.requests.request_grammar import request_grammar
+from calculators.llm.requests.checked_request import read_body
+from calculators.llm.requests.completions_request import CHAT_MEMBERS
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.structured_output import read_structured_output
+from calculators.llm.requests.structured_output import read_structured_output, request_grammar
 from calculators.llm.requests.tools import read_tools
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO

@@ -20,8 +20,8 @@ from calculators.llm.grammars.lark_reader import UnsupportedGrammar
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.requests.client_tools import read_client_tools
-from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.structured_output import request_grammar
 from tests.calculators.llm.grammars.derivations import Derivations
 from tests.calculators.llm.grammars.test_request_grammar import PARSERS
 

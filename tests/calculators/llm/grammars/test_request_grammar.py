@@ -20,8 +20,8 @@ from calculators.llm.grammars.grammar import AnswerForm
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import CallForm, ToolParser
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
-from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.structured_output import request_grammar
 from calculators.llm.requests.tools import read_tools
 from tests.calculators.llm.grammars.answers import Answers, schema_of
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from calculators.llm.text.text_stream import TextStream
+from calculators.llm.detokenizer import TextStream
 
 
 def pieces_of(stream: TextStream, splits: Sequence[Sequence[int]]) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from calculators.llm.text.utf8 import decode_all, decode_certain
+from calculators.llm.detokenizer import decode_all, decode_certain
 from tests.calculators.llm.text.tokenizers_for_tests import SENTENCEPIECE, decode, tokenizer_of
 from tests.example_counts import examples
 

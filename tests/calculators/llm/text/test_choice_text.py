@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.llm.text.choice_text import ChoiceText, Piece, ScoredToken
-from calculators.llm.text.stop_strings import StopStrings
-from calculators.llm.text.text_stream import TableText
+from calculators.llm.answers.choice import ChoiceText, Piece, ScoredToken, StopStrings
+from calculators.llm.detokenizer import TableText
 from tests.calculators.llm.text.streaming import lengths, split_at
 
 #: A readable vocabulary: letters, halves of a character, one hidden token.

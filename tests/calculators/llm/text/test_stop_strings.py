@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.llm.text.stop_strings import StopStrings
+from calculators.llm.answers.choice import StopStrings
 
 
 def run(stops: StopStrings, pieces: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calculators.llm.text.text_stream import DecodedText, TableText, TextStream
+from calculators.llm.detokenizer import DecodedText, TableText, TextStream
 from tests.calculators.llm.text.streaming import lengths, pieces_of, split_at, token_ids
 from tests.calculators.llm.text.tokenizers_for_tests import (
     TABLE_KINDS,

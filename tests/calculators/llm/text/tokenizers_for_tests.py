@@ -10,8 +10,8 @@ from typing import Any
 
 import openvino_genai as genai
 
+from calculators.llm.detokenizer import TokenTable
 from calculators.llm.prompt.builder import PromptBuilder
-from calculators.llm.text.token_table import TokenTable
 from tests.calculators.llm.demo_model import DEMO
 
 FOLDER = Path(__file__).parent / "tokenizers"

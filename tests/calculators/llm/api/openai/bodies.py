@@ -8,8 +8,12 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
-from calculators.llm.requests.completion_request import CompletionRequest, parse_completion_request
+from calculators.llm.requests.completions_request import (
+    ChatRequest,
+    CompletionRequest,
+    parse_chat_request,
+    parse_completion_request,
+)
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 

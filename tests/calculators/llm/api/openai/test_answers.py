@@ -21,8 +21,7 @@ from calculators.llm.answers.response import (
     Verbose,
 )
 from calculators.llm.api.neutral_request import new_answer_id
-from calculators.llm.api.openai.chat_writer import ChatAnswerWriter
-from calculators.llm.api.openai.completion_writer import CompletionAnswerWriter
+from calculators.llm.api.openai.completions_writer import ChatAnswerWriter, CompletionAnswerWriter
 
 HEAD = ResponseHead("chatcmpl-1", 'a "model"', 123)
 USAGE = Usage(3, 4)

@@ -22,10 +22,10 @@ from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
 from calculators.llm.model_files.model_length import model_length
 from calculators.llm.parsers.registry import tool_parser
-from calculators.llm.requests.chat_request import ChatRequest
+from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.request_grammar import request_grammar
 from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.structured_output import request_grammar
 from tests import overruled_cases
 from tests.calculators.llm.api.openai.api_cases import (
     CASES,

@@ -9,8 +9,8 @@ import pytest
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine_settings import DecodingMode
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.requests.chat_request import CHAT_MEMBERS
-from calculators.llm.requests.generation_request import read_body
+from calculators.llm.requests.checked_request import read_body
+from calculators.llm.requests.completions_request import CHAT_MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import read_sampling

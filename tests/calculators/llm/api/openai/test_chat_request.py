@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.requests.chat_request import parse_chat_request
+from calculators.llm.requests.completions_request import parse_chat_request
 from calculators.llm.requests.request_limits import RequestLimits
 from tests.calculators.llm.api.openai.bodies import DEFAULTS, LIMITS, chat, refusal
 

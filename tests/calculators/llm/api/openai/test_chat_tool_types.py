@@ -14,9 +14,9 @@ from calculators.language.events import Arguments, OutputEvent, ToolCall
 from calculators.language.finish_reason import FinishReason
 from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice, ResponseHead
-from calculators.llm.api.openai.chat_writer import ChatAnswerWriter
-from calculators.llm.requests.chat_request import ChatRequest, parse_chat_request
+from calculators.llm.api.openai.completions_writer import ChatAnswerWriter
 from calculators.llm.requests.client_tools import call_forms
+from calculators.llm.requests.completions_request import ChatRequest, parse_chat_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 

@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from calculators.language import Api, Begun, Deltas, Source, deltas, request_for
-from calculators.llm.answers.delta_writer import DeltaWriter
-from calculators.llm.api.answer_writers import answer_writer
-from calculators.llm.api.openai.citations import citations
+from calculators.llm.answers.answer_writer import DeltaWriter
+from calculators.llm.api.openai.responses_object import citations
+from calculators.llm.api.whole_answer import answer_writer
 
 SOURCES = (Source(1, "a.md:3", "text", "a.md"), Source(2, 'b "x".md:1'))
 

@@ -9,11 +9,13 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.requests.chat_request import parse_chat_request
-from calculators.llm.requests.completion_request import parse_completion_request
+from calculators.llm.requests.completions_request import (
+    parse_chat_request,
+    parse_completion_request,
+)
 from calculators.llm.requests.model_defaults import ModelDefaults
-from calculators.llm.requests.model_length import fit_to_model
 from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.sampling import fit_to_model
 from tests.calculators.llm.api.openai.bodies import chat_body, completion_body
 
 pytest.importorskip("openvino_genai")

@@ -17,7 +17,7 @@ from calculators.kit.requests.members import Standing
 from calculators.llm import endpoints
 from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.llm.endpoints import LlmEndpoint
-from calculators.llm.requests.generation_request import GenerationRequest
+from calculators.llm.requests.checked_request import GenerationRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from servers.contract.error_text import clean

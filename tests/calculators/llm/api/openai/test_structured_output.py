@@ -13,10 +13,10 @@ from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.requests.chat_request import CHAT_MEMBERS
-from calculators.llm.requests.generation_request import read_body
-from calculators.llm.requests.structural_tag import read_format
+from calculators.llm.requests.checked_request import read_body
+from calculators.llm.requests.completions_request import CHAT_MEMBERS
 from calculators.llm.requests.structured_output import (
+    read_format,
     read_structured_output,
     read_text_format,
     refuse_settings,

@@ -1,4 +1,4 @@
-"""Requests to ``/chat/completions`` and their answers."""
+"""Requests to ``/chat/completions`` and ``/completions``, and their answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ from calculators.kit.requests.schema import (
     union,
     word,
 )
-from calculators.llm.openapi.generation_schemas import (
-    FINISH_REASON,
-    PROMPT_TOKEN_IDS,
-    TOKEN_IDS,
-)
+from calculators.llm.openapi.generation_schemas import FINISH_REASON, PROMPT_TOKEN_IDS, TOKEN_IDS
 from calculators.llm.requests.tools import CHAT_NAME, name_pattern
 
 _HEAD: Final[dict[str, Schema]] = {
@@ -238,5 +234,48 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
             "__verbose": ref("Verbose"),
         },
         required=(*_HEAD, "object", "choices"),
+    ),
+}
+
+
+_NUMBER: Final = nullable(number())
+
+COMPLETION_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
+    "CompletionLogprobs": record(
+        {
+            "tokens": array(string()),
+            "token_logprobs": array(_NUMBER),
+            "top_logprobs": nullable(
+                array(nullable(anything(additionalProperties={"type": "number"})))
+            ),
+            "text_offset": array(integer(minimum=0)),
+        },
+        required=("tokens", "token_logprobs", "top_logprobs", "text_offset"),
+    ),
+    "Completion": record(
+        {
+            "id": string(),
+            "object": const("text_completion"),
+            "created": integer("Unix time in seconds."),
+            "model": string(),
+            "system_fingerprint": nullable(string()),
+            "choices": array(
+                record(
+                    {
+                        "index": integer(minimum=0),
+                        "text": string(),
+                        "logprobs": nullable(ref("CompletionLogprobs")),
+                        "finish_reason": nullable(FINISH_REASON),
+                        "prompt_token_ids": PROMPT_TOKEN_IDS,
+                        "token_ids": TOKEN_IDS,
+                    },
+                    required=("index", "text", "logprobs", "finish_reason"),
+                )
+            ),
+            "usage": nullable(ref("CompletionUsage")),
+            "__verbose": ref("Verbose"),
+        },
+        "A whole answer, or what an event of a stream says.",
+        required=("id", "object", "created", "model", "system_fingerprint", "choices"),
     ),
 }

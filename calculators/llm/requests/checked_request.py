@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.common_members import EVERYWHERE, read_model
 from calculators.kit.requests.members import (
     Members,
+    check_object,
     honoured,
     ignored,
     left_out,
@@ -18,27 +19,188 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN
+from calculators.kit.requests.readers import (
+    BOOLEAN,
+    POSITIVE,
+    STRING,
+    Array,
+    Choice,
+    Integer,
+    Object,
+    Value,
+)
+from calculators.kit.requests.schema import const, one_of, record, ref, word
 from calculators.language.structured_output import StructuredOutput
 from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.requests.assisted_decoding import ASSISTED_MEMBERS
-from calculators.llm.requests.choices import CHOICE_MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.sampling import MAX_TOKENS_NAMES, SAMPLING_MEMBERS, read_sampling
-from calculators.llm.requests.stop_conditions import STOP_MEMBERS
-from calculators.llm.requests.streaming_options import STREAMING_MEMBERS, read_streaming_options
+from calculators.llm.requests.sampling import (
+    ASSISTED_MEMBERS,
+    CHOICE_MEMBERS,
+    MAX_TOKENS_NAMES,
+    SAMPLING_MEMBERS,
+    STOP_MEMBERS,
+    read_sampling,
+)
 from calculators.llm.requests.structured_output import (
     STRUCTURED_MEMBERS,
     read_structured_output,
 )
-from calculators.llm.requests.truncation import (
-    TRUNCATES,
-    TRUNCATION_MEMBERS,
-    Truncation,
-    read_truncation,
+
+
+def _function_call(value: Any, path: str) -> None:
+    """Check the predecessor of ``tool_choice``: two values change nothing without functions."""
+    if value not in ("none", "auto"):
+        raise fields.invalid(path, "the member is not supported; use tool_choice")
+
+
+_MODALITIES: Final = Array({"type": "string", "not": {"const": "audio"}})
+
+
+def _modalities(value: Any, path: str) -> None:
+    for i, modality in enumerate(_MODALITIES.read(value, path)):
+        if not isinstance(modality, str):
+            raise fields.wrong_type(f"{path}[{i}]", "a string", modality)
+        if modality == "audio":
+            raise fields.invalid(f"{path}[{i}]", "this model does not answer with audio")
+
+
+_AUDIO: Final = Object()
+
+
+def _audio(value: Any, path: str) -> None:
+    audio_format = _AUDIO.read(value, path).get("format")
+    if isinstance(audio_format, str) and audio_format not in ("wav", "pcm16"):
+        raise fields.invalid(
+            f"{path}.format", f'{fields.describe(audio_format)} is neither "wav" nor "pcm16"'
+        )
+
+
+#: Members of all requests. They have no effect, but a wrong type is a mistake of the client.
+CHECKED_MEMBERS: Final[Members] = table(
+    honoured("user", STRING, "Changes nothing."),
+    honoured("modalities", Value(_MODALITIES.schema(""), _modalities)),
+    honoured("audio", Value(_AUDIO.schema(""), _audio)),
+    honoured("chunk_frames", POSITIVE),
 )
-from calculators.llm.requests.unsupported import CHECKED_MEMBERS
+#: Members of chat requests.
+CHECKED_CHAT_MEMBERS: Final[Members] = table(
+    honoured("function_call", Value(word(("none", "auto")), _function_call)),
+)
+
+
+#: The options, with their descriptions in the OpenAPI document.
+STREAM_OPTIONS: Final = {
+    "include_usage": "The last event says how many tokens there were.",
+    "continuous_usage_stats": "With `include_usage`: every event says how many there are so far.",
+    # Padding hides the lengths of events from observers of the connection.
+    "include_obfuscation": "Changes nothing: no padding is sent.",
+}
+
+STREAMING_MEMBERS: Final[Members] = table(
+    honoured("stream", BOOLEAN, "Answer with server-sent events."),
+    honoured(
+        "stream_options",
+        Object(ref("StreamOptions")),
+        beside=one_of(
+            record({"stream_options": const(None)}),
+            record({"stream": const(True)}, required=("stream",)),
+        ),
+    ),
+)
+
+
+class StreamingOptions(Struct, frozen=True):
+    """The resolved options.
+
+    ``include_usage`` is true only with ``stream``, and ``has_running_usage`` only with both.
+    """
+
+    stream: bool = False
+    include_usage: bool = False
+    has_running_usage: bool = False
+
+
+def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
+    """Resolve ``stream`` and ``stream_options`` of a checked body.
+
+    Raises:
+        RequestError: options without a stream, an unknown option, or one of a wrong type.
+    """
+    stream: bool = body.get("stream", False)
+    options = body.get("stream_options")
+    if options is None:
+        return StreamingOptions(stream)
+    if not stream:
+        raise fields.invalid("stream_options", "only allowed when stream is true")
+    if not options.keys() <= STREAM_OPTIONS.keys():
+        check_object(options, "stream_options", STREAM_OPTIONS)
+    for name, value in options.items():
+        if not (value is None or isinstance(value, bool)) and name in STREAM_OPTIONS:
+            raise fields.wrong_type(f"stream_options.{name}", "true or false", value)
+    usage = bool(options.get("include_usage"))
+    return StreamingOptions(stream, usage, usage and bool(options.get("continuous_usage_stats")))
+
+
+#: The member that asks for it.
+TRUNCATES: Final = "truncate_prompt_tokens"
+#: Bytes of one token id of a prompt.
+_ID_BYTES: Final = 8
+
+TRUNCATION_MEMBERS: Final[Members] = table(
+    honoured(
+        TRUNCATES,
+        Integer(
+            minimum=-1, maximum=fields.INT32_MAX, refused={0: "leaves nothing; -1 is all that fits"}
+        ),
+        "Only the last tokens of the prompt, so many at most; -1 is what the model holds beside the"
+        " answer. Text and token ids only, without images.",
+    ),
+    honoured(
+        "truncation_side",
+        Choice(("left", "right")),
+        "With `truncate_prompt_tokens`: `left` cuts the beginning off, which is the default.",
+    ),
+)
+
+
+class Truncation(NamedTuple):
+    """The cut of a prompt.
+
+    Attributes:
+        tokens: the most tokens that are left; -1 is all that fit.
+        keeps_end: cut the beginning off, not the end.
+    """
+
+    tokens: int
+    keeps_end: bool = True
+
+    def cut(self, input_ids: bytes, room: int | None) -> bytes:
+        """Return the ids that are left of a prompt, 64-bit integers like ``input_ids``.
+
+        ``room``: the tokens that the model can take as a prompt; None is no limit.
+
+        Raises:
+            RequestError: the model cannot hold so many, or has no known length for -1.
+        """
+        most = self.tokens
+        if room is not None and most > room:
+            raise fields.invalid(
+                TRUNCATES,
+                f"{most} is above the maximum {room}, which this model can take beside the answer",
+            )
+        if most == -1:
+            if room is None:
+                raise fields.invalid(TRUNCATES, "-1 needs a model of known length; send a number")
+            most = max(1, room)
+        size = most * _ID_BYTES
+        return input_ids[-size:] if self.keeps_end else input_ids[:size]
+
+
+def read_truncation(body: Mapping[str, Any]) -> Truncation:
+    """Resolve the members of a checked body that has `TRUNCATES`."""
+    return Truncation(body[TRUNCATES], body.get("truncation_side") != "right")
+
 
 #: Members that every endpoint that generates has.
 GENERATING: Final[Members] = table(

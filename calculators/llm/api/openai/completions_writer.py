@@ -1,10 +1,13 @@
-"""Answers of ``/chat/completions``, whole and as events."""
+"""Answers of ``/chat/completions`` and ``/completions``, whole and as streams of chunks."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from calculators.language.delta import Begun
+from calculators.kit.requests.http_payload import RequestError
+from calculators.language.delta import Begun, ToolCalled, ToolRan
 from calculators.language.events import (
     Arguments,
     Content,
@@ -16,18 +19,21 @@ from calculators.language.events import (
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.answer_details import AnswerDetails
-from calculators.llm.answers.json_text import quote
 from calculators.llm.answers.response import (
+    DONE,
     AnswerChoice,
+    AnswerDetails,
+    EventFrame,
     MadeCall,
     ResponseHead,
     Verbose,
+    characters_started,
+    chat_logprobs_json,
+    completion_logprobs_json,
+    quote,
     response_head,
+    usage_json,
 )
-from calculators.llm.answers.token_logprob import chat_logprobs_json
-from calculators.llm.answers.usage import usage_json
-from calculators.llm.api.openai.chunk_writer import ChunkWriter, details_of
 from calculators.llm.requests.client_tools import (
     NO_FORMS,
     CallForm,
@@ -35,6 +41,92 @@ from calculators.llm.requests.client_tools import (
     call_forms,
     custom_input,
 )
+
+
+class ChunkWriter(ABC):
+    """The parts of an `AnswerWriter` that do not depend on the content of a chunk.
+
+    Attributes:
+        chunk: the ``object`` of chunks.
+        before, after: the JSON around a chunk's content.
+        empty: the content of a chunk without any.
+    """
+
+    __slots__ = (
+        "_frame",
+        "_head",
+        "_include_usage",
+        "_openings",
+        "_rest",
+        "details",
+        "verbose",
+        "wants_logprobs",
+    )
+
+    chunk: ClassVar[str]
+    before: ClassVar[str]
+    after: ClassVar[str]
+    empty: ClassVar[str]
+
+    def __init__(
+        self,
+        head: ResponseHead,
+        *,
+        choices: int,
+        include_usage: bool,
+        wants_logprobs: bool,
+        verbose: Verbose | None,
+        details: AnswerDetails | None,
+    ) -> None:
+        """``choices``: the number of all choices; ``include_usage``: the last event has it."""
+        self.wants_logprobs = wants_logprobs
+        self.details = details
+        self.verbose = verbose
+        self._head = head
+        self._include_usage = include_usage
+        self._frame = frame = EventFrame(head, self.chunk, include_usage=include_usage)
+        self._openings = [f"{frame.opening}{index}{self.before}" for index in range(choices)]
+        # The end of nearly every event, after the content.
+        self._rest = f'{self.after},"logprobs":null,"finish_reason":null{frame.closing}'
+
+    @abstractmethod
+    def _detailed(self, index: int) -> str:
+        """Return the end of an event with token ids and counts."""
+
+    def _event(self, index: int, content: str, logprobs: str = "null") -> str:
+        """Return a chunk of a choice that goes on."""
+        if self.details is None and logprobs == "null":
+            return self._openings[index] + content + self._rest
+        closing = self._frame.closing if self.details is None else self._detailed(index)
+        opening = f"{self._openings[index]}{content}{self.after}"
+        return f'{opening},"logprobs":{logprobs},"finish_reason":null{closing}'
+
+    def start(self, usage: Usage) -> str:
+        return ""
+
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        return ""  # a client would run the call itself
+
+    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
+        closing = self._frame.closing if self.details is None else self._detailed(index)
+        if self.verbose is not None:
+            closing = self._frame.closing_with(self.verbose, closing)
+        opening = f"{self._openings[index]}{self.empty}{self.after}"
+        return f'{opening},"logprobs":null,"finish_reason":"{reason}"{closing}'
+
+    def end(self, usage: Usage) -> str:
+        return self._frame.usage(usage) + DONE if self._include_usage else DONE
+
+    def failure(self, error: RequestError) -> str:
+        return ""
+
+
+def details_of(begun: Begun) -> AnswerDetails | None:
+    """Return the details that a request asks for; None: it asks for none."""
+    request = begun.request
+    if request.returns_token_ids or request.has_running_usage:
+        return AnswerDetails(request, begun.prompt_ids, begun.choices)
+    return None
 
 
 class ChatAnswerWriter(ChunkWriter):
@@ -215,4 +307,102 @@ def chat_writer(begun: Begun) -> ChatAnswerWriter:
         details=details_of(begun),
         shows_reasoning=request.shows_thinking,
         forms=call_forms(request.echo["tools"]) if request.echo else NO_FORMS,
+    )
+
+
+class CompletionAnswerWriter(ChunkWriter):
+    """An `AnswerWriter` of plain text; the choices are numbered prompt by prompt."""
+
+    __slots__ = ("_offsets", "_per_prompt", "_top_logprobs")
+
+    chunk = "text_completion"
+    before = ',"text":'
+    after = ""
+    empty = '""'
+
+    def __init__(
+        self,
+        head: ResponseHead,
+        *,
+        choices: int = 1,
+        per_prompt: int = 1,
+        include_usage: bool = False,
+        logprobs: int | None = None,
+        verbose: Verbose | None = None,
+        details: AnswerDetails | None = None,
+    ) -> None:
+        """
+        Args:
+            choices: the number of all choices.
+            per_prompt: the number of choices of each prompt.
+            logprobs: None: without; 1 repeats each token as the top one of its place.
+        """
+        super().__init__(
+            head,
+            choices=choices,
+            include_usage=include_usage,
+            wants_logprobs=logprobs is not None,
+            verbose=verbose,
+            details=details,
+        )
+        self._per_prompt = per_prompt
+        self._top_logprobs = bool(logprobs)
+        self._offsets = [0] * choices
+
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+        written = ",".join(
+            f'{{"index":{index},"text":{quote(choice.content)}'
+            f',"logprobs":{self._whole_logprobs(choice)}'
+            f',"finish_reason":"{choice.finish_reason}"{self._ids(index, choice)}}}'
+            for index, choice in enumerate(choices)
+        )
+        verbose = "" if self.verbose is None else self.verbose.json
+        head = self._head.json(self.chunk)
+        return f'{{{head},"choices":[{written}],"usage":{usage_json(usage)}{verbose}}}'
+
+    def _ids(self, index: int, choice: AnswerChoice) -> str:
+        if self.details is None:
+            return ""
+        self.details.add(index, choice.token_ids)
+        return self.details.prompt(index // self._per_prompt) + self.details.take(index)
+
+    def _detailed(self, index: int) -> str:
+        """Return the end of an event with token ids and counts."""
+        assert self.details is not None
+        prompt = self.details.prompt_once(index, index // self._per_prompt)
+        return self._frame.detailed(self.details, prompt + self.details.take(index))
+
+    def _whole_logprobs(self, choice: AnswerChoice) -> str:
+        if choice.logprobs is None:
+            return "null"
+        return completion_logprobs_json(choice.logprobs, top=self._top_logprobs)
+
+    def begin(self, index: int) -> str:
+        return ""
+
+    def more(
+        self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
+    ) -> str:
+        text = "".join([event.text for event in events if isinstance(event, Content)])
+        if logprobs is None:
+            return self._event(index, quote(text))
+        offset = self._offsets[index]
+        self._offsets[index] = offset + sum(map(characters_started, logprobs))
+        written = completion_logprobs_json(logprobs, top=self._top_logprobs, first_offset=offset)
+        return self._event(index, quote(text), written)
+
+    def refuse(self, index: int, refused: Refused) -> str:
+        return ""  # only the finish reason tells
+
+
+def completion_writer(begun: Begun) -> CompletionAnswerWriter:
+    """Return the writer of an answer that begins."""
+    request = begun.request
+    return CompletionAnswerWriter(
+        response_head(begun),
+        choices=begun.choices,
+        per_prompt=request.n,
+        include_usage=request.include_usage,
+        logprobs=int(request.sampling.get("logprobs", 0)) if request.wants_logprobs else None,
+        details=details_of(begun),
     )
