@@ -1,1 +1,0 @@
-"""Decoding of token ids to text, incrementally, at the cost of a table lookup."""
