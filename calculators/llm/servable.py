@@ -24,7 +24,7 @@ from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import NO_TOOLS, Tools
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer import Answer, parts_of
-from calculators.llm.answers.choice import ChoiceOutput, OutputFactory
+from calculators.llm.answers.choice import Choice, ChoiceFactory
 from calculators.llm.answers.response import Verbose
 from calculators.llm.api.neutral_request import resolved_request
 from calculators.llm.engine.engine import TOO_LONG, Engine, Generation, Part
@@ -204,7 +204,7 @@ class LlmServable:
         self.parsers = profile.parsers
         #: Sent with every chat if the template knows no tools.
         self._call_form = profile.call_form
-        self._outputs = OutputFactory(self.tokens, self.parsers, self.prompts.decode)
+        self._choices = ChoiceFactory(self.tokens, self.parsers, self.prompts.decode)
         self.settings = settings
         self._images = images
         #: The model reads images. Then the engine answers only chats.
@@ -268,7 +268,7 @@ class LlmServable:
         verbose = Verbose(prompts[0].text) if self.settings.verbose_response else None
         shown = verbose
         parts: list[Part] = []
-        outputs: list[ChoiceOutput] = []
+        choices: list[Choice] = []
         prompt_tokens = 0
         keeps_texts = record is not None and record.keeps_texts
         written: list[Verbose] = []
@@ -296,8 +296,8 @@ class LlmServable:
                     verbose = verbose or Verbose(prompt.text)
                     written.append(verbose)
                 # Prompt and raw text beside the answer are of the first choice.
-                outputs.append(
-                    self._outputs.output(
+                choices.append(
+                    self._choices.choice(
                         checked,
                         prompt.text,
                         count,
@@ -334,10 +334,9 @@ class LlmServable:
                 ids,
             ),
             generation,
-            outputs,
+            choices,
             copies=checked.n // checked.settings.num_return_sequences,
             pieces=self.tokens.pieces,
-            echoes=checked.settings.echo,
             verbose=shown,
             record=record,
             written=written,

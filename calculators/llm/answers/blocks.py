@@ -62,7 +62,7 @@ class Block:
     def is_cut(self, reason: FinishReason) -> bool:
         """Return whether an answer that ends in this block ended before the block was complete.
 
-        A call that a stop string has cut is no reason to make it (`ChoiceOutput.has_cut_call`).
+        A choice that a stop string ended within a call has the reason "stop" (`Choice.take`).
         """
         if self.kind is Kind.REFUSAL:
             return False

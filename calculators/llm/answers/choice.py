@@ -1,4 +1,17 @@
-"""`Choice`: turns the tokens of one choice into events."""
+"""`Choice`: one answer of the model to one prompt, from the engine's tokens to events.
+
+Tokens pass through three stages, each of which may hold back what later tokens can change:
+
+1. the detokenizer gives the text that is certain (half a character is not);
+2. `StopStrings` hold back text that may become a stop string, and end the choice at one;
+3. the parser tells reasoning, content and calls of tools apart; without one all text is content.
+
+How tokens are grouped changes neither text, events nor counts. Most choices have no stop strings,
+no echo, no log-probabilities and no limit of calls: `Choice.feed_plain` is the short way for these
+(decision 0048), `Choice.take` is for all.
+
+`ChoiceFactory` makes the choices of one model: it knows the table of its tokens and its parsers.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +21,410 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-import msgspec
 from msgspec import Struct, structs
 
 from calculators.language.call_id import new_call_id
-from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.events import (
+    Arguments,
+    CallDone,
+    Content,
+    Event,
+    OutputEvent,
+    Reasoning,
+    ToolCall,
+)
+from calculators.language.finish_reason import FinishReason
 from calculators.language.json_object import is_object
 from calculators.llm.answers.response import Verbose
 from calculators.llm.detokenizer import DecodedText, TableText, TextStream, TokenTable
+from calculators.llm.engine.messages import Tokens
 from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedStream, merged
 from calculators.llm.requests.checked_request import GenerationRequest
 from calculators.llm.requests.completions_request import ChatRequest
+
+
+class Parser(Protocol):
+    """Reader of the text of a choice; see `calculators.llm.parsers.output_parsers.OutputStream`.
+
+    Adjacent events of one kind are merged afterwards.
+    """
+
+    def feed(self, text: str) -> list[OutputEvent]: ...
+
+    def finish(self) -> list[OutputEvent]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredToken:
+    """A token as ``logprobs`` shows it. ``logprob``: None if the engine has none."""
+
+    token_id: int
+    logprob: float | None
+
+
+@dataclass(slots=True)
+class _HeldToken:
+    """A token whose text is not certain yet, and the number of characters before it."""
+
+    token: ScoredToken
+    start: int
+
+
+class ChoiceDelta(Struct, frozen=True):
+    """The events of some tokens of a choice, and the tokens with their log-probabilities."""
+
+    events: Sequence[OutputEvent]
+    tokens: Sequence[ScoredToken] = ()
+
+
+class Choice:
+    """The text, the events and the end of one choice.
+
+    Attributes:
+        completion_tokens: the number of tokens so far, without an echoed prompt.
+        echoed: the number of tokens of an echoed prompt that are still to come; these have no stop
+            strings.
+        calls: the number of calls of tools that have begun.
+        is_plain: tokens may be fed with `feed_plain`: only the model can end the choice.
+        is_stopped: the choice ended before the model did, by a stop string or by a call beyond
+            the allowed number.
+        finish_reason: why the choice ended; None while `take` may get more tokens.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_held",
+        "_length",
+        "_max_calls",
+        "_open_call",
+        "_parser",
+        "_raw",
+        "_reasoning",
+        "_shown",
+        "_stops",
+        "_stream",
+        "calls",
+        "completion_tokens",
+        "echoed",
+        "finish_reason",
+        "is_plain",
+        "is_stopped",
+    )
+
+    def __init__(
+        self,
+        stream: TextStream,
+        stops: StopStrings | None = None,
+        parser: Parser | None = None,
+        *,
+        echoed: int = 0,
+        max_calls: int | None = None,
+        raw: RawText | None = None,
+        reasoning: ReasoningCount | None = None,
+    ) -> None:
+        """Make a choice without tokens.
+
+        Args:
+            stops: the strings that end the choice; None for no strings.
+            echoed: the number of tokens of the prompt that come before the choice's own.
+            max_calls: the choice ends where one more call would begin; None is no limit.
+            raw: receives all tokens as well.
+            reasoning: counts the tokens of reasoning; without it their number is unknown.
+        """
+        stops = stops or _NO_STOPS
+        self._stream = stream
+        self._stops = stops
+        self._parser = parser
+        self._max_calls = max_calls
+        self._raw = raw
+        self._reasoning = reasoning
+        #: Pieces of the last call's arguments, where a stop string may cut them.
+        self._arguments: list[str] = []
+        #: Pieces of the arguments of the call that has not ended; see `with_call_ends`.
+        self._open_call: list[str] | None = None
+        #: Tokens with log-probabilities whose text is not certain yet, the number of characters
+        #: that the tokens so far have made, and the number that was returned.
+        self._held: list[_HeldToken] = []
+        self._length = 0
+        self._shown = 0
+        self.echoed = echoed
+        self.completion_tokens = 0
+        self.calls = 0
+        self.is_plain = not stops.is_active and max_calls is None and raw is None and not echoed
+        self.is_stopped = False
+        self.finish_reason: FinishReason | None = None
+
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that ended the choice, if one did."""
+        return self._stops.matched
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """The number of tokens that were reasoning; None if they are not counted."""
+        return None if self._reasoning is None else self._reasoning.count
+
+    # From tokens to events -----------------------------------------------------------------------
+
+    async def feed_plain(self, ids: Sequence[int]) -> Sequence[OutputEvent]:
+        """Feed tokens when the choice `is_plain`, without log-probabilities; return the events."""
+        reasoning = self._reasoning
+        if reasoning is None:
+            self.completion_tokens += len(ids)
+            return self._parsed(await self._stream.feed(ids))
+        gained: list[OutputEvent] = []
+        while ids:
+            count = len(ids) if len(ids) < 2 else reasoning.steady(ids)
+            part, ids = ids[:count], ids[count:]
+            self.completion_tokens += count
+            events = self._parsed(await self._stream.feed(part))
+            reasoning.add(part, events)
+            if not ids and not gained:
+                return events
+            gained += events
+        return merged(gained)
+
+    async def take(self, tokens: Tokens, *, scored: bool) -> ChoiceDelta:
+        """Return what new tokens of the engine add, and set `finish_reason` if they are the last.
+
+        ``scored``: with the log-probabilities that the engine has reported.
+        """
+        gain = await self.feed(tokens.token_ids, tokens.logprobs if scored else ())
+        if self.is_stopped:
+            ended = FinishReason.STOP
+        elif tokens.finish_reason is None:
+            return gain
+        else:
+            rest = await self.finish()
+            gain = ChoiceDelta([*gain.events, *rest.events], [*gain.tokens, *rest.tokens])
+            ended = finish_reason(tokens.finish_reason)
+        if ended is FinishReason.STOP and self.calls and not self._has_cut_call():
+            ended = FinishReason.TOOL_CALLS
+        self.finish_reason = ended
+        return gain
+
+    async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> ChoiceDelta:
+        """Return the output that these tokens make certain. ``logprobs``: one each, or empty."""
+        if self._raw is not None:
+            await self._raw.feed(ids)
+        if len(ids) < 2 or self._steady(ids) == len(ids):
+            return await self._feed(ids, logprobs)
+        # In parts, so that tokens of reasoning are counted apart from others.
+        gained: list[OutputEvent] = []
+        tokens: list[ScoredToken] = []
+        while ids and not self.is_stopped:
+            count = self._steady(ids)
+            gain = await self._feed(ids[:count], logprobs[:count])
+            gained += gain.events
+            tokens += gain.tokens
+            ids, logprobs = ids[count:], logprobs[count:]
+        return ChoiceDelta(merged(gained), tokens)
+
+    async def finish(self) -> ChoiceDelta:
+        """Return the remaining output, at the end of the sequence."""
+        if self.is_stopped:
+            return ChoiceDelta(())
+        text = await self._stream.finish()
+        tokens: list[ScoredToken] = []
+        if self._stops.is_active or self._held:
+            text = self._stops.feed(text)
+            if self._stops.matched is None:
+                text += self._stops.finish()
+            tokens = self._certain_tokens(text)
+            if self._stops.matched is None:
+                # Tokens without a text of their own at the end.
+                tokens += [held.token for held in self._held]
+                self._held.clear()
+        events = self._events(text, ends=True)
+        if self._reasoning is not None:
+            self._reasoning.finish(events)
+        return ChoiceDelta(events, tokens)
+
+    def _steady(self, ids: Sequence[int]) -> int:
+        """Return how many of the tokens, from the first on, can be fed together; at least one."""
+        if self._reasoning is None:
+            return len(ids)
+        return 1 if self._stops.is_active else self._reasoning.steady(ids)
+
+    async def _feed(self, ids: Sequence[int], logprobs: Sequence[float]) -> ChoiceDelta:
+        text, tokens = await self._text_of(ids, logprobs)
+        ends = self._stops.matched is not None and not self.is_stopped
+        events = self._events(text, ends=ends)
+        self.is_stopped |= ends
+        if self._reasoning is not None and ids:
+            self._reasoning.add(ids, events)
+        return ChoiceDelta(events, tokens)
+
+    # From tokens to text -------------------------------------------------------------------------
+
+    async def _text_of(
+        self, ids: Sequence[int], logprobs: Sequence[float]
+    ) -> tuple[str, list[ScoredToken]]:
+        """Return the text that tokens make certain, and the tokens of which all text is."""
+        text = ""
+        tokens: list[ScoredToken] = []
+        if self.echoed:
+            count = min(self.echoed, len(ids))
+            self.echoed -= count
+            prompt, ids = ids[:count], ids[count:]
+            if logprobs:
+                for token_id, logprob in zip(prompt, logprobs, strict=False):
+                    text += await self._scored_text(token_id, logprob)
+                logprobs = logprobs[count:]
+            else:
+                text = await self._stream.feed(prompt)
+            tokens = self._certain_tokens(text)
+            if not ids:
+                return text, tokens
+        if not logprobs and not self._stops.is_active:
+            self.completion_tokens += len(ids)
+            return text + await self._stream.feed(ids), tokens
+        # One by one: tokens after a stop string do not belong to the answer.
+        shown = ""
+        for place, token_id in enumerate(ids):
+            if self._stops.matched is not None:
+                break
+            self.completion_tokens += 1
+            if logprobs:
+                shown += self._stops.feed(await self._scored_text(token_id, logprobs[place]))
+            else:
+                shown += self._stops.feed(await self._stream.feed([token_id]))
+        return text + shown, tokens + self._certain_tokens(shown)
+
+    async def _scored_text(self, token_id: int, logprob: float) -> str:
+        known = logprob if math.isfinite(logprob) and logprob <= 0 else None
+        self._held.append(_HeldToken(ScoredToken(token_id, known), self._length))
+        text = await self._stream.feed([token_id])
+        self._length += len(text)
+        return text
+
+    def _certain_tokens(self, text: str) -> list[ScoredToken]:
+        """Return the held tokens that begin before the end of ``text``, the next that is shown."""
+        self._shown += len(text)
+        count = 0
+        while count < len(self._held) and self._held[count].start < self._shown:
+            count += 1
+        tokens = [held.token for held in self._held[:count]]
+        del self._held[:count]
+        return tokens
+
+    # From text to events -------------------------------------------------------------------------
+
+    def _parsed(self, text: str) -> Sequence[OutputEvent]:
+        """Return the events that new text makes."""
+        if not text:
+            return ()
+        if self._parser is None:
+            return (Content(text),)
+        events = self._parser.feed(text)
+        if len(events) > 1:
+            events = merged(events)
+        return self._checked(events) if ToolCall in map(type, events) else events
+
+    def _events(self, text: str, *, ends: bool) -> Sequence[OutputEvent]:
+        """Return the events of a piece of text; ``ends``: it is the last one."""
+        events = self._parsed(text)
+        if ends and self._parser is not None:
+            last = self._parser.finish()
+            if last:
+                events = [*events, *self._checked(merged(last))]
+        if self.calls and self._stops.is_active:
+            for event in events:
+                if isinstance(event, ToolCall):
+                    self._arguments.clear()
+                elif isinstance(event, Arguments):
+                    self._arguments.append(event.text)
+        return events
+
+    def _checked(self, events: Sequence[OutputEvent]) -> Sequence[OutputEvent]:
+        """Give every call an id, and drop the first call above the limit and all that follows."""
+        checked: list[OutputEvent] = []
+        for event in events:
+            if isinstance(event, ToolCall):
+                if self.calls == self._max_calls:
+                    self.is_stopped = True
+                    self._parser = _Ignored()
+                    break
+                self.calls += 1
+                event = structs.replace(event, call_id=new_call_id())
+            checked.append(event)
+        return checked
+
+    def _has_cut_call(self) -> bool:
+        """Return whether a stop string ended the choice within the arguments of a call."""
+        return self.stop_string is not None and not is_object("".join(self._arguments))
+
+    # The ends of calls ---------------------------------------------------------------------------
+
+    def with_call_ends(self, events: Sequence[OutputEvent]) -> Sequence[Event]:
+        """Return the events with a `CallDone` after the last arguments of each call.
+
+        A call ends before the next call, before text that is not only white space, and with its
+        choice. White space alone ends none: models write it between the parts of a call.
+        """
+        if not self.calls:
+            return events
+        ended: list[Event] = []
+        for event in events:
+            match event:
+                case Arguments(text):
+                    if self._open_call is not None:
+                        self._open_call.append(text)
+                case ToolCall():
+                    self._end_call(ended)
+                    self._open_call = []
+                case Content(text) | Reasoning(text):
+                    if not text.isspace():
+                        self._end_call(ended)
+            ended.append(event)
+        if self.finish_reason is not None:
+            self._end_call(ended)
+        return ended
+
+    def _end_call(self, events: list[Event]) -> None:
+        """Append the end of the open call, if there is one."""
+        if self._open_call is not None:
+            text = "".join(self._open_call)
+            self._open_call = None
+            events.append(CallDone(text, is_object(text)))
+
+
+#: A full cache counts as a length that is reached. A cancelled answer has no reader.
+_OF_ENGINE: Final = {
+    "stop": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "cache": FinishReason.LENGTH,
+    "cancelled": FinishReason.STOP,
+}
+
+
+def finish_reason(engine_reason: str) -> FinishReason:
+    """Translate a `calculators.llm.engine.messages.FinishReason` of the engine."""
+    return _OF_ENGINE.get(engine_reason, FinishReason.STOP)
+
+
+class RawText:
+    """Records the raw text of a choice, special tokens included."""
+
+    __slots__ = ("_stream", "_verbose")
+
+    def __init__(self, stream: TextStream, verbose: Verbose) -> None:
+        """``stream``: must show special tokens; ``verbose`` receives the text."""
+        self._stream = stream
+        self._verbose = verbose
+
+    async def feed(self, ids: Sequence[int]) -> None:
+        self._verbose.content += await self._stream.feed(ids)
+
+
+class _Ignored:
+    """A parser that drops all text, after the last allowed call."""
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        return []
+
+    def finish(self) -> list[OutputEvent]:
+        return []
 
 
 class StopStrings:
@@ -68,8 +474,8 @@ class StopStrings:
         return held
 
 
-#: For answers that no string ends. Passes all text on, so all of them share it.
-NO_STOPS: Final = StopStrings(())
+#: For choices that no string ends. Passes all text on, so all of them share it.
+_NO_STOPS: Final = StopStrings(())
 
 
 def _overlap(text: str, stop: str) -> int:
@@ -78,129 +484,6 @@ def _overlap(text: str, stop: str) -> int:
         if text.endswith(stop[:length]):
             return length
     return 0
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredToken:
-    """A token as ``logprobs`` shows it. ``logprob``: None if the engine has none."""
-
-    token_id: int
-    logprob: float | None
-
-
-@dataclass(slots=True)
-class _Held:
-    token: ScoredToken
-    start: int
-
-
-class Piece(msgspec.Struct, frozen=True):
-    """New text of a choice, and the tokens that made it."""
-
-    text: str
-    tokens: list[ScoredToken] = []
-
-
-class ChoiceText(msgspec.Struct, eq=False):
-    """Turns the tokens of one sequence into pieces of text.
-
-    Attributes:
-        echoed: the number of tokens of the prompt that are still to come; these have no stop
-            strings.
-        completion_tokens: the number of tokens so far, without an echoed prompt.
-        held: tokens whose text is not certain yet, for log-probabilities.
-        length: the number of characters that the tokens so far have made.
-        shown: the number that was returned.
-    """
-
-    stream: TextStream
-    stops: StopStrings
-    echoed: int = 0
-    completion_tokens: int = 0
-    held: list[_Held] = []
-    length: int = 0
-    shown: int = 0
-
-    @property
-    def is_stopped(self) -> bool:
-        """True once a stop string has ended the text."""
-        return self.stops.matched is not None
-
-    @property
-    def stop_string(self) -> str | None:
-        """The stop string that ended the text, if one did."""
-        return self.stops.matched
-
-    async def feed_plain(self, ids: Sequence[int]) -> str:
-        """Feed tokens without stop strings, echo and log-probabilities; return only the text."""
-        self.completion_tokens += len(ids)
-        return await self.stream.feed(ids)
-
-    async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> Piece:
-        """Return the text that these tokens make certain. ``logprobs``: one per token, or empty."""
-        if self.echoed:
-            return await self._feed_echo(ids, logprobs)
-        if not logprobs and not self.stops.is_active:
-            return Piece(await self.feed_plain(ids))
-        # One by one: tokens after a stop string do not belong to the answer.
-        shown = ""
-        for place, token_id in enumerate(ids):
-            if self.stops.matched is not None:
-                break
-            self.completion_tokens += 1
-            if logprobs:
-                shown += self.stops.feed(await self._feed_scored(token_id, logprobs[place]))
-            else:
-                shown += self.stops.feed(await self.stream.feed([token_id]))
-        return self._piece(shown)
-
-    async def _feed_echo(self, ids: Sequence[int], logprobs: Sequence[float]) -> Piece:
-        count = min(self.echoed, len(ids))
-        self.echoed -= count
-        text = ""
-        if logprobs:
-            for token_id, logprob in zip(ids[:count], logprobs, strict=False):
-                text += await self._feed_scored(token_id, logprob)
-        else:
-            text = await self.stream.feed(ids[:count])
-        prompt = self._piece(text)
-        if count == len(ids):
-            return prompt
-        rest = await self.feed(ids[count:], logprobs[count:])
-        return Piece(prompt.text + rest.text, prompt.tokens + rest.tokens)
-
-    async def _feed_scored(self, token_id: int, logprob: float) -> str:
-        known = logprob if math.isfinite(logprob) and logprob <= 0 else None
-        self.held.append(_Held(ScoredToken(token_id, known), self.length))
-        text = await self.stream.feed([token_id])
-        self.length += len(text)
-        return text
-
-    async def finish(self) -> Piece:
-        """Return the remaining text, at the end of the sequence."""
-        if self.stops.matched is not None:
-            return Piece("")
-        rest = await self.stream.finish()
-        if not self.stops.is_active and not self.held:
-            return Piece(rest)
-        text = self.stops.feed(rest)
-        if self.stops.matched is None:
-            text += self.stops.finish()
-        piece = self._piece(text)
-        if self.stops.matched is not None:
-            return piece
-        piece.tokens.extend(held.token for held in self.held)
-        self.held.clear()
-        return piece
-
-    def _piece(self, text: str) -> Piece:
-        self.shown += len(text)
-        count = 0
-        while count < len(self.held) and self.held[count].start < self.shown:
-            count += 1
-        tokens = [held.token for held in self.held[:count]]
-        del self.held[:count]
-        return Piece(text, tokens)
 
 
 class ReasoningCount(Struct, eq=False):
@@ -271,223 +554,6 @@ def turning_tokens(tags: Collection[str], pieces: Sequence[bytes]) -> frozenset[
     return frozenset(turning)
 
 
-class Parser(Protocol):
-    """Reader of the text of a choice; see `calculators.llm.parsers.output_parsers.OutputStream`.
-
-    Adjacent events of one kind are merged afterwards.
-    """
-
-    def feed(self, text: str) -> list[OutputEvent]: ...
-
-    def finish(self) -> list[OutputEvent]: ...
-
-
-class RawText:
-    """Records the raw text of a choice, special tokens included."""
-
-    __slots__ = ("_stream", "_verbose")
-
-    def __init__(self, stream: TextStream, verbose: Verbose) -> None:
-        """``stream``: must show special tokens; ``verbose`` receives the text."""
-        self._stream = stream
-        self._verbose = verbose
-
-    async def feed(self, ids: Sequence[int]) -> None:
-        self._verbose.content += await self._stream.feed(ids)
-
-
-class OutputDelta(Struct, frozen=True):
-    """The output of some tokens of a choice."""
-
-    events: Sequence[OutputEvent]
-    tokens: Sequence[ScoredToken] = ()
-
-
-class ChoiceOutput:
-    """Text by `ChoiceText`, events by a parser. Without a parser all text is content.
-
-    Attributes:
-        calls: the number of calls of tools that have begun.
-        is_plain: tokens may be fed with `feed_plain`: only the model can end the choice.
-        is_stopped: the choice ended before the model did, by a stop string or by a call beyond
-            the allowed number.
-    """
-
-    __slots__ = (
-        "_arguments",
-        "_max_calls",
-        "_parser",
-        "_raw",
-        "_reasoning",
-        "_text",
-        "calls",
-        "is_plain",
-        "is_stopped",
-    )
-
-    def __init__(
-        self,
-        text: ChoiceText,
-        parser: Parser | None = None,
-        *,
-        max_calls: int | None = None,
-        raw: RawText | None = None,
-        reasoning: ReasoningCount | None = None,
-    ) -> None:
-        """Make the output of a choice.
-
-        Args:
-            max_calls: the choice ends where one more call would begin; None is no limit.
-            raw: receives all tokens as well.
-            reasoning: counts the tokens of reasoning; without it their number is unknown.
-        """
-        self._text = text
-        self._parser = parser
-        self._max_calls = max_calls
-        self._raw = raw
-        self._reasoning = reasoning
-        #: Pieces of the last call's arguments, where a stop string may cut them.
-        self._arguments: list[str] = []
-        self.calls = 0
-        self.is_plain = not text.stops.is_active and max_calls is None and raw is None
-        self.is_stopped = False
-
-    @property
-    def stop_string(self) -> str | None:
-        """The stop string that ended the choice, if one did."""
-        return self._text.stop_string
-
-    @property
-    def has_cut_call(self) -> bool:
-        """Return whether a stop string ended the choice within the arguments of a call."""
-        return (
-            self.calls > 0
-            and self.stop_string is not None
-            and not is_object("".join(self._arguments))
-        )
-
-    @property
-    def completion_tokens(self) -> int:
-        """Tokens so far, without an echoed prompt."""
-        return self._text.completion_tokens
-
-    @property
-    def echoed(self) -> int:
-        """The number of tokens of an echoed prompt that are still to come."""
-        return self._text.echoed
-
-    @property
-    def reasoning_tokens(self) -> int | None:
-        """The number of tokens that were reasoning; None if they are not counted."""
-        return None if self._reasoning is None else self._reasoning.count
-
-    async def feed_plain(self, ids: Sequence[int]) -> Sequence[OutputEvent]:
-        """Feed tokens when the choice `is_plain`, without echo and log-probabilities."""
-        if self._reasoning is None:
-            return self._parsed(await self._text.feed_plain(ids))
-        gained: list[OutputEvent] = []
-        while ids:
-            count = len(ids) if len(ids) < 2 else self._reasoning.steady(ids)
-            part, ids = ids[:count], ids[count:]
-            events = self._parsed(await self._text.feed_plain(part))
-            self._reasoning.add(part, events)
-            if not ids and not gained:
-                return events
-            gained += events
-        return merged(gained)
-
-    def _parsed(self, text: str) -> Sequence[OutputEvent]:
-        """Return the events that new text makes."""
-        if not text:
-            return ()
-        if self._parser is None:
-            return (Content(text),)
-        events = self._parser.feed(text)
-        if len(events) > 1:
-            events = merged(events)
-        return self._checked(events) if ToolCall in map(type, events) else events
-
-    def _steady(self, ids: Sequence[int]) -> int:
-        """Return how many of the tokens, from the first on, can be fed together; at least one."""
-        if self._reasoning is None:
-            return len(ids)
-        return 1 if self._text.stops.is_active else self._reasoning.steady(ids)
-
-    async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> OutputDelta:
-        """Return the output that these tokens make certain. ``logprobs``: one each, or empty."""
-        if self._raw is not None:
-            await self._raw.feed(ids)
-        if len(ids) < 2 or self._steady(ids) == len(ids):
-            return await self._feed(ids, logprobs)
-        # In parts, so that tokens of reasoning are counted apart from others.
-        gained: list[OutputEvent] = []
-        tokens: list[ScoredToken] = []
-        while ids and not self.is_stopped:
-            count = self._steady(ids)
-            gain = await self._feed(ids[:count], logprobs[:count])
-            gained += gain.events
-            tokens += gain.tokens
-            ids, logprobs = ids[count:], logprobs[count:]
-        return OutputDelta(merged(gained), tokens)
-
-    async def _feed(self, ids: Sequence[int], logprobs: Sequence[float]) -> OutputDelta:
-        piece = await self._text.feed(ids, logprobs)
-        ends = self._text.is_stopped and not self.is_stopped
-        gain = self._gain(piece, ends=ends)
-        self.is_stopped |= ends
-        if self._reasoning is not None and ids:
-            self._reasoning.add(ids, gain.events)
-        return gain
-
-    async def finish(self) -> OutputDelta:
-        """Return the remaining output, at the end of the sequence."""
-        if self.is_stopped:
-            return OutputDelta(())
-        gain = self._gain(await self._text.finish(), ends=True)
-        if self._reasoning is not None:
-            self._reasoning.finish(gain.events)
-        return gain
-
-    def _gain(self, piece: Piece, *, ends: bool) -> OutputDelta:
-        """Return the output of a piece of text; ``ends``: it is the last one."""
-        events = self._parsed(piece.text)
-        if ends and self._parser is not None:
-            last = self._parser.finish()
-            if last:
-                events = [*events, *self._checked(merged(last))]
-        if self.calls and self._text.stops.is_active:
-            for event in events:
-                if isinstance(event, ToolCall):
-                    self._arguments.clear()
-                elif isinstance(event, Arguments):
-                    self._arguments.append(event.text)
-        return OutputDelta(events, piece.tokens)
-
-    def _checked(self, events: Sequence[OutputEvent]) -> Sequence[OutputEvent]:
-        """Give every call an id, and drop the first call above the limit and all that follows."""
-        checked: list[OutputEvent] = []
-        for event in events:
-            if isinstance(event, ToolCall):
-                if self.calls == self._max_calls:
-                    self.is_stopped = True
-                    self._parser = _Ignored()
-                    break
-                self.calls += 1
-                event = structs.replace(event, call_id=new_call_id())
-            checked.append(event)
-        return checked
-
-
-class _Ignored:
-    """A parser that drops all text, after the last allowed call."""
-
-    def feed(self, text: str) -> list[OutputEvent]:
-        return []
-
-    def finish(self) -> list[OutputEvent]:
-        return []
-
-
 class _VisibleTokens(NamedTuple):
     """The visible text of tokens.
 
@@ -502,8 +568,8 @@ class _VisibleTokens(NamedTuple):
     start: Callable[[], TextStream]
 
 
-class OutputFactory:
-    """Makes a `ChoiceOutput` for each choice of a request."""
+class ChoiceFactory:
+    """Makes a `Choice` for each choice of a request."""
 
     def __init__(
         self,
@@ -525,7 +591,7 @@ class OutputFactory:
         #: By the texts of the special tokens that are shown; None: all are.
         self._tables: dict[frozenset[str] | None, _VisibleTokens] = {}
 
-    def output(
+    def choice(
         self,
         request: GenerationRequest,
         prompt: str,
@@ -533,10 +599,10 @@ class OutputFactory:
         *,
         is_trimmed: bool,
         verbose: Verbose | None,
-    ) -> ChoiceOutput:
-        """Make the output of one choice.
+    ) -> Choice:
+        """Make one choice.
 
-        ``is_trimmed``: the output follows a form, which does not begin with white space.
+        ``is_trimmed``: the answer follows a form, which does not begin with white space.
         ``verbose`` receives the raw text.
         """
         shown: frozenset[str] = frozenset()
@@ -556,17 +622,15 @@ class OutputFactory:
                 shown = parsers.special_tokens
             max_calls = None if request.parallel_tool_calls or schemas is None else 1
         visible = self._visible(shown if request.skip_special_tokens else None)
-        stops = NO_STOPS
+        stops: StopStrings | None = None
         if request.settings.stop_strings:
             include = request.include_stop_str_in_output
             stops = StopStrings(request.settings.stop_strings, include=include)
-        return ChoiceOutput(
-            ChoiceText(
-                visible.start(),
-                stops,
-                echoed=prompt_tokens if request.settings.echo else 0,
-            ),
+        return Choice(
+            visible.start(),
+            stops,
             parser,
+            echoed=prompt_tokens if request.settings.echo else 0,
             max_calls=max_calls,
             raw=None if verbose is None else RawText(self._visible(None).start(), verbose),
             reasoning=ReasoningCount(visible.turning, visible.hidden) if thinks else None,

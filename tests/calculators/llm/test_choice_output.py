@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 
-from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
-from calculators.llm.answers.choice import ChoiceOutput, ChoiceText, RawText, StopStrings
+import pytest
+
+from calculators.language.events import Arguments, CallDone, Content, OutputEvent, ToolCall
+from calculators.language.finish_reason import FinishReason
+from calculators.llm.answers.choice import Choice, Parser, RawText, StopStrings
 from calculators.llm.answers.response import Verbose
 from calculators.llm.detokenizer import TableText
+from calculators.llm.engine.messages import FinishReason as EngineReason
+from calculators.llm.engine.messages import Tokens
 
 PIECES = [bytes([each]) for each in range(128)]
 
@@ -23,17 +28,17 @@ class Capitals:
         return [ToolCall("END"), Arguments("{}")]
 
 
-def output(
+def choice_of(
     *stops: str,
-    parser: Capitals | None = None,
+    parser: Parser | None = None,
     max_calls: int | None = None,
     raw: RawText | None = None,
-) -> ChoiceOutput:
-    text = ChoiceText(TableText(PIECES, strips_space=False), StopStrings(stops))
-    return ChoiceOutput(text, parser, max_calls=max_calls, raw=raw)
+) -> Choice:
+    stream = TableText(PIECES, strips_space=False)
+    return Choice(stream, StopStrings(stops), parser, max_calls=max_calls, raw=raw)
 
 
-def fed(choice: ChoiceOutput, *texts: str) -> list[OutputEvent]:
+def fed(choice: Choice, *texts: str) -> list[OutputEvent]:
     async def run() -> list[OutputEvent]:
         events: list[OutputEvent] = []
         for text in texts:
@@ -48,11 +53,11 @@ def shown(events: list[OutputEvent]) -> list[str]:
 
 
 def test_without_a_parser_everything_is_content() -> None:
-    assert fed(output(), "aB", "c") == [Content("aB"), Content("c")]
+    assert fed(choice_of(), "aB", "c") == [Content("aB"), Content("c")]
 
 
 def test_every_call_has_an_id_of_its_own() -> None:
-    choice = output(parser=Capitals())
+    choice = choice_of(parser=Capitals())
     calls = [event for event in fed(choice, "aB", "C") if isinstance(event, ToolCall)]
     assert [call.name for call in calls] == ["B", "C", "END"]
     assert all(re.fullmatch("[0-9A-Za-z]{9}", call.call_id) for call in calls)
@@ -61,31 +66,116 @@ def test_every_call_has_an_id_of_its_own() -> None:
 
 
 def test_a_stop_string_ends_a_choice_and_held_text_is_sent() -> None:
-    choice = output("xy", parser=Capitals())
+    choice = choice_of("xy", parser=Capitals())
     assert shown(fed(choice, "aBx", "yC")) == ["a", "B", "END", "{}"]
     assert choice.is_stopped
     assert choice.stop_string == "xy"
 
 
 def test_no_call_begins_beyond_the_most_that_are_allowed() -> None:
-    choice = output(parser=Capitals(), max_calls=1)
+    choice = choice_of(parser=Capitals(), max_calls=1)
     assert shown(fed(choice, "aBc", "dEf", "g")) == ["a", "B", "c", "d"]
     assert choice.is_stopped
     assert choice.calls == 1
 
 
 def test_a_call_at_the_end_counts_towards_the_limit() -> None:
-    assert shown(fed(output(parser=Capitals(), max_calls=1), "aB")) == ["a", "B"]
+    assert shown(fed(choice_of(parser=Capitals(), max_calls=1), "aB")) == ["a", "B"]
 
 
 def test_the_raw_text_is_recorded_in_full() -> None:
     verbose = Verbose("prompt")
     raw = RawText(TableText(PIECES, strips_space=False), verbose)
-    fed(output("xy", parser=Capitals(), raw=raw), "aBx", "y")
+    fed(choice_of("xy", parser=Capitals(), raw=raw), "aBx", "y")
     assert verbose.content == "aBxy"
 
 
 def test_a_choice_is_plain_if_nothing_can_end_it_early() -> None:
-    assert output(parser=Capitals()).is_plain
-    assert not output("x").is_plain
-    assert not output(parser=Capitals(), max_calls=1).is_plain
+    assert choice_of(parser=Capitals()).is_plain
+    assert not choice_of("x").is_plain
+    assert not choice_of(parser=Capitals(), max_calls=1).is_plain
+
+
+class Curly:
+    """``f{...}`` is a call of f whose arguments are in braces; anything else is content."""
+
+    def __init__(self) -> None:
+        self._is_open = False
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for each in text:
+            if each == "f":
+                self._is_open = True
+                events.append(ToolCall("f"))
+            else:
+                events.append(Arguments(each) if self._is_open else Content(each))
+            if each == "}":
+                self._is_open = False
+        return events
+
+    def finish(self) -> list[OutputEvent]:
+        return []
+
+
+def taken(
+    choice: Choice, *texts: str, ended: EngineReason = "stop"
+) -> tuple[list[object], FinishReason | None]:
+    """Let the engine give these texts, the last with the reason; return what clients are shown."""
+
+    async def run() -> list[object]:
+        events: list[object] = []
+        for number, text in enumerate(texts, 1):
+            reason = ended if number == len(texts) else None
+            tokens = Tokens(0, 0, list(text.encode()), finish_reason=reason)
+            gain = await choice.take(tokens, scored=False)
+            events += choice.with_call_ends(gain.events)
+            if choice.finish_reason is not None:
+                break
+        return events
+
+    return asyncio.run(run()), choice.finish_reason
+
+
+@pytest.mark.parametrize(
+    ("ended", "reason"),
+    [
+        ("stop", FinishReason.STOP),
+        ("length", FinishReason.LENGTH),
+        ("cache", FinishReason.LENGTH),
+        ("cancelled", FinishReason.STOP),
+    ],
+)
+def test_a_choice_ends_as_the_engine_says(ended: EngineReason, reason: FinishReason) -> None:
+    assert taken(choice_of(), "ab", "c", ended=ended) == ([Content("ab"), Content("c")], reason)
+
+
+def test_a_stop_string_ends_a_choice_before_the_engine() -> None:
+    choice = choice_of("bc")
+    assert taken(choice, "ab", "cd", "e") == ([Content("a")], FinishReason.STOP)
+    assert choice.completion_tokens == 3
+
+
+def test_a_call_ends_before_what_follows_and_with_its_choice() -> None:
+    events, reason = taken(choice_of(parser=Curly()), "f{", "} ", "f{}x", "f{")
+    assert [each for each in events if isinstance(each, CallDone)] == [
+        *(CallDone("{}", is_complete) for is_complete in (True, True)),
+        CallDone("{", False),
+    ]
+    assert reason is FinishReason.TOOL_CALLS
+    assert [type(each).__name__ for each in events].index("CallDone") == 4
+
+
+def test_a_stop_string_within_a_call_does_not_make_it() -> None:
+    events, reason = taken(choice_of("!", parser=Curly()), "f{", "1!", "}")
+    assert events[-1] == CallDone("{1", False)
+    assert reason is FinishReason.STOP
+
+
+def test_a_stop_string_after_a_call_makes_it() -> None:
+    assert taken(choice_of("!", parser=Curly()), "f{}", "!")[1] is FinishReason.TOOL_CALLS
+
+
+def test_a_call_that_the_engine_cuts_has_its_reason() -> None:
+    choice = choice_of(parser=Curly())
+    assert taken(choice, "f{", "1", ended="length")[1] is FinishReason.LENGTH

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from calculators.language.events import OutputEvent
 from calculators.llm.answers.choice import (
-    ChoiceOutput,
-    ChoiceText,
+    Choice,
     ReasoningCount,
     StopStrings,
     turning_tokens,
@@ -44,11 +43,12 @@ TURNING = turning_tokens(("<think>", "</think>"), PIECES)
 HIDDEN = IDS[b""]
 
 
-def output(
+def choice_of(
     *stops: str, opened: bool = False, turning: frozenset[int] | None = TURNING
-) -> ChoiceOutput:
-    return ChoiceOutput(
-        ChoiceText(TableText(PIECES, strips_space=False), StopStrings(stops)),
+) -> Choice:
+    return Choice(
+        TableText(PIECES, strips_space=False),
+        StopStrings(stops),
         PARSERS.start(tools={"f": {}}, prompt="<think>" if opened else ""),
         reasoning=ReasoningCount(turning, {HIDDEN}),
     )
@@ -58,7 +58,7 @@ def ids(*pieces: bytes | str) -> list[int]:
     return [IDS[each if isinstance(each, bytes) else each.encode()] for each in pieces]
 
 
-def counted(choice: ChoiceOutput, tokens: list[int], *, at_once: int, scored: bool) -> int | None:
+def counted(choice: Choice, tokens: list[int], *, at_once: int, scored: bool) -> int | None:
     """Feed the tokens in groups of this size, then end; return the count."""
 
     async def run() -> list[OutputEvent]:
@@ -87,44 +87,44 @@ class TestCount:
         self, at_once: int, scored: bool
     ) -> None:
         tokens = THOUGHT + SAID
-        assert counted(output(), tokens, at_once=at_once, scored=scored) == len(THOUGHT)
+        assert counted(choice_of(), tokens, at_once=at_once, scored=scored) == len(THOUGHT)
 
     def test_an_answer_without_reasoning_counts_none(self, at_once: int, scored: bool) -> None:
-        assert counted(output(), ids("Paris", "."), at_once=at_once, scored=scored) == 0
+        assert counted(choice_of(), ids("Paris", "."), at_once=at_once, scored=scored) == 0
 
     def test_reasoning_opened_by_the_prompt_counts_from_the_beginning(
         self, at_once: int, scored: bool
     ) -> None:
         tokens = ids("Well", ",") + SAID
-        assert counted(output(opened=True), tokens, at_once=at_once, scored=scored) == 2
+        assert counted(choice_of(opened=True), tokens, at_once=at_once, scored=scored) == 2
 
     def test_reasoning_that_is_cut_off_counts(self, at_once: int, scored: bool) -> None:
         tokens = ids("<think>", "Well", ",", "<")
-        assert counted(output(), tokens, at_once=at_once, scored=scored) == 4
+        assert counted(choice_of(), tokens, at_once=at_once, scored=scored) == 4
 
     def test_all_tokens_of_a_character_count(self, at_once: int, scored: bool) -> None:
         tokens = ids("<think>", "Well", *PIECES[8:10]) + SAID
-        assert counted(output(), tokens, at_once=at_once, scored=scored) == 4
+        assert counted(choice_of(), tokens, at_once=at_once, scored=scored) == 4
 
     def test_text_that_might_be_the_tag_counts_when_it_is_not(
         self, at_once: int, scored: bool
     ) -> None:
         tokens = ids("<think>", "Well", " <", "/th", " so") + SAID
-        assert counted(output(), tokens, at_once=at_once, scored=scored) == 5
+        assert counted(choice_of(), tokens, at_once=at_once, scored=scored) == 5
 
     def test_hidden_tokens_belong_to_what_follows(self, at_once: int, scored: bool) -> None:
         tokens = [*ids("Paris"), HIDDEN, *ids("<think>", "Well"), HIDDEN, *SAID]
-        assert counted(output(), tokens, at_once=at_once, scored=scored) == 3
+        assert counted(choice_of(), tokens, at_once=at_once, scored=scored) == 3
 
     def test_a_call_is_not_reasoning(self, at_once: int, scored: bool) -> None:
         call = ids("<tool_call>", '{"name": "f", "arguments": {}}', "</tool_call>")
         tokens = ids("<think>", "Well", "</think>") + call
-        assert counted(output(), tokens, at_once=at_once, scored=scored) == 2
+        assert counted(choice_of(), tokens, at_once=at_once, scored=scored) == 2
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])
 def test_a_stop_string_in_the_reasoning_ends_the_count(at_once: int) -> None:
-    choice = output("so")
+    choice = choice_of("so")
 
     async def run() -> None:
         for place in range(0, len(THOUGHT), at_once):
@@ -181,5 +181,5 @@ def test_there_is_no_count_without_a_reasoning_parser(ask: Asking) -> None:
 def test_the_count_does_not_depend_on_how_tokens_are_grouped(
     tokens: list[int], at_once: int, scored: bool
 ) -> None:
-    alone = counted(output(turning=None), tokens, at_once=1, scored=False)
-    assert counted(output(), tokens, at_once=at_once, scored=scored) == alone
+    alone = counted(choice_of(turning=None), tokens, at_once=1, scored=False)
+    assert counted(choice_of(), tokens, at_once=at_once, scored=scored) == alone

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.llm.answers.choice import ChoiceText, Piece, ScoredToken, StopStrings
+from calculators.language.events import Content
+from calculators.llm.answers.choice import Choice, ChoiceDelta, ScoredToken, StopStrings
 from calculators.llm.detokenizer import TableText
 from tests.calculators.llm.text.streaming import lengths, split_at
 
@@ -20,16 +21,16 @@ HAN = [3, 4, 5]
 HIDDEN = 6
 
 
-def choice(*stops: str, include: bool = False, echoed: int = 0) -> ChoiceText:
+def choice(*stops: str, include: bool = False, echoed: int = 0) -> Choice:
     stream = TableText(PIECES, strips_space=False)
-    return ChoiceText(stream, StopStrings(stops, include=include), echoed=echoed)
+    return Choice(stream, StopStrings(stops, include=include), echoed=echoed)
 
 
-def feed(text: ChoiceText, parts: Sequence[Sequence[int]], *, scored: bool = True) -> list[Piece]:
-    """Return all pieces and the last one; token ``i``'s log-probability is ``-i``."""
+def feed(text: Choice, parts: Sequence[Sequence[int]], *, scored: bool = True) -> list[ChoiceDelta]:
+    """Return all deltas and the last one; token ``i``'s log-probability is ``-i``."""
 
-    async def run() -> list[Piece]:
-        pieces: list[Piece] = []
+    async def run() -> list[ChoiceDelta]:
+        pieces: list[ChoiceDelta] = []
         for part in parts:
             scores = [-float(each) for each in part] if scored else ()
             pieces.append(await text.feed(part, scores))
@@ -40,17 +41,23 @@ def feed(text: ChoiceText, parts: Sequence[Sequence[int]], *, scored: bool = Tru
     return asyncio.run(run())
 
 
-def text_of(pieces: Sequence[Piece]) -> str:
-    return "".join(piece.text for piece in pieces)
+def text_in(piece: ChoiceDelta) -> str:
+    texts = [event.text for event in piece.events if isinstance(event, Content)]
+    assert len(texts) == len(piece.events)
+    return "".join(texts)
 
 
-def ids_of(piece: Piece) -> list[int]:
+def text_of(pieces: Sequence[ChoiceDelta]) -> str:
+    return "".join(map(text_in, pieces))
+
+
+def ids_of(piece: ChoiceDelta) -> list[int]:
     return [token.token_id for token in piece.tokens]
 
 
 def test_a_token_is_shown_with_its_text() -> None:
     pieces = feed(choice(), [[0], [1, 2]])
-    assert [(piece.text, ids_of(piece)) for piece in pieces] == [
+    assert [(text_in(piece), ids_of(piece)) for piece in pieces] == [
         ("a", [0]),
         ("bcd", [1, 2]),
         ("", []),
@@ -60,7 +67,7 @@ def test_a_token_is_shown_with_its_text() -> None:
 
 def test_the_tokens_of_one_character_are_shown_together() -> None:
     pieces = feed(choice(), [[each] for each in HAN])
-    assert [(piece.text, ids_of(piece)) for piece in pieces] == [
+    assert [(text_in(piece), ids_of(piece)) for piece in pieces] == [
         ("", []),
         ("", []),
         ("漢", HAN),
@@ -81,7 +88,7 @@ def test_a_hidden_token_at_the_end_still_has_its_log_probability() -> None:
 
 def test_tokens_of_text_that_is_held_back_wait_for_it() -> None:
     pieces = feed(choice("bcdx"), [[0, 1], [2], [0]])
-    assert [(piece.text, ids_of(piece)) for piece in pieces] == [
+    assert [(text_in(piece), ids_of(piece)) for piece in pieces] == [
         ("a", [0]),
         ("", []),
         ("bcda", [1, 2, 0]),
@@ -95,7 +102,7 @@ def test_tokens_of_a_stop_string_are_not_shown() -> None:
     assert text.is_stopped
     assert text_of(pieces) == "a"
     assert [ids_of(piece) for piece in pieces] == [[0], [], []]
-    assert asyncio.run(text.finish()) == Piece("")
+    assert asyncio.run(text.finish()) == ChoiceDelta(())
 
 
 def test_an_included_stop_string_has_its_tokens() -> None:
@@ -106,7 +113,7 @@ def test_an_included_stop_string_has_its_tokens() -> None:
 
 def test_held_text_is_shown_at_the_end() -> None:
     pieces = feed(choice("bcdx"), [[0, 1, 2]], scored=False)
-    assert [piece.text for piece in pieces] == ["a", "bcd"]
+    assert [text_in(piece) for piece in pieces] == ["a", "bcd"]
 
 
 @pytest.mark.parametrize("logprob", [1.0, math.nan, math.inf, -math.inf])

@@ -13,7 +13,7 @@ from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.answer import finish_reason
+from calculators.llm.answers.choice import finish_reason
 from calculators.llm.answers.response import (
     DONE,
     AnswerChoice,
