@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import cv2
@@ -15,21 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 import calculators
+from bench.corpora import corpora
 from calculators.images.image.image_format import ImageFormat
 from calculators.images.image.image_frame import ImageFrame
 from calculators.vision.landmarks.landmarks import Landmarks
 from calculators.vision.messages import message_type, normalized_rect
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry
 
-#: Beside a checkout of the repository; not part of it.
-CASES: Final = Path(__file__).parents[2] / "shared" / "cases" / "mediapipe"
+CASES: Final = corpora() / "mediapipe"
 
 
 def lines(name: str) -> Iterator[Any]:
     """Return the JSON values of a file of cases, compressed or not."""
     path = CASES / name
-    if not path.exists():
-        return
     content = path.read_bytes()
     text = gzip.decompress(content) if path.suffix == ".gz" else content
     yield from map(json.loads, text.splitlines())

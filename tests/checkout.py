@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from bench.corpora import corpora
+
 ROOT: Final = Path(__file__).parents[1]
-#: Conformance cases that may lie beside the checkout; tests skip if they are missing.
-SHARED_CASES: Final = ROOT.parent / "shared" / "cases"
+#: The folder of conformance cases.
+SHARED_CASES: Final = corpora()

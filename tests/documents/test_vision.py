@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from bench.mediapipe_oracle import CASES, picture
+from bench.mediapipe_oracle import picture
 from calculators.images.image.image_format import ImageFormat
 from calculators.images.image.image_frame import ImageFrame
 from calculators.images.image.video_file import VideoWriter
@@ -23,8 +23,6 @@ from tests.servers.cli.process import graphrt
 
 PAGE = "docs/vision.md"
 MODEL = "mediapipe/modules/face_landmark/face_landmark.tflite"
-
-needs_pictures = pytest.mark.skipif(not CASES.exists(), reason="the picture is not here")
 
 
 def test_the_models_of_a_downloaded_wheel_are_found(
@@ -42,7 +40,6 @@ def test_the_models_of_a_downloaded_wheel_are_found(
 
 
 @needs_models
-@needs_pictures
 @pytest.mark.parametrize("page", ["README.md", PAGE])
 def test_the_program_of_the_page_draws_a_person(tmp_path: Path, page: str) -> None:
     image = picture("astronaut")
@@ -55,7 +52,6 @@ def test_the_program_of_the_page_draws_a_person(tmp_path: Path, page: str) -> No
 
 
 @needs_models
-@needs_pictures
 def test_the_command_of_the_page_draws_a_video(tmp_path: Path) -> None:
     command, _, lines = block(PAGE, "console", "--video").partition(" > ")
     words = [

@@ -27,9 +27,7 @@ TIMES = {name: value for value, name in ts.SPECIAL_NAMES.items()}
 
 
 def load_cases(path: Path = CASES_FILE) -> list[dict[str, Any]]:
-    """Return the cases, or none if the file is missing."""
-    if not path.exists():
-        return []
+    """Return the cases."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 

@@ -45,7 +45,6 @@ def registry() -> Registry:
     return registry
 
 
-@pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_a_case_behaves_as_in_mediapipe(

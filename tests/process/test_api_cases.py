@@ -1,8 +1,7 @@
 """Conformance cases of OpenVINO Model Server's whole server, answered by the demo model.
 
-The file lies beside the checkout. Its models are others, so expectations about their words do not
-count; compared are what is accepted and refused, and the members of answers. The texts of errors
-are graphrt's own.
+Its models are others, so expectations about their words do not count; compared are what is
+accepted and refused, and the members of answers. The texts of errors are graphrt's own.
 """
 
 from __future__ import annotations
@@ -128,7 +127,6 @@ def unfolded(answer: Any) -> Any:
         return answer
 
 
-@pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("case", cases(refused=False))
 def test_a_case_is_answered(client: HttpClient, case: dict[str, Any]) -> None:
     body = answerable(case)
@@ -171,7 +169,6 @@ def check_events(case: dict[str, Any], reply: Reply) -> None:
     assert [event["sequence_number"] for event in told] == list(range(len(told)))
 
 
-@pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("case", cases(refused=True))
 def test_a_case_is_refused(client: HttpClient, case: dict[str, Any]) -> None:
     reply = client.ask(case["method"], case["endpoint"], body_of(case))
@@ -180,7 +177,6 @@ def test_a_case_is_refused(client: HttpClient, case: dict[str, Any]) -> None:
     assert reply.error["message"]
 
 
-@pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("part", EXCEPTIONS)
 def test_an_exception_still_has_its_case(part: str) -> None:
     assert any(part in case["id"] for case in CASES)

@@ -1,8 +1,6 @@
 """The whole corpus of hostile requests against a server with a model.
 
-The corpus and its runner lie beside the checkout (``../shared/cases``); without them this is
-skipped. Cases for embeddings and for ranking are left out: this server has no such
-models.
+Cases for embeddings and for ranking are left out: this server has no such models.
 """
 
 from __future__ import annotations
@@ -13,8 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.checkout import SHARED_CASES
 from tests.overruled_cases import write_bad_inputs
 from tests.process.server_process import DEMO, ServerProcess
@@ -22,8 +18,6 @@ from tests.process.server_process import DEMO, ServerProcess
 CASES: Final = SHARED_CASES
 #: Made up for this test.
 KEY: Final = "a-key-of-this-test-0123456789"
-
-pytestmark = pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
 
 
 def run_corpus(server: ServerProcess, *words: str, have: str) -> str:

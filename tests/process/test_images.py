@@ -15,7 +15,7 @@ from tests.calculators.llm.api.openai.api_cases import is_refused, load_api_case
 from tests.checkout import ROOT
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO, HttpClient
 from tests.process.server_process import ServerProcess
-from tests.process.test_bad_inputs import CASES, run_corpus
+from tests.process.test_bad_inputs import run_corpus
 
 SEEING: Final = ROOT / "examples" / "models" / "shapes_vlm"
 MODEL_LENGTH: Final = 1024
@@ -297,7 +297,6 @@ def test_conformance_cases_with_images_are_answered(
     assert reply.status == (400 if is_refused(case) else 200), reply.body
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
 def test_hostile_images_end_no_process(server: ServerProcess) -> None:
     children = server.lasting_children()
     summary = run_corpus(server, "--model", SEEING.name, "--group", "image", have="llm_model")

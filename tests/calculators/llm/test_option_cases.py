@@ -1,4 +1,4 @@
-"""Conformance cases of OpenVINO Model Server's node options, in files beside the checkout."""
+"""Conformance cases of OpenVINO Model Server's node options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.checkout import SHARED_CASES
 
 FILE = SHARED_CASES / "llm_graph_options.jsonl"
 
-_LINES = FILE.read_text(encoding="utf-8").splitlines() if FILE.is_file() else []
+_LINES = FILE.read_text(encoding="utf-8").splitlines()
 CASES = [case for case in map(json.loads, _LINES) if case["kind"] == "graph_load"]
 
 _ROTATION = "apply_rotation is refused: with it the engine dies"

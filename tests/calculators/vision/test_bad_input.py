@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.mediapipe_oracle import CASES, picture
+from bench.mediapipe_oracle import picture
 from calculators.images.image.encoded_image import decode_image, encode_image
 from calculators.images.image.image_error import ImageError
 from calculators.images.image.image_format import ImageFormat
@@ -28,13 +28,9 @@ MAKERS: list[Callable[[], Any]] = [
     Holistic,
 ]
 pytestmark = pytest.mark.usefixtures("in_process_engine")
-has_pictures = pytest.mark.skipif(
-    not CASES.exists(), reason="the pictures that MediaPipe has seen are not here"
-)
 
 
 @needs_models
-@has_pictures
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 def test_pictures_of_odd_sizes_and_steps_are_answered(make: Any) -> None:
     image = picture("astronaut")
@@ -53,7 +49,6 @@ def test_pictures_of_odd_sizes_and_steps_are_answered(make: Any) -> None:
 
 
 @needs_models
-@has_pictures
 @pytest.mark.parametrize(
     ("image", "said"),
     [
@@ -75,7 +70,6 @@ def test_pictures_that_no_graph_takes_are_refused(image: Any, said: str) -> None
 
 
 @needs_models
-@has_pictures
 def test_a_face_half_outside_the_picture_is_found_or_not_and_nothing_fails() -> None:
     image = picture("astronaut")
     halves = [image[:, 230:], image[:, :230], image[110:], image[:110]]
@@ -88,7 +82,6 @@ def test_a_face_half_outside_the_picture_is_found_or_not_and_nothing_fails() -> 
         assert holistic.process(image).face_landmarks is not None
 
 
-@has_pictures
 def test_a_truncated_jpeg_is_an_error_that_says_so() -> None:
     frame = ImageFrame(ImageFormat.SRGB, picture("astronaut"))
     content = encode_image(frame, quality=90)

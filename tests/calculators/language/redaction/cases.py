@@ -1,4 +1,4 @@
-"""The vectors of redaction, which lie beside the checkout, and a redaction of whole texts."""
+"""The vectors of redaction, and a redaction of whole texts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.checkout import ROOT
+from tests.checkout import SHARED_CASES
 
 #: Another file of vectors may be named.
-FILE = Path(os.environ.get("REDACTION_CASES", ROOT.parent / "shared" / "cases" / "redaction.jsonl"))
+FILE = Path(os.environ.get("REDACTION_CASES", SHARED_CASES / "redaction.jsonl"))
 
 
 def read_cases() -> list[dict[str, Any]]:
-    """The vectors; none if the file is not there."""
-    if not FILE.is_file():
-        return []
+    """Return the vectors."""
     return [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""Vectors of ``shared/cases/redaction.jsonl``, if it is beside the checkout."""
+"""The vectors of redaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from calculators.language.text_patterns.patterns import Patterns
 from tests.calculators.language.redaction.cases import read_cases
 
 _CASES = read_cases()
-pytestmark = pytest.mark.skipif(not _CASES, reason="the vectors are not beside the checkout")
 
 
 @pytest.mark.parametrize("by_character", [False, True])

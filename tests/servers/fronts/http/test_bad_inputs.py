@@ -1,16 +1,12 @@
 """The corpus of hostile requests, as far as the front alone decides.
 
-The corpus and its runner lie beside the checkout (``../shared/cases``); without them this is
-skipped. Cases that need a calculator (sampling, messages, tools, ...) are run on servers that have
-it.
+Cases that need a calculator (sampling, messages, tools, ...) are run on servers that have it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-
-import pytest
 
 from tests.checkout import SHARED_CASES
 from tests.servers.fronts.http.conftest import Run
@@ -22,7 +18,6 @@ CASES = SHARED_CASES
 GROUPS = "json,http,wire,model_name,browser,kserve,logs"
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
 def test_the_front_refuses_what_it_must(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(tiny=echo)

@@ -226,7 +226,6 @@ def test_a_page_of_another_site_cannot_load_or_unload_models(run: Run, host: str
     run(scenario())
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="no corpus beside the checkout")
 def test_the_corpus_of_hostile_requests_is_refused_without_a_key(run: Run) -> None:
     async def scenario() -> None:
         plane = FakeDataPlane(tiny=echo)

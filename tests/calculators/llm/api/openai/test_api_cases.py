@@ -1,7 +1,7 @@
 """Conformance cases and hostile requests of OpenVINO Model Server, as far as parsing decides them.
 
-Both files lie beside the checkout. Where a case shows a defect of OpenVINO Model Server, such as an
-off-by-one limit, `api_cases` lists the expectation that counts here.
+Where a case shows a defect of OpenVINO Model Server, such as an off-by-one limit, `api_cases` lists
+the expectation that counts here.
 """
 
 from __future__ import annotations
@@ -91,7 +91,6 @@ def parse_and_form(endpoint: LlmEndpoint, body: object, limits: RequestLimits) -
             raise RequestError(str(error), param=error.path) from None
 
 
-@pytest.mark.skipif(not API_CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize(
     "case", [case for case in API_CASES if is_parsing(case)], ids=lambda case: case["id"]
 )
@@ -107,7 +106,6 @@ def test_requests_are_accepted_or_refused_as_in_the_cases(case: dict[str, Any]) 
     assert refused is (is_refused(case) is (exception_of(case) is None))
 
 
-@pytest.mark.skipif(not API_CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("part", EXCEPTIONS)
 def test_an_exception_still_has_its_case(part: str) -> None:
     parsing = [case for case in API_CASES if is_parsing(case)]

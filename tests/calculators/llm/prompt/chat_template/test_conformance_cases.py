@@ -1,4 +1,4 @@
-"""Conformance cases of ``shared/cases/chat_template.jsonl``, if it is beside the checkout."""
+"""Conformance cases of chat templates, ``chat_template.jsonl``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from graph_runtime import GraphError
 from tests.checkout import SHARED_CASES
 
 CASES_FILE = SHARED_CASES / "chat_template.jsonl"
-CASES: list[dict[str, Any]] = (
-    [json.loads(line) for line in CASES_FILE.read_text(encoding="utf-8").splitlines() if line]
-    if CASES_FILE.exists()
-    else []
-)
+CASES: list[dict[str, Any]] = [
+    json.loads(line) for line in CASES_FILE.read_text(encoding="utf-8").splitlines() if line
+]
 
 #: Processors that are not about templates.
 ELSEWHERE = {
@@ -108,7 +106,6 @@ def check_path(document: dict[str, Any], check: dict[str, Any]) -> None:
             assert check["path"] == "messages"  # "is ChatHistory": a type of the library
 
 
-@pytest.mark.skipif(not CASES, reason="the shared cases are not beside the checkout")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_a_case_has_the_expected_outcome(case: dict[str, Any]) -> None:
     reason = why_not(case)
