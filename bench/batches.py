@@ -53,10 +53,10 @@ from servers.batch_work.worker import BatchWorker
 from servers.batches.objects import INPUT_PURPOSE, Batch, StoredFile, new_id
 from servers.batches.store import BatchStore
 from servers.cli.arguments import make_parser
-from servers.cli.batch_settings import inner_server, settings_in
 from servers.cli.serve_options import serve_options
-from servers.load.prompts import words as some_words
-from servers.options.batch_options import IDLE, NORMAL
+from servers.cli.server_settings import inner_server, settings_in
+from servers.load.client import words as some_words
+from servers.options.server_options import IDLE, NORMAL
 
 WIDTH: Final = 32
 REQUESTS: Final = 96

@@ -17,7 +17,7 @@ from typing import Any, Final
 import openvino_genai as genai
 
 from bench.limits import DEMO
-from servers.load.prompts import words
+from servers.load.client import words
 
 _TURNS: Final = 4
 _FIRST_WORDS, _NEXT_WORDS = 150, 45

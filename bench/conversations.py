@@ -29,8 +29,7 @@ from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
 from calculators.llm.tuning.standings import median_interval
-from servers.load.client import CHAT, StreamClient
-from servers.load.prompts import Prompt, words
+from servers.load.client import CHAT, Prompt, StreamClient, words
 
 _CONVERSATIONS: Final = (1, 6, 32)
 _TURNS: Final = 6

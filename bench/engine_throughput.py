@@ -31,9 +31,8 @@ from calculators.llm.options.node_options import NodeOptions, read_node_options
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.messages import Chat
 from graph_runtime import REGISTRY, Registry, ResourceSettings
+from servers.load.client import Outcome, words
 from servers.load.figures import Figures, figures_of
-from servers.load.outcome import Outcome
-from servers.load.prompts import words
 from servers.serving.graph_source import GraphSource
 
 

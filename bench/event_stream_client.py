@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from servers.load.outcome import Outcome
+from servers.load.client import Outcome
 
 #: With the end of the line before it: the head of an answer may end like it (``max=100``).
 _LAST_CHUNK: Final = b"\r\n0\r\n\r\n"

@@ -24,7 +24,7 @@ from graph_runtime import REGISTRY, GraphError, Registry, ValidatedGraph, Valida
 from servers.drawing.description import describe_graph
 from servers.drawing.drawing import DrawnNode, GraphDrawing, Point
 from servers.drawing.layout import draw
-from servers.drawing.measures import crossings, length
+from servers.drawing.level import crossings, length
 from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
 

@@ -29,7 +29,7 @@ from bench.machine import describe_machine
 from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess, children, cpu_seconds, proportional_bytes
 from bench.smollm2 import get_smollm2
-from servers.load.outcome import Outcome
+from servers.load.client import Outcome
 
 DEMO: Final = Path(__file__).parents[1] / "examples" / "models" / "demo"
 _STREAMS: Final = (1, 64, 256, 1024, 2048)

@@ -10,9 +10,9 @@ from typing import Any
 from servers.cli.config_file import change_config, config_path
 from servers.cli.messages import CommandFailed
 from servers.cli.model_repository import repository_of
-from servers.cli.plain_model import value_of_key
+from servers.cli.served import value_of_key
 from servers.config.edit import add_entry
-from servers.config.model_entry import is_remote
+from servers.config.entries import is_remote
 from servers.options.model_options import entry_options
 
 

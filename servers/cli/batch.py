@@ -27,11 +27,10 @@ from servers.batches.objects import INPUT_PURPOSE, Batch, Status, StoredFile, ne
 from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore
 from servers.batches.store_lock import StoreLock
-from servers.cli.batch_settings import inner_server, settings_in
-from servers.cli.messages import CommandFailed
+from servers.cli.messages import CommandFailed, ProgressLine
 from servers.cli.on_cluster import on_cluster
-from servers.cli.progress_line import ProgressLine
 from servers.cli.serve_options import serve_options
+from servers.cli.server_settings import inner_server, settings_in
 from servers.cli.telemetry import set_up_log
 from servers.server.lifecycle import ServerSettings, loop_factory
 

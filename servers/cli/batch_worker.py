@@ -31,9 +31,9 @@ from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore
 from servers.batches.store_lock import StoreLock
 from servers.cli.arguments import make_parser
-from servers.cli.batch_settings import inner_server, settings_in
 from servers.cli.messages import CommandFailed, print_error
 from servers.cli.serve_options import serve_options
+from servers.cli.server_settings import inner_server, settings_in
 from servers.cli.telemetry import set_up_log
 from servers.operations.loop_watchdog import LoopWatchdog
 from servers.server.lifecycle import ServerSettings, loop_factory, run_to_end

@@ -16,19 +16,26 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from servers.cli.messages import CommandFailed, print_warning
-from servers.load.client import CHAT, COMPLETIONS, StreamClient
+from servers.load.client import (
+    CHAT,
+    COMPLETIONS,
+    DatasetError,
+    Outcome,
+    Prompt,
+    StreamClient,
+    random_prompts,
+    read_prompts,
+    run_load,
+)
 from servers.load.figures import (
     OBJECTIVES,
     Run,
     figures_of,
+    page,
     side_by_side,
     table,
     to_json,
 )
-from servers.load.outcome import Outcome
-from servers.load.page import page
-from servers.load.prompts import DatasetError, Prompt, random_prompts, read_prompts
-from servers.load.run import run_load
 
 _REQUESTS: Final = 64
 _ENDPOINTS: Final = {"chat": CHAT, "completions": COMPLETIONS}

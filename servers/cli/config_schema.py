@@ -7,7 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from servers.config.schema import CONFIG, CONFIG_KEYS, GRAPH_KEYS, GRAPH_ONLY_KEYS, MODEL_KEYS, Key
+from servers.config.server_config import (
+    CONFIG,
+    CONFIG_KEYS,
+    GRAPH_KEYS,
+    GRAPH_ONLY_KEYS,
+    MODEL_KEYS,
+    Key,
+)
 from servers.options.server_options import declared_options
 
 #: The tables of keys by their titles in the reference.

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from calculators.kit.tasks import find_task
-from servers.cli.graph_file import write_graph
 from servers.cli.messages import CommandFailed
+from servers.cli.model_graph import write_graph
 from servers.cli.pull import given_task_options
 
 

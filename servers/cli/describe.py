@@ -10,14 +10,11 @@ from pathlib import Path
 from graph_runtime import GraphError, ValidatedGraph, ValidationError
 from servers.cli.graph_registry import located, make_registry
 from servers.cli.messages import CommandFailed, print_error, print_warning
-from servers.drawing.description import GraphDescription, describe_graph
-from servers.drawing.diagram import make_diagram
-from servers.drawing.dot import to_dot
+from servers.drawing.description import GraphDescription, describe_graph, to_text
+from servers.drawing.diagram import make_diagram, to_dot, to_mermaid
 from servers.drawing.layout import draw
-from servers.drawing.mermaid import to_mermaid
-from servers.drawing.plain_text import to_text
 from servers.drawing.svg import to_svg
-from servers.hub.wanted_files import gguf_path
+from servers.model_store.wanted_files import gguf_path
 from servers.serving.graph_source import GraphSource
 
 

@@ -22,7 +22,7 @@ from graph_runtime.interrupts import raise_interrupt
 from servers.cli.model_graph import graph_of_model
 from servers.cli.serve_options import ServeOptions, serve_options
 from servers.config import GraphEntry, find_graph
-from servers.config.entry import GRAPH_FILE
+from servers.config.entries import GRAPH_FILE
 from servers.serving.graph_source import GraphSource
 
 _log: Final = logging.getLogger(__name__)

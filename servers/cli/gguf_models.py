@@ -27,9 +27,8 @@ from calculators.kit.model_cache import user_cache
 from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from graph_runtime import LoadProgress, ResourceError
-from servers.cli.messages import CommandFailed
-from servers.cli.progress_line import ProgressLine
-from servers.hub.progress import size_text
+from servers.cli.messages import CommandFailed, ProgressLine
+from servers.model_store.progress import size_text
 
 #: Converted models that this process serves.
 _held: list[ConvertedModel] = []

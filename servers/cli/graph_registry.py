@@ -3,14 +3,119 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import logging
+import os
 import sys
+import traceback
 from pathlib import Path
+from types import ModuleType
 
 import calculators
 from graph_runtime import REGISTRY, GraphError, Registry, load_graph_config
-from servers.cli.author_modules import import_author_module, is_author_file
 from servers.cli.messages import CommandFailed
+
+
+def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
+    """Import a module by its dotted name, or a ``.py`` file by its path.
+
+    Modules are searched for in the current directory too. A file may import its neighbours.
+
+    Raises:
+        CommandFailed: the import failed; the text names the place in the author's code.
+    """
+    path = author_file(name) if is_author_file(name) else None
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
+            if path is not None:
+                return _import_file(path)
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())
+            return importlib.import_module(name)
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # SystemExit too, from a script that is no module
+        if verbose:
+            traceback.print_exc()
+        raise CommandFailed(_failure(name, error), hint=_hint(name, error)) from error
+
+
+def is_author_file(name: str) -> bool:
+    """Return whether a word of ``--calculators`` is the path of a file, not a module's name."""
+    return name.endswith(".py") or os.sep in name
+
+
+def author_file(name: str) -> Path:
+    """Return the absolute path of a file of ``--calculators``.
+
+    Raises:
+        CommandFailed: there is no such file.
+    """
+    path = Path(name)
+    if not path.is_file():
+        what = "this is no regular file" if path.exists() else "no such file"
+        raise CommandFailed(f"`--calculators {name}`: {what}")
+    return path.resolve()
+
+
+def _import_file(path: Path) -> ModuleType:
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(path):
+            return module
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    name = path.stem
+    while name in sys.modules or name in sys.builtin_module_names:
+        name += "_"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None, "it ends with .py"
+    assert spec.loader is not None, "it ends with .py"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _failure(name: str, error: BaseException) -> str:
+    place = _place(error, name)
+    text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
+    kind = type(error).__name__
+    return f"`--calculators {name}`: {place}{kind}{': ' + text if text else ''}"
+
+
+def _place(error: BaseException, name: str) -> str:
+    """Return ``file:line: `` of the error, in the author's file if the traceback has it."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shown(error.filename)}:{error.lineno}: "
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and frame.filename != __file__
+    ]
+    frames = [frame for frame in frames if os.sep + "importlib" + os.sep not in frame.filename]
+    own = [frame for frame in frames if Path(frame.filename).name == Path(name).name]
+    chosen = (own or frames)[-1:]
+    return f"{_shown(chosen[0].filename)}:{chosen[0].lineno}: " if chosen else ""
+
+
+def _shown(filename: str) -> str:
+    relative = os.path.relpath(filename)
+    return filename if relative.startswith(os.pardir) else relative
+
+
+def _hint(name: str, error: BaseException) -> str | None:
+    if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
+        file = Path(*name.split(".")).with_suffix(".py")
+        if file.is_file():
+            return f"for the file write `--calculators {file}`"
+        return "modules are searched for in the current directory and in installed packages"
+    return None
 
 
 def make_registry(args: argparse.Namespace, *, has_files: bool = True) -> Registry:

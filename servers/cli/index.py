@@ -13,9 +13,8 @@ from calculators.language.retrieval.embedder import embedder_options
 from calculators.language.retrieval.index_file import IndexFileError
 from calculators.language.retrieval.indexing import Indexed, Progress, build_index
 from graph_runtime import ResourceError
-from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.progress_line import ProgressLine
-from servers.options.index_options import IndexOptions
+from servers.cli.messages import CommandFailed, ProgressLine, print_warning
+from servers.options.model_options import IndexOptions
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from servers import NAME
+from servers.cli.arguments import KINDS, ProjectKind
 from servers.cli.examples import examples_directory
 from servers.cli.messages import CommandFailed
-from servers.cli.project_kinds import KINDS, ProjectKind
 
 #: As names of Python distributions; all of them can be names of models, too.
 _PROJECT_NAME: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")

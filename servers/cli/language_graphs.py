@@ -15,8 +15,7 @@ import calculators
 from graph_runtime import REGISTRY, Registry
 from servers.cli.examples import examples_directory
 from servers.drawing.description import describe_graph
-from servers.drawing.diagram import make_diagram
-from servers.drawing.mermaid import to_mermaid
+from servers.drawing.diagram import make_diagram, to_mermaid
 from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
 

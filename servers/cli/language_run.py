@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -44,18 +45,55 @@ from graph_runtime import (
     GraphError,
     Packet,
     Registry,
+    ResourceSettings,
     RunError,
     ValidatedGraph,
+    make_resources,
 )
 from graph_runtime.engine.drivers.sync import coroutine_loop
+from servers.cli.graph_registry import located
 from servers.cli.interrupt import INTERRUPTED, Interrupt
-from servers.cli.json_lines import JsonLines
-from servers.cli.messages import CommandFailed, print_error
-from servers.cli.run_resources import node_resources
-from servers.config.entry import GRAPH_FILE
+from servers.cli.messages import CommandFailed, JsonLines, print_error
+from servers.config.entries import GRAPH_FILE
 from servers.serving.graph_inference.run_end import end_run
 from servers.serving.graph_source import request_stream_of, response_stream_of
 from servers.serving.text_generation.completion import Completion, EventReader
+
+
+@contextmanager
+def node_resources(
+    path: str, plan: ValidatedGraph, registry: Registry, given: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """Make the resources of nodes, yield them as side packets, and close them at the end.
+
+    Args:
+        path: the graph's file.
+        given: the user's side packets; nothing is made if the graph needs no others.
+
+    Raises:
+        CommandFailed: a resource cannot be made.
+    """
+    missing = [
+        name
+        for name, (_, is_optional) in plan.side_packet_types.items()
+        if not is_optional and name not in given
+    ]
+    if not missing:
+        yield {}
+        return
+    # The loop that will run the coroutines of the nodes: a resource may belong to one loop.
+    loop = coroutine_loop()
+    settings = ResourceSettings(Path(path).resolve().parent)
+    making = asyncio.run_coroutine_threadsafe(make_resources(plan, settings, registry), loop)
+    try:
+        resources = making.result()
+    except GraphError as error:
+        raise CommandFailed(located(path, error)) from error
+    try:
+        yield resources.side_packets
+    finally:
+        asyncio.run_coroutine_threadsafe(resources.close(), loop).result()
+
 
 _REQUEST: Final = "REQUEST"
 _DELTAS: Final = "DELTAS"

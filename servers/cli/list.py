@@ -10,9 +10,9 @@ from pathlib import Path
 from calculators.tensors.openvino.model_folder import versions_in
 from servers.cli.messages import CommandFailed
 from servers.cli.model_repository import VARIABLE, repository_of
-from servers.config.entry import GRAPH_FILE
-from servers.hub.model_store import read_origin
-from servers.hub.progress import size_text
+from servers.config.entries import GRAPH_FILE
+from servers.model_store.directory import read_origin
+from servers.model_store.progress import size_text
 
 _HEADINGS = ("NAME", "SIZE", "ORIGIN")
 

@@ -36,8 +36,7 @@ def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _add_pull_later(command: Parser) -> None:
     from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
-    from servers.options.model_options import task_choice, task_options
-    from servers.options.repository_options import source_options
+    from servers.options.model_options import source_options, task_choice, task_options
 
     command.add_argument(
         "source", metavar="SOURCE", nargs="?", help="the model's name, or with --to a GGUF file"
@@ -68,7 +67,7 @@ def _add_index(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _add_index_later(command: Parser) -> None:
     from servers.cli.serve_arguments import add_options
-    from servers.options.index_options import index_options
+    from servers.options.model_options import index_options
 
     command.add_argument("files", metavar="FILE", nargs="+", help="text files, or directories")
     add_options(command, index_options())
@@ -113,8 +112,7 @@ def _add_tune(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _add_tune_later(command: Parser) -> None:
     from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
-    from servers.options.model_options import task_options
-    from servers.options.tune_options import tune_options
+    from servers.options.model_options import task_options, tune_options
 
     command.add_argument("source", metavar="MODEL", help="the model's directory, or a GGUF file")
     add_options(command, (*tune_options(), *task_options()))
@@ -125,7 +123,7 @@ def _add_tune_later(command: Parser) -> None:
 def _add_repository(command: Parser, mode: str = "") -> None:
     """``mode``: OpenVINO Model Server's flag for the command, which pulls exclude."""
     from servers.cli.serve_arguments import add_flags_of_serve, add_options
-    from servers.options.repository_options import repository_options
+    from servers.options.model_options import repository_options
 
     add_options(command, repository_options())
     add_flags_of_serve(command, _without_task(mode) if mode else {})
@@ -192,8 +190,7 @@ def _add_settings_of_entry(command: Parser) -> None:
 
 def _add_refused_of_removal(command: Parser) -> None:
     from servers.cli.serve_arguments import add_flags_of_serve
-    from servers.options.model_options import entry_options
-    from servers.options.repository_options import repository_options
+    from servers.options.model_options import entry_options, repository_options
 
     only_name = (
         "Removing models from the configuration file allows passing only model_name parameter. "

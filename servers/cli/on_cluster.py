@@ -52,8 +52,7 @@ def on_cluster(
         return
     # Late: with it come modules that servers of one machine do not need.
     from servers.replicas.cluster import EXTRA, ClusterError, RayCluster, RayMissingError
-    from servers.replicas.head_watch import HeadWatch
-    from servers.replicas.placement import Placement
+    from servers.replicas.placement import HeadWatch, Placement
 
     try:
         ray = RayCluster(_config_of(options))

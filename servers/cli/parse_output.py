@@ -16,8 +16,7 @@ from calculators.llm.parsers.output_parsers import OutputParsers, OutputStream
 from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import read_tools
-from servers.cli.json_lines import JsonLines, json_lines_output
-from servers.cli.messages import CommandFailed
+from servers.cli.messages import CommandFailed, JsonLines, json_lines_output
 
 
 def execute(args: argparse.Namespace) -> int:

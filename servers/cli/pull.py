@@ -15,16 +15,19 @@ from zipfile import BadZipFile, ZipFile
 from calculators.kit.mediapipe_directory import installed_directory, pulled_directory
 from calculators.kit.settings.declaration import read
 from calculators.kit.tasks import Task, find_task, task_of_model
-from servers.cli.further_models import with_further_models
-from servers.cli.graph_file import write_graph
 from servers.cli.messages import CommandFailed
-from servers.cli.model_export import ExportOfPull, form_of
-from servers.cli.model_graph import task_options_of
-from servers.cli.model_repository import pull_model, read_source, repository_of
-from servers.export.followed_process import run_followed
-from servers.hub.wanted_files import gguf_path
-from servers.options.model_options import task_options
-from servers.options.repository_options import ExportOptions
+from servers.cli.model_graph import task_options_of, write_graph
+from servers.cli.model_repository import (
+    ExportOfPull,
+    form_of,
+    pull_model,
+    read_source,
+    repository_of,
+    with_further_models,
+)
+from servers.model_store.followed_process import run_followed
+from servers.model_store.wanted_files import gguf_path
+from servers.options.model_options import ExportOptions, task_options
 
 NAME: Final = "mediapipe"
 

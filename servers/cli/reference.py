@@ -12,10 +12,8 @@ from collections.abc import Iterable
 
 from calculators.kit.settings.declaration import Option, by_group
 from servers.cli.config_schema import key_texts
-from servers.options.index_options import index_options
-from servers.options.other_flags import WITHOUT_EFFECT
-from servers.options.server_options import declared_options
-from servers.options.tune_options import tune_options
+from servers.options.model_options import index_options, tune_options
+from servers.options.server_options import WITHOUT_EFFECT, declared_options
 
 _HEAD = """\
 # Options of `graphrt serve`

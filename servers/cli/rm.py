@@ -8,7 +8,7 @@ import shutil
 from servers.cli.list import served_directories
 from servers.cli.messages import CommandFailed
 from servers.cli.model_repository import repository_of
-from servers.hub.progress import size_text
+from servers.model_store.progress import size_text
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -27,14 +27,18 @@ from graph_runtime import (
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli import language_run
-from servers.cli.feed import AddPacket, FeedError, FeedLine, read_feed
-from servers.cli.feed_runner import FeedRunner, observed_streams
+from servers.cli.feed import AddPacket, FeedError, FeedLine, FeedRunner, observed_streams, read_feed
 from servers.cli.graph_registry import located, make_registry
 from servers.cli.interrupt import INTERRUPTED, Interrupt
-from servers.cli.json_lines import JsonLines, json_lines_output
 from servers.cli.json_value import decode_value, encode_time, encode_value, parse_json
-from servers.cli.messages import CommandFailed, print_error, print_warning
-from servers.cli.run_resources import node_resources
+from servers.cli.language_run import node_resources
+from servers.cli.messages import (
+    CommandFailed,
+    JsonLines,
+    json_lines_output,
+    print_error,
+    print_warning,
+)
 from servers.serving.graph_source import GraphSource
 
 #: The codec of written videos, by the ending of the file.

@@ -25,8 +25,7 @@ from calculators.kit.child_process.parent_connection import (
 from graph_runtime import REGISTRY, GraphError, Packet, Registry, Tracer, ValidatedGraph
 from graph_runtime.errors import did_you_mean, reason_of
 from graph_runtime.language.names import canonical_names
-from servers.cli.feed import FeedError, read_feed
-from servers.cli.feed_runner import FeedRunner, observed_streams
+from servers.cli.feed import FeedError, FeedRunner, observed_streams, read_feed
 from servers.cli.graph_check import GraphCheck
 from servers.cli.json_value import decode_value, encode_time, encode_value
 from servers.contract.finding import Finding

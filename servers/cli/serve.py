@@ -27,28 +27,26 @@ from calculators.kit.tasks import (
 )
 from graph_runtime import REGISTRY
 from servers.batches.errors import StoreError
-from servers.cli.access import (
-    FrontAccess,
-    access_of,
-    allowed_origins,
-    page_settings,
-    warn_of_access,
-)
-from servers.cli.batch_settings import batch_settings
-from servers.cli.log_lines import JSON
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.on_cluster import check_cluster, on_cluster
 from servers.cli.serve_options import ServeOptions, serve_options
 from servers.cli.served import check_choice, served
-from servers.cli.server_settings import server_settings
-from servers.cli.telemetry import metrics_of, set_up_log, traces_of
+from servers.cli.server_settings import (
+    FrontAccess,
+    access_of,
+    allowed_origins,
+    batch_settings,
+    page_settings,
+    server_settings,
+    warn_of_access,
+)
+from servers.cli.telemetry import JSON, metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
 from servers.contract.servable_states import ServableState
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.package_names import CLASH_HINT, clash_text, clashes
-from servers.options.other_flags import WITHOUT_EFFECT, WITHOUT_EFFECT_AS
-from servers.options.server_options import ServerOptions
+from servers.options.server_options import WITHOUT_EFFECT, WITHOUT_EFFECT_AS, ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, serve
 from servers.server.workers.crew import CrewSettings, run_crew

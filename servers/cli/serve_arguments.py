@@ -15,10 +15,8 @@ from calculators.kit.settings.declaration import Option, by_group
 from calculators.kit.settings.value_types import is_meant_as_truth_value
 from servers.cli.messages import print_warning
 from servers.cli.parser import Parser
-from servers.options.groups import OF_CLIENTS
-from servers.options.other_flags import ELSEWHERE, REFUSED, WITHOUT_EFFECT
-from servers.options.server_options import declared_options
-from servers.options.tune_options import tune_options
+from servers.options.model_options import OF_CLIENTS, tune_options
+from servers.options.server_options import ELSEWHERE, REFUSED, WITHOUT_EFFECT, declared_options
 
 #: The flag whose value is made of flags.
 _WITH_DASHES: Final = "--extra_quantization_params"

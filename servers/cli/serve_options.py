@@ -12,12 +12,22 @@ from calculators.kit.tasks.options import DeviceOptions
 from graph_runtime import FamilySettings
 from servers.cli.config_file import config_of_repository
 from servers.cli.messages import CommandFailed
-from servers.options.batch_options import BatchOptions
-from servers.options.front_options import GrpcOptions, HttpOptions
-from servers.options.model_options import ModelOptions, task_options
-from servers.options.page_options import PageOptions
-from servers.options.repository_options import ExportOptions, RepositoryOptions, SourceOptions
-from servers.options.server_options import GraphOptions, LifecycleOptions, ServerOptions
+from servers.options.model_options import (
+    ExportOptions,
+    ModelOptions,
+    RepositoryOptions,
+    SourceOptions,
+    task_options,
+)
+from servers.options.server_options import (
+    BatchOptions,
+    GraphOptions,
+    GrpcOptions,
+    HttpOptions,
+    LifecycleOptions,
+    PageOptions,
+    ServerOptions,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -9,28 +10,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from calculators.kit.seen_files import SeenFiles
 from calculators.kit.tasks import find_task, task_of_model
+from calculators.tensors.openvino.model_folder import SUFFIXES, versions_in
 from servers.cli.examples import example_model
-from servers.cli.further_models import with_further_models
 from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.model_export import (
+from servers.cli.model_graph import graph_of_model
+from servers.cli.model_repository import (
     ExportOfPull,
     export_of_directory,
     form_of,
     is_safetensors,
-)
-from servers.cli.model_graph import graph_of_model
-from servers.cli.model_repository import (
     models_in,
     pull_model,
     read_source,
     reference_of,
     repository_of,
+    with_further_models,
 )
-from servers.cli.plain_model import is_plain_model, plain_model
 from servers.cli.serve_options import ServeOptions
 from servers.config import (
     ConfigError,
@@ -40,12 +39,55 @@ from servers.config import (
     ServerConfig,
     config_of,
     find_graph,
+    model_of,
     read_config,
 )
-from servers.config.entry import GRAPH_FILE
-from servers.hub import ModelReference
-from servers.hub.model_reference import GGUF
-from servers.hub.wanted_files import is_one_model
+from servers.config.entries import GRAPH_FILE
+from servers.model_store import ModelReference
+from servers.model_store.model_reference import GGUF
+from servers.model_store.wanted_files import is_one_model
+
+_ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
+
+
+def is_plain_model(path: Path) -> bool:
+    """True if the path is a model's file, or a directory with folders of versions."""
+    return (
+        path.suffix in SUFFIXES and path.is_file() if not path.is_dir() else bool(versions_in(path))
+    )
+
+
+def plain_model(path: Path, options: ServeOptions) -> ModelEntry:
+    """Return the entry of the model with the settings from the options.
+
+    Raises:
+        CommandFailed: an option has an invalid value.
+    """
+    path = path.absolute()
+    own_name = path.name if path.is_dir() else path.stem
+    config: dict[str, Any] = {"name": options.server.model_name or own_name, "base_path": str(path)}
+    for name, value in options.of_plain_model.items():
+        config[name] = value_of_key(name, value)
+    try:
+        return model_of(path.parent, config)
+    except ConfigError as error:
+        raise CommandFailed(f"--{error.findings[0].message}", status=2) from error
+
+
+def value_of_key(name: str, value: Any) -> Any:
+    """Return the value of a key in config.json for the value of the flag with this name.
+
+    Raises:
+        CommandFailed: it is not JSON.
+    """
+    is_json = isinstance(value, str) and (name in _ALWAYS_JSON or value.lstrip().startswith("{"))
+    if not is_json:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(f"--{name} is not JSON: {error}", status=2) from None
+
 
 _log = logging.getLogger(__name__)
 

@@ -20,13 +20,17 @@ from calculators.llm.tuning.loads import LOADS
 from calculators.llm.tuning.standings import Conditions, Standing, best_first
 from calculators.llm.tuning.tuner import Outcome
 from calculators.llm.tuning.tuning import CannotTune, Tuned, tune
-from servers.cli.graph_file import put_graph, refuse_written_by_hand
 from servers.cli.messages import CommandFailed
-from servers.cli.model_graph import graph_of_model, task_options_of
+from servers.cli.model_graph import (
+    graph_of_model,
+    put_graph,
+    refuse_written_by_hand,
+    task_options_of,
+)
 from servers.cli.pull import given_task_options
-from servers.config.entry import GRAPH_FILE
+from servers.config.entries import GRAPH_FILE
 from servers.operations.doctor.machine import processor
-from servers.options.tune_options import TuneOptions
+from servers.options.model_options import TuneOptions
 
 _HEADINGS: Final = ("setting", "throughput", "95 %", "tokens/s", "first token", "answers", "")
 

@@ -173,3 +173,110 @@ def _edges(boxes: list[Box]) -> list[Edge]:
                     )
                 )
     return edges
+
+
+_STYLES: dict[NodeKind, str] = {
+    "input": "shape=box, style=rounded",
+    "output": "shape=box, style=rounded",
+    "side_input": "shape=parallelogram",
+    "calculator": "shape=box",
+    "source": "shape=box, penwidth=2",
+    "subgraph": "shape=box, peripheries=2",
+    "unknown": "shape=box, style=dashed",
+}
+
+
+def to_dot(diagram: Diagram) -> str:
+    """Return a ``digraph``: back edges dashed, side packets dotted, subgraphs as clusters."""
+    ids = {box.key: f"n{place}" for place, box in enumerate(diagram.boxes)}
+    lines = [f"digraph {_quote(diagram.title)} {{", "  node [fontname=Helvetica];"]
+    lines.append("  edge [fontname=Helvetica, fontsize=10];")
+    lines += _group_lines(diagram, (), ids, "  ")
+    lines += [_edge_line(edge, ids) for edge in diagram.edges]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _group_lines(
+    diagram: Diagram, group: tuple[str, ...], ids: dict[str, str], indent: str
+) -> list[str]:
+    lines = [
+        f"{indent}{ids[box.key]} [label={_label(box)}, {_STYLES[box.kind]}];"
+        for box in diagram.boxes
+        if box.group == group
+    ]
+    for place, (path, kind) in enumerate(diagram.groups.items()):
+        if path[:-1] == group:
+            lines.append(f"{indent}subgraph cluster_{place} {{")
+            lines.append(f"{indent}  label={_quote(f'{path[-1]} ({kind})')};")
+            lines += _group_lines(diagram, path, ids, indent + "  ")
+            lines.append(f"{indent}}}")
+    return lines
+
+
+def _label(box: Box) -> str:
+    return _quote(f"{box.title}\n{box.subtitle}" if box.subtitle else box.title)
+
+
+def _edge_line(edge: Edge, ids: dict[str, str]) -> str:
+    label = f"{edge.name}: {edge.type}" if edge.type else edge.name
+    # A back edge has no effect on layers, else its target would move below its source.
+    style = ", style=dashed, constraint=false" if edge.is_back_edge else ""
+    style = ", style=dotted" if edge.is_side_packet else style
+    return f"  {ids[edge.source]} -> {ids[edge.target]} [label={_quote(label)}{style}];"
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+#: Brackets around the text by kind of box: they select the shape.
+_SHAPES: dict[NodeKind, tuple[str, str]] = {
+    "input": ("([", "])"),
+    "output": ("([", "])"),
+    "side_input": ("[/", "/]"),
+    "calculator": ("[", "]"),
+    "source": ("[[", "]]"),
+    "subgraph": ("[[", "]]"),
+    "unknown": ("{{", "}}"),
+}
+
+
+def to_mermaid(diagram: Diagram) -> str:
+    """Return a ``flowchart TD``. Back edges are dotted, side packets thick."""
+    ids = {box.key: f"n{place}" for place, box in enumerate(diagram.boxes)}
+    lines = ["flowchart TD"]
+    lines += _mermaid_group(diagram, (), ids, "  ")
+    lines += [_mermaid_edge(edge, ids) for edge in diagram.edges]
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid_group(
+    diagram: Diagram, group: tuple[str, ...], ids: dict[str, str], indent: str
+) -> list[str]:
+    lines = [f"{indent}{ids[box.key]}{_shape(box)}" for box in diagram.boxes if box.group == group]
+    for place, (path, kind) in enumerate(diagram.groups.items()):
+        if path[:-1] == group:
+            lines.append(f'{indent}subgraph g{place}["{_escape(f"{path[-1]} ({kind})")}"]')
+            lines += _mermaid_group(diagram, path, ids, indent + "  ")
+            lines.append(f"{indent}end")
+    return lines
+
+
+def _shape(box: Box) -> str:
+    before, after = _SHAPES[box.kind]
+    text = _escape(box.title)
+    if box.subtitle:
+        text += f"<br/><i>{_escape(box.subtitle)}</i>"
+    return f'{before}"{text}"{after}'
+
+
+def _mermaid_edge(edge: Edge, ids: dict[str, str]) -> str:
+    arrow = "-.->" if edge.is_back_edge else "==>" if edge.is_side_packet else "-->"
+    label = f"{edge.name}: {edge.type}" if edge.type else edge.name
+    return f'  {ids[edge.source]} {arrow}|"{_escape(label)}"| {ids[edge.target]}'
+
+
+def _escape(text: str) -> str:
+    """Replace characters that Mermaid would take for markup by its entity codes."""
+    return "".join(f"#{ord(char)};" if char in '"<>&#`\\\n' else char for char in text)

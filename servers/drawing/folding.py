@@ -12,11 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from servers.drawing.lanes import Trunk, assign_lanes
-from servers.drawing.level import Cell, End, Level, Net, Placement, Point
-from servers.drawing.measures import crossings
+from servers.drawing.level import Cell, End, Level, Net, Placement, Point, crossings
 from servers.drawing.places import GAPS
-from servers.drawing.sheet import LANE_GAP, branches, lay_out_level, straightened
+from servers.drawing.sheet import (
+    LANE_GAP,
+    Trunk,
+    assign_lanes,
+    branches,
+    lay_out_level,
+    straightened,
+)
 
 #: The room that drawings are read in, and how small they may become in it without being folded.
 ROOM = (1440.0, 850.0)

@@ -1,11 +1,135 @@
-"""The layers of the cells of a level. Lines run forward as far as possible, and are short."""
+"""The layers of the cells of a level. Lines run forward as far as possible, and are short.
+
+Layers with the shortest edges, by network simplex (Gansner, Koutsofios, North, Vo 1993).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from servers.drawing.level import Level
-from servers.drawing.network_simplex import shorten
+
+#: From a node to one behind it, and the weight of its length.
+_WeightedEdge = tuple[int, int, int]
+
+
+def shorten(layers: list[int], edges: Sequence[_WeightedEdge]) -> None:
+    """Move nodes between layers until the sum of the lengths of all edges is smallest.
+
+    Args:
+        layers: of each node; each edge leads to a later layer, and does so afterwards.
+        edges: that join all nodes, over others.
+    """
+    if len(layers) > 1:
+        _Simplex(layers, edges).run()
+
+
+class _Simplex:
+    """A spanning tree of edges between neighbouring layers, improved edge by edge."""
+
+    def __init__(self, layers: list[int], edges: Sequence[_WeightedEdge]) -> None:
+        self._layers = layers
+        self._edges = edges
+        self._surplus = [0] * len(layers)  # weight of the edges out less that of the edges in
+        for source, target, weight in edges:
+            self._surplus[source] += weight
+            self._surplus[target] -= weight
+        self._tree: set[int] = set()
+        self._span()
+
+    def run(self) -> None:
+        # Ties can go round in circles; each exchange keeps the edges as short as before.
+        for _ in range(2 * len(self._layers)):
+            if not self._exchange():
+                return
+
+    def _slack(self, edge: int) -> int:
+        source, target, _ = self._edges[edge]
+        return self._layers[target] - self._layers[source] - 1
+
+    def _span(self) -> None:
+        """Grow a tree of tight edges, and move it towards its nearest neighbour if it ends."""
+        inside = {0}
+        at: list[list[int]] = [[] for _ in self._layers]
+        for edge, (source, target, _) in enumerate(self._edges):
+            at[source].append(edge)
+            at[target].append(edge)
+        fresh = [0]
+        while len(inside) < len(self._layers):
+            while fresh:
+                for edge in at[fresh.pop()]:
+                    source, target, _ = self._edges[edge]
+                    if (source in inside) != (target in inside) and not self._slack(edge):
+                        self._tree.add(edge)
+                        node = target if source in inside else source
+                        inside.add(node)
+                        fresh.append(node)
+            nearest = min(
+                (
+                    (self._slack(edge), edge)
+                    for edge, (source, target, _) in enumerate(self._edges)
+                    if (source in inside) != (target in inside)
+                ),
+                default=None,
+            )
+            if nearest is None:
+                return
+            slack, edge = nearest
+            step = slack if self._edges[edge][0] in inside else -slack
+            for node in inside:
+                self._layers[node] += step
+            fresh = [self._edges[edge][0 if step > 0 else 1]] if slack else []
+
+    def _exchange(self) -> bool:
+        """Exchange the edge of the tree that costs most for another one."""
+        near: list[list[tuple[int, int]]] = [[] for _ in self._layers]
+        for edge in sorted(self._tree):
+            source, target, _ = self._edges[edge]
+            near[source].append((target, edge))
+            near[target].append((source, edge))
+        parent = {0: (-1, -1)}
+        order = [0]
+        for node in order:
+            for other, edge in near[node]:
+                if other not in parent:
+                    parent[other] = (node, edge)
+                    order.append(other)
+        sums = list(self._surplus)
+        worst, leaving, root = 0, -1, -1
+        for node in reversed(order[1:]):
+            up, edge = parent[node]
+            sums[up] += sums[node]
+            # The weight of edges along this one less that of edges against it.
+            cut = sums[node] if self._edges[edge][0] == node else -sums[node]
+            if cut < worst:
+                worst, leaving, root = cut, edge, node
+        if leaving < 0:
+            return False
+        below = {root}
+        for node in order[order.index(root) + 1 :]:
+            if parent[node][0] in below:
+                below.add(node)
+        # The edge leads from its tail's side to its head's; the new one leads the other way.
+        is_tail_below = self._edges[leaving][0] == root
+        entering = min(
+            (
+                (self._slack(edge), edge)
+                for edge, (source, target, _) in enumerate(self._edges)
+                if ((target in below) and source not in below) == is_tail_below
+                and (source in below) != (target in below)
+            ),
+            default=None,
+        )
+        if entering is None:
+            return False
+        slack, edge = entering
+        step = -slack if is_tail_below else slack
+        for node in below:
+            self._layers[node] += step
+        self._tree.remove(leaving)
+        self._tree.add(edge)
+        return True
+
 
 Edge = tuple[int, int]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from servers.drawing.web import Web
+from servers.drawing.level import Web
 
 #: Distances between neighbours in a layer: of cells, of a cell and a knot, of knots.
 GAPS = (30.0, 18.0, 11.0)

@@ -2,24 +2,302 @@
 
 A field becomes a flag of ``graphrt serve``, its help, and a row of
 ``docs/reference/server_options.md``. Names are OpenVINO Model Server's if it has the option.
+
+Flags of other servers: accepted without effect, refused with a reason, or named otherwise here.
+
+Together with the declared options they are the whole command line of OpenVINO Model Server
+(``cli_parser.cpp`` of its releases 2025.0 to 2026.2).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from calculators.kit.requests.request_queue import RequestQueue
+from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.kit.settings import value_types
 from calculators.kit.settings.declaration import Option, option, options_of
 from calculators.kit.settings.families import settings_of_families
 from calculators.kit.settings.groups import RUNNING
-from servers.options.batch_options import BatchOptions
-from servers.options.front_options import GrpcOptions, HttpOptions
-from servers.options.groups import GRPC, HTTP, KEYS, ORDER, SERVED, TELEMETRY, TLS
-from servers.options.model_options import ModelOptions, task_choice, task_options
-from servers.options.page_options import PageOptions
-from servers.options.repository_options import source_options
+from servers.options.model_options import (
+    BATCHES,
+    GRPC,
+    HTTP,
+    KEYS,
+    LIMITS,
+    ORDER,
+    PAGE,
+    PAGES,
+    SERVED,
+    TELEMETRY,
+    TLS,
+    ModelOptions,
+    source_options,
+    task_choice,
+    task_options,
+)
+
+#: Flags that have no effect here: True if the flag takes a whole number, and the reason that is
+#: printed.
+WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
+    "grpc_workers": (True, "--workers starts server processes, which share both ports"),
+    "grpc_max_threads": (True, "gRPC for Python chooses the number of its threads itself"),
+    "grpc_memory_quota": (
+        True,
+        "gRPC for Python has no such limit; --max_body_size limits a message",
+    ),
+    "rest_workers": (True, "--workers starts server processes, which share both ports"),
+    "custom_node_resources_cleaner_interval_seconds": (True, "there are no custom nodes"),
+    "cpu_extension": (False, "libraries of custom operations are not loaded yet"),
+    "trace_path": (
+        False,
+        "traces go to a collector, --otlp_endpoint; `graphrt run --trace` writes files",
+    ),
+    "num_streams": (
+        True,
+        "set NUM_STREAMS in --plugin_config; without it a model of embeddings has a stream for "
+        "each processor",
+    ),
+    "sequence_cleaner_poll_wait_minutes": (True, "models with sequences are not served"),
+    "idle_sequence_cleanup": (False, "models with sequences are not served"),
+    "max_sequence_number": (True, "models with sequences are not served"),
+}
+
+#: Values besides 0 that ask for what is so anyway.
+WITHOUT_EFFECT_AS: Final[dict[str, object]] = {"grpc_workers": 1, "num_streams": 1}
+
+_SEQUENCES: Final = (
+    "plain models keep no state between requests here",
+    "send the state as an input, or serve the model with OpenVINO Model Server",
+)
+
+#: Flags that would change what a server does, and that are not served: the reason, and a remedy.
+REFUSED: Final[dict[str, tuple[str, str]]] = {
+    "stateful": _SEQUENCES,
+    "low_latency_transformation": _SEQUENCES,
+}
+
+#: Flags of other servers, by the flag or argument that says the same here.
+ELSEWHERE: Final[dict[str, str]] = {
+    "api_key": "--api_key_file FILE",
+    "download_dir": "--model_repository_path DIR",
+    "gpu_memory_utilization": "--cache_size GB",
+    "host": "--rest_bind_address HOSTS",
+    "model": "MODEL, without a flag",
+    "quantization": "--weight_format FORMAT",
+    "revision": "MODEL@REVISION, without a flag",
+    "served_model_name": "--model_name NAME",
+    "tool_call_parser": "--tool_parser NAME",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageOptions:
+    """The options of the page, as the operator wrote them. None is ``auto``."""
+
+    page: bool | None = option(
+        None,
+        "serve the page at / and the data that it shows: true, false, or auto: while only this "
+        "machine can reach the server, or clients need keys or certificates; default auto",
+        group=PAGE,
+        metavar="WHEN",
+        reads=value_types.switch_or_auto,
+    )
+    page_contents: bool = option(
+        False,
+        "let the page show texts of requests, values of packets and the texts of graph files",
+        group=PAGE,
+        metavar="BOOL",
+        reads=value_types.switch,
+    )
+    page_edit: bool | None = option(
+        None,
+        "let the page check and try graphs that are not served, in child processes with limits: "
+        "true, false, or auto: while only this machine can reach the server and no keys are set; "
+        "default auto",
+        group=PAGE,
+        metavar="WHEN",
+        reads=value_types.switch_or_auto,
+    )
+
+
+_LOCAL = ("127.0.0.1",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontOptions:
+    """The options of both fronts."""
+
+    request_seconds: float = option(
+        0.0,
+        "answer requests that take longer with 504; clients may shorten this with `timeout` in "
+        "the body or X-Request-Timeout; default {default}: never",
+        flag="request_timeout",
+        group=LIMITS,
+        metavar="SECONDS",
+        reads=value_types.seconds,
+    )
+    max_connections: int = option(
+        4096,
+        "the most connections of HTTP, and of gRPC; further ones are refused; default {default}",
+        group=LIMITS,
+        metavar="N",
+        reads=value_types.count,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions(FrontOptions):
+    """The options of HTTP except its port."""
+
+    hosts: tuple[str, ...] = option(
+        _LOCAL,
+        "addresses to listen on, separated by commas, IPv6 too; default {default}: this machine "
+        "only",
+        flag="rest_bind_address",
+        group=HTTP,
+        metavar="HOSTS",
+        reads=value_types.hosts,
+    )
+    max_upload_bytes: int = option(
+        25 << 20,
+        "the largest request with files, multipart/form-data: 100M, 1G; default 25M, as OpenAI's "
+        "API",
+        flag="max_upload_size",
+        group=HTTP,
+        metavar="SIZE",
+        reads=value_types.size,
+    )
+    unknown_members: UnknownMembers = option(  # noqa: RUF009 - an enumeration is immutable
+        UnknownMembers.WARN,
+        "a part of a request that this server does not know, such as a new member or a hosted "
+        "tool: `warn` leaves it out, names it in the header Warning and once in the log, and "
+        "refuses only what looks like a misspelt member; `refuse` answers 400, `ignore` says "
+        "nothing; default {default}",
+        flag="unknown_fields",
+        group=LIMITS,
+        metavar="RULE",
+        reads=value_types.one_of(tuple(UnknownMembers)),
+        resolve=UnknownMembers,
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        "host names, besides localhost, that requests may name while the server listens on this "
+        "machine only, such as the name of a proxy in front of it",
+        group=HTTP,
+        metavar="HOSTS",
+        reads=value_types.words,
+    )
+    allowed_origins: tuple[str, ...] = option(
+        (),
+        "origins of web pages that may call the server, separated by commas: "
+        "https://console.example; `*` stands for all and needs API keys",
+        group=PAGES,
+        metavar="ORIGINS",
+        reads=value_types.origins,
+    )
+    allowed_methods: tuple[str, ...] = option(
+        (),
+        "methods that pages may use: GET,POST; default: the methods of each path",
+        group=PAGES,
+        metavar="METHODS",
+        reads=value_types.words,
+    )
+    allowed_headers: tuple[str, ...] = option(
+        (),
+        "headers that pages may send; default: the headers that clients of these APIs use",
+        group=PAGES,
+        metavar="HEADERS",
+        reads=value_types.words,
+    )
+    allow_credentials: bool = option(
+        False,
+        "pages may send the browser's cookies and certificates; not with `*`",
+        group=PAGES,
+        metavar="BOOL",
+        reads=value_types.switch,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcOptions(FrontOptions):
+    """The options of gRPC except its port."""
+
+    hosts: tuple[str, ...] = option(
+        _LOCAL,
+        "addresses to listen on, like --rest_bind_address; default {default}",
+        flag="grpc_bind_address",
+        group=GRPC,
+        metavar="HOSTS",
+        reads=value_types.hosts,
+    )
+    channel_arguments: Mapping[str, int | str] = option(
+        MappingProxyType({}),
+        "gRPC's own settings, NAME=VALUE separated by commas: grpc.max_concurrent_streams=100",
+        flag="grpc_channel_arguments",
+        group=GRPC,
+        metavar="ARGUMENTS",
+        reads=value_types.channel_arguments,
+    )
+    idle_seconds: float = option(
+        3600.0,
+        "end gRPC streams without messages for this long; default {default}; 0: never",
+        flag="stream_idle_timeout",
+        group=LIMITS,
+        metavar="SECONDS",
+        reads=value_types.seconds,
+    )
+
+
+#: Priorities of the requests of batches.
+IDLE: Final = "idle"
+NORMAL: Final = "normal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """The options of batches. Without a directory there are no such paths."""
+
+    batch_dir: str | None = option(
+        None,
+        "keep files and batches in this directory, and serve /v1/files and /v1/batches; "
+        "default: they are not served",
+        group=BATCHES,
+        metavar="DIR",
+    )
+    batch_width: int = option(
+        32,
+        "the most requests of batches that run at a time; default {default}",
+        group=BATCHES,
+        metavar="N",
+        reads=value_types.count,
+    )
+    batch_priority: str = option(
+        IDLE,
+        "idle: requests of batches have a processor while nothing else wants it; normal: they are "
+        "equal to others, for a machine that other programs keep busy; default {default}",
+        group=BATCHES,
+        metavar="PRIORITY",
+        reads=value_types.one_of((IDLE, NORMAL)),
+    )
+    batch_max_requests: int = option(
+        1_000_000,
+        "the most requests in one batch; default {default}",
+        group=BATCHES,
+        metavar="N",
+        reads=value_types.count,
+    )
+    batch_file_size: int = option(
+        16 << 30,
+        "the largest file of a batch: 200M, 16G; default 16G",
+        group=BATCHES,
+        metavar="SIZE",
+        reads=value_types.size,
+    )
+
 
 LOG_FORMATS: Final = ("text", "json")
 CLUSTERS: Final = ("ray",)

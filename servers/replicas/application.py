@@ -21,7 +21,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from servers.export import ended_with_parent
+from servers.model_store import ended_with_parent
 from servers.replicas.cluster import import_ray
 
 #: Seconds between SIGTERM and SIGKILL besides those for requests in flight.

@@ -22,10 +22,9 @@ from calculators.kit.places import Asked, Place, Places, WorkOrder
 from calculators.kit.requests.request_record import current_record
 from graph_runtime import LoadProgress, ResourceError, RunError
 from servers import version
-from servers.config.scale import Scale
-from servers.replicas.cluster import ClusterError, RayCluster, Target
-from servers.replicas.cluster_store import ClusterStore
-from servers.replicas.remote_replicas import RemoteReplicas, RemoteRequest
+from servers.config.entries import Scale
+from servers.replicas.cluster import ClusterError, ClusterStore, RayCluster, Target
+from servers.replicas.remote_servable import RemoteReplicas, RemoteRequest
 from servers.replicas.routing_table import RoutedCall, blocks_of
 from servers.replicas.wire import Origin, Packet
 

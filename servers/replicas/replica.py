@@ -24,16 +24,17 @@ from servers.config import GraphEntry, LoadPolicy, ModelEntry
 from servers.contract.data_plane import InferStream, Method, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
-from servers.replicas.outgoing import Outgoing, logged
 from servers.replicas.own_nodes import OwnPlaces, PlacedNode
 from servers.replicas.wire import (
     REASON_MARKS,
     Description,
     HttpCall,
     Origin,
+    Outgoing,
     SentFailure,
     SentTensors,
     Update,
+    logged,
     sent_answer,
 )
 from servers.serving.loaded_graph import GraphSettings

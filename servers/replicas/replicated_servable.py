@@ -27,18 +27,16 @@ from graph_runtime import REGISTRY, GraphError, LoadProgress, NotFoundError
 from graph_runtime.errors import reason_of
 from servers import version
 from servers.config import GraphEntry, ModelEntry
-from servers.config.scale import Scale
+from servers.config.entries import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
 from servers.page.live_graph import ShownGraph
 from servers.replicas.cluster import ClusterError, RayCluster, Target
-from servers.replicas.outgoing import Outgoing
 from servers.replicas.own_nodes import NodeWork, OwnDeployments, placed_nodes
-from servers.replicas.remote_replicas import RemoteReplicas
-from servers.replicas.remote_servable import RemoteServable
+from servers.replicas.remote_servable import RemoteReplicas, RemoteServable
 from servers.replicas.replica import NotLoadedError, ReplicaWork, ServableReplica
-from servers.replicas.wire import REASON_MARKS, Description, Origin, Update
+from servers.replicas.wire import REASON_MARKS, Description, Origin, Outgoing, Update
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.http_role import HttpRole

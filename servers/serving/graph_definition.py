@@ -26,7 +26,7 @@ from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
 from graph_runtime.interrupts import contained, is_being_cancelled
 from servers.config import GraphEntry
-from servers.config.scale import Scale
+from servers.config.entries import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
 from servers.page.live_graph import ShownGraph

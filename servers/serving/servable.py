@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from servers.config import GraphEntry, ModelEntry
-from servers.config.scale import Scale
+from servers.config.entries import Scale
 from servers.contract.data_plane import IndexEntry, LoadedServable, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.page.live_graph import ShownGraph

@@ -74,15 +74,14 @@ from calculators.text.rerank.task_options import RerankTaskOptions
 from calculators.text.text_classification import texts as classified_texts
 from calculators.text.text_models import batch_runner, text_model
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
-from servers.access.api_keys import MAX_BYTES as MAX_KEY_FILE
-from servers.access.api_keys import MAX_KEY
+from servers.access import KEY_FILE_BYTES, MAX_KEY
 from servers.batch_work.inner_server import OUTAGE_SECONDS
 from servers.batch_work.worker import MOST_RUNS
 from servers.batches.objects import WINDOW_SECONDS
 from servers.batches.request_lines import LONGEST_ID, LONGEST_PATH
 from servers.cli import scratch as tried
 from servers.cli.batch_worker import STALL_SECONDS as HELD_SECONDS
-from servers.config.scale import Scale
+from servers.config.entries import Scale
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.contract.error_text import MAX_CHARS
 from servers.contract.servable_states import SERVABLE_TRANSITIONS
@@ -93,8 +92,7 @@ from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.fronts.kserve_grpc.typed_contents import MOST_HEAD_BYTES
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.operations.request_log.journal import MOST_WARNINGS as MOST_LOGGED
-from servers.options.batch_options import BatchOptions
-from servers.options.server_options import GraphOptions
+from servers.options.server_options import BatchOptions, GraphOptions
 from servers.page import followed
 from servers.page import scratch as drafts
 from servers.page.feed import MOST_READERS, REST
@@ -102,7 +100,7 @@ from servers.page.live_reader import REQUESTS_PER_SECOND
 from servers.page.request_feed import KEPT as TOLD_AT_FIRST
 from servers.page.views import MOST_IN_FOCUS, MOST_WATCHED
 from servers.replicas.cluster import MAX_MESSAGE_BYTES
-from servers.replicas.outgoing import WINDOW
+from servers.replicas.wire import WINDOW
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.server.workers import crew
 from servers.server.workers.crew import METRICS_SECONDS
@@ -276,7 +274,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{grpc.handshake_seconds:g} s",
         f"{grpc.stall_seconds:g} s; {grpc.idle_seconds:g} s (`--stream_idle_timeout`)",
         f"{http.max_connections} (`--max_connections`); {grpc.max_calls}",
-        f"{MAX_KEY} characters; {MAX_KEY_FILE >> 20} MiB",
+        f"{MAX_KEY} characters; {KEY_FILE_BYTES >> 20} MiB",
         f"{http.write_buffer_bytes >> 10} KiB; {http.max_unsent_bytes >> 20} MiB",
         f"{MOST_WARNINGS}; {MOST_LOGGED}",
         f"{MAX_CHARS} characters",

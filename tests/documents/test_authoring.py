@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.cli.project_kinds import KINDS
+from servers.cli.arguments import KINDS
 from tests.documents.snippets import asked, run_python, run_shell, served
 from tests.installed_package import install
 from tests.markdown import block, commands, text_of

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from bench.random_model import TINY, make_model
-from servers.options.quantization import PARAMETERS
-from servers.options.repository_options import WEIGHT_FORMATS
+from servers.options.model_options import PARAMETERS, WEIGHT_FORMATS
 from tests.calculators.llm.demo_model import DEMO
 from tests.documents.snippets import ADDRESS, asked, run_shell, served
 from tests.markdown import block, commands, text_of
 from tests.servers.cli.process import graphrt
-from tests.servers.export.exporter_stub import ExporterStub, make_source, source_files
-from tests.servers.hub.loopback_hub import LoopbackHub
+from tests.servers.model_store.exporter_stub import ExporterStub, make_source, source_files
+from tests.servers.model_store.loopback_hub import LoopbackHub
 
 PAGE = "docs/models.md"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from servers.config import read_config
-from servers.config.scale import Scale
+from servers.config.entries import Scale
 from tests.checkout import ROOT
 from tests.markdown import block, commands
 from tests.servers.cli.process import graphrt

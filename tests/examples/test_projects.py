@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from servers.cli.project_kinds import KINDS
+from servers.cli.arguments import KINDS
 from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, run_shell, served
 from tests.markdown import commands

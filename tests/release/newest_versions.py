@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from servers.cli.project_kinds import KINDS
+from servers.cli.arguments import KINDS
 from tests.checkout import ROOT
 from tests.release.installation import Installation, build, run
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from servers.cli.project_kinds import KINDS
+from servers.cli.arguments import KINDS
 from tests.checkout import ROOT
 from tests.release.installation import Installation, build, run, unpacked
 

@@ -23,7 +23,7 @@ from calculators.kit.model_cache import BeingMade, ModelCache
 from calculators.kit.model_identity import check_model_files
 from calculators.language.retrieval.index_file import IndexFile, IndexFileError
 from graph_runtime import GraphError
-from servers.access.api_keys import ApiKeys, KeyFileError
+from servers.access import ApiKeys, KeyFileError
 from servers.batches.contents import open_content
 from servers.batches.desk import BatchDesk
 from servers.batches.errors import StorageFullError, StoreError
@@ -32,7 +32,7 @@ from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore
 from servers.batches.upload import Upload
 from servers.config.edit import replace_file
-from servers.hub.model_store import ORIGIN_FILE, read_origin
+from servers.model_store.directory import ORIGIN_FILE, read_origin
 from tests.broken_files import EVERY, INSTEAD, remove
 from tests.calculators.language.retrieval.test_index_file import made
 from tests.patience import PATIENCE

@@ -17,9 +17,17 @@ from graph_runtime import GraphError, Registry
 from graph_runtime.language.statements import DraftText, Statement
 from graph_runtime.language.tag_map import is_stream_name
 from servers import version
-from servers.cli.editor.catalog import Catalog, type_name
-from servers.cli.editor.completion import Kind, calculator_of, complete
-from servers.cli.editor.streams import produced_names, use_at, uses, uses_like
+from servers.cli.editor.completion import (
+    Catalog,
+    Kind,
+    calculator_of,
+    complete,
+    produced_names,
+    type_name,
+    use_at,
+    uses,
+    uses_like,
+)
 from servers.cli.graph_check import GraphCheck
 from servers.contract.finding import Finding
 from servers.drawing.description import describe_graph

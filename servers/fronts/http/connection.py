@@ -22,7 +22,7 @@ from aiohttp.http_websocket import WebSocketReader
 from aiohttp.web_protocol import _ErrInfo
 
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT
-from servers.access.access import identity_of_peer
+from servers.access import identity_of_peer
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.settings import HttpSettings
 

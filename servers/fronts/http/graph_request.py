@@ -19,7 +19,7 @@ from calculators.kit.requests.multipart_form import MultipartForm
 from calculators.kit.tasks import ErrorForm, TaskEndpoint, tasks_at
 from calculators.kit.tasks.operation import EVENTS, JSON
 from graph_runtime import Code, GraphError
-from servers.access.access import KEY_HEADERS
+from servers.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.answer_stream import AnswerStream, SentResponse
 from servers.fronts.http.body import read_json

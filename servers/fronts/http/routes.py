@@ -17,7 +17,7 @@ from calculators.kit.tasks import (
     installed_tasks,
     without_prefix,
 )
-from servers.access.access import DOCS_ROUTES
+from servers.access import DOCS_ROUTES
 
 
 class Endpoint(Enum):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from calculators.kit.requests.json_depth import MOST_DEPTH
 from servers.access import Access, TlsFiles
-from servers.options.front_options import HttpOptions
+from servers.options.server_options import HttpOptions
 from servers.page.settings import PageSettings
 
 

@@ -15,8 +15,7 @@ from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import RequestRecord, current_record
 from graph_runtime import Code
-from servers.access import Access
-from servers.access.access import KEY_HEADERS
+from servers.access import KEY_HEADERS, Access
 from servers.contract.disconnection import Disconnection
 from servers.fronts.body_room import SMALL, BodyHold
 from servers.fronts.inflate import (

@@ -12,8 +12,7 @@ import grpc
 import grpc.aio
 
 from calculators.kit.requests.http_payload import RequestError
-from servers.access import Access
-from servers.access.access import KEY_HEADERS
+from servers.access import KEY_HEADERS, Access
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.kserve_grpc import health, inference_service, reflection

@@ -34,7 +34,7 @@ from calculators.kit.child_process.owned_folder import OwnedFolder
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
-from servers.access.access import identity_of_peer
+from servers.access import identity_of_peer
 from servers.fronts.body_room import SLOW_SECONDS, SMALL, BodyHold, BodyRoom
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from servers.access import Access, TlsFiles
-from servers.options.front_options import GrpcOptions
+from servers.options.server_options import GrpcOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, TypeVar
 
-from servers.config.metrics_config import MetricsConfig
+from servers.config.server_config import MetricsConfig
 from servers.operations.metrics.families import Families, Family
 from servers.operations.metrics.series import Counter, Gauge, Histogram
 

@@ -20,7 +20,7 @@ from graph_runtime import (
 )
 from graph_runtime.authoring.metrics import NO_LABELS, SECONDS
 from servers import version
-from servers.config.metrics_config import MetricsConfig
+from servers.config.server_config import MetricsConfig
 from servers.operations.metrics.exposition import Exposition, MetricsText
 from servers.operations.metrics.families import Families, Family
 from servers.operations.metrics.generations import CANCELLED, FAILED, FINISHED, REFUSED, Generations

@@ -15,7 +15,7 @@ from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.model_source import ModelSource
 from graph_runtime import GraphError, NotFoundError, UnavailableError
 from servers.config import ModelEntry
-from servers.config.scale import Scale
+from servers.config.entries import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata
 from servers.contract.servable_states import ServableState
 from servers.serving.loaded_graph import GraphSettings

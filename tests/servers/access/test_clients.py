@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from calculators.kit.requests.client_identity import ClientIdentity
-from servers.access import Access, ApiKeys
-from servers.access.access import identity_of_peer
+from servers.access import Access, ApiKeys, identity_of_peer
 
 OPEN = Access()
 HOME = identity_of_peer("192.0.2.1", "5")

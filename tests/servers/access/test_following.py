@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from calculators.kit import file_threads
-from servers.access import Access, ApiKeys, changing_files, follow
+from servers import access
+from servers.access import Access, ApiKeys, follow
 from servers.fronts.http import HttpSettings
 from servers.server.lifecycle import Server, ServerSettings
 from tests.conditions import until
@@ -19,7 +20,7 @@ from tests.patience import PATIENCE
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changing_files, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(access, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(file_threads, "_TURN_SECONDS", 0.05)
     monkeypatch.setattr(file_threads, "ANSWER_SECONDS", 0.1)
 

@@ -28,14 +28,16 @@ from servers.cli.command_line import spread
 from servers.cli.reference import index_reference, reference, tune_reference
 from servers.cli.serve_arguments import add_options
 from servers.cli.serve_options import ServeOptions, serve_options
-from servers.config import schema
+from servers.config import server_config
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
-from servers.options.front_options import GrpcOptions, HttpOptions
-from servers.options.index_options import index_options
-from servers.options.other_flags import WITHOUT_EFFECT
-from servers.options.server_options import declared_options
-from servers.options.tune_options import tune_options
+from servers.options.model_options import index_options, tune_options
+from servers.options.server_options import (
+    WITHOUT_EFFECT,
+    GrpcOptions,
+    HttpOptions,
+    declared_options,
+)
 from servers.serving.loaded_graph import GraphSettings
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
@@ -90,7 +92,7 @@ def test_a_key_that_an_option_names_is_one_of_config_json(each: declaration.Opti
     entry: dict[str, object] = {key: None}
     for name in reversed(path):
         entry = {name: entry}
-    check = schema.CONFIG if path else schema.MODEL_CONFIG
+    check = server_config.CONFIG if path else server_config.MODEL_CONFIG
     check.check(entry, "", lambda where, message, _: findings.append(f"{where}: {message}"))
     about = [finding for finding in findings if finding.startswith(f"{each.config_key}: ")]
     assert len(about) == 1

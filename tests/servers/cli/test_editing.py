@@ -7,10 +7,8 @@ import pytest
 import calculators
 from graph_runtime import REGISTRY
 from graph_runtime.language.statements import DraftText
-from servers.cli.editor.catalog import Catalog
-from servers.cli.editor.completion import complete
+from servers.cli.editor.completion import Catalog, complete, use_at, uses_like
 from servers.cli.editor.language_server import hover, replacement, suggested
-from servers.cli.editor.streams import use_at, uses_like
 
 calculators.register_all(REGISTRY)
 CATALOG = Catalog(REGISTRY)

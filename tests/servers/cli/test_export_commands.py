@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from servers.hub.model_store import read_origin
+from servers.model_store.directory import read_origin
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
-from tests.servers.export.exporter_stub import ExporterStub, make_source, source_files
-from tests.servers.hub.loopback_hub import LoopbackHub
+from tests.servers.model_store.exporter_stub import ExporterStub, make_source, source_files
+from tests.servers.model_store.loopback_hub import LoopbackHub
 
 NAME = "acme/tiny"
 BODY = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3}

@@ -13,7 +13,7 @@ from servers.cli import add_to_config
 from servers.cli.arguments import make_parser
 from servers.cli.command_line import spread
 from servers.cli.messages import CommandFailed
-from servers.options.other_flags import REFUSED, WITHOUT_EFFECT
+from servers.options.server_options import REFUSED, WITHOUT_EFFECT
 
 #: Flags that serve takes, each with a value.
 SERVED = """

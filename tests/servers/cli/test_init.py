@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from servers.cli.arguments import KINDS
 from servers.cli.command_line import main
-from servers.cli.project_kinds import KINDS
 
 
 def init(*words: str | Path) -> int:

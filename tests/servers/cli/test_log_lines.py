@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.cli.log_lines import set_up_logging
+from servers.cli.telemetry import set_up_logging
 from servers.operations import package_names
 
 

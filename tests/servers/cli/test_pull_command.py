@@ -15,7 +15,7 @@ from bench.random_model import TINY, make_model
 from tests.calculators.llm.demo_model import DEMO
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
-from tests.servers.hub.loopback_hub import LoopbackHub
+from tests.servers.model_store.loopback_hub import LoopbackHub
 
 NAME = "acme/demo"
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from servers.cli.access import access_of, page_settings, warn_of_access
 from servers.cli.arguments import make_parser
 from servers.cli.command_line import spread
 from servers.cli.serve_options import ServeOptions, serve_options
+from servers.cli.server_settings import access_of, page_settings, warn_of_access
 from tests.servers.cli.serving import Serving, make_site
 
 KEY = "sk-CANARY-5d21"

@@ -27,7 +27,7 @@ from servers.config.checks import (
     Reads,
     Word,
 )
-from servers.config.schema import CONFIG
+from servers.config.server_config import CONFIG
 
 SCHEMA: Final = config_schema()
 VALIDATOR: Final = jsonschema.Draft202012Validator(SCHEMA)

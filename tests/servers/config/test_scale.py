@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from servers.config import ConfigError, read_config
-from servers.config.scale import Scale
+from servers.config.entries import Scale
 
 
 def read(folder: Path, scale: Any) -> Scale:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from servers.drawing.diagram import Box, Diagram, Edge, Socket
-from servers.drawing.dot import to_dot
-from servers.drawing.mermaid import to_mermaid
+from servers.drawing.diagram import Box, Diagram, Edge, Socket, to_dot, to_mermaid
 
 NASTY = [
     '"quoted"',

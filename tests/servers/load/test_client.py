@@ -10,10 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from servers.load.client import StreamClient
-from servers.load.outcome import Outcome
-from servers.load.prompts import Prompt
-from servers.load.run import run_load
+from servers.load.client import Outcome, Prompt, StreamClient, run_load
 
 HELLO = Prompt(({"role": "user", "content": "Hello"},), 5)
 

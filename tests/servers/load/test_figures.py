@@ -4,16 +4,16 @@ import json
 
 import pytest
 
+from servers.load.client import Outcome
 from servers.load.figures import (
     Figures,
     figures_of,
+    page,
     percentile,
     side_by_side,
     table,
     to_json,
 )
-from servers.load.outcome import Outcome
-from servers.load.page import page
 
 
 def two_requests() -> Figures:

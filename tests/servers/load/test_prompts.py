@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.load.prompts import DatasetError, random_prompts, read_prompts
-from servers.load.run import arrivals
+from servers.load.client import DatasetError, arrivals, random_prompts, read_prompts
 
 
 def test_random_prompts_are_the_same_for_a_seed_and_differ_from_each_other() -> None:

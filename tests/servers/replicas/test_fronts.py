@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from servers.replicas import cluster_store
-from servers.replicas.cluster_store import ClusterStore, Fronts
+from servers.replicas import cluster
+from servers.replicas.cluster import ClusterStore, Fronts
 
 
 class OneTable(ClusterStore):
@@ -29,7 +29,7 @@ class OneTable(ClusterStore):
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> OneTable:
-    monkeypatch.setattr(cluster_store, "_living_jobs", lambda: {"01", "02", "03"})
+    monkeypatch.setattr(cluster, "_living_jobs", lambda: {"01", "02", "03"})
     return OneTable()
 
 

@@ -21,11 +21,12 @@ from calculators.tensors.inference import (
 from graph_runtime import Code, GraphError, NotFoundError, RunError, UnavailableError
 from servers.contract.data_plane import InferFailure
 from servers.contract.failure import failure_of
-from servers.replicas.outgoing import WINDOW, Outgoing
 from servers.replicas.placement import merged
 from servers.replicas.wire import (
+    WINDOW,
     Ending,
     Origin,
+    Outgoing,
     SentFailure,
     SentTensors,
     Update,

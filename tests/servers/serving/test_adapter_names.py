@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graph_runtime import GraphError, NotFoundError
-from servers.config.load_policy import LoadPolicy
+from servers.config.entries import LoadPolicy
 from servers.contract.data_plane import ModelDescription
 from servers.contract.servable_states import ServableState
 from servers.serving.model_repository import ModelRepository

@@ -10,8 +10,7 @@ from importlib.resources import as_file, files
 
 import pytest
 
-from servers.access import Access, ApiKeys
-from servers.access.access import DOCS_ROUTES
+from servers.access import DOCS_ROUTES, Access, ApiKeys
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, request_bytes, serving

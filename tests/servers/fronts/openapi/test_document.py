@@ -12,8 +12,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from calculators.kit.requests.unknown_members import UnknownMembers
-from servers.access import Access, ApiKeys
-from servers.access.access import DOCS_ROUTES, HEALTH_ROUTES
+from servers.access import DOCS_ROUTES, HEALTH_ROUTES, Access, ApiKeys
 from servers.fronts.http import HttpSettings
 from servers.fronts.http.routes import FIXED, Endpoint, Route, error_form, find_route
 from servers.fronts.openapi import openapi_document

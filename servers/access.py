@@ -1,0 +1,533 @@
+"""`Access`: the rules for requests over HTTP and gRPC.
+
+The files of TLS on both fronts: certificate, private key, authorities of clients.
+
+The keys that clients must show: a file of them, read again when it changes.
+
+Files that an operator may change while the server runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import hmac
+import logging
+import os
+import re
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Final, NoReturn, Protocol, Self
+
+from calculators.kit.file_threads import FilesNotAnsweringError, in_file_thread
+from calculators.kit.requests.client_identity import (
+    HIGHEST_PRIORITY,
+    NORMAL_PRIORITY,
+    ClientIdentity,
+)
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.seen_files import SeenFiles
+from graph_runtime import Code
+from graphrt_base.regular_file import DescriptorsExhaustedError
+
+#: Seconds between two looks at a file.
+LOOK_SECONDS: Final = 1.0
+
+
+class Followed(Protocol):
+    """The content of files that `follow` keeps up to date."""
+
+    @property
+    def owner(self) -> str:
+        """The name of the files in errors: ``the API keys in keys.txt``."""
+
+    def read_again(self) -> None:
+        """Read the files if they have changed; what is wrong with them is logged, not raised.
+
+        Blocks, so it is called in a thread. Calls do not overlap.
+        """
+
+
+async def follow(followed: Iterable[Followed]) -> None:
+    """Look at files every `LOOK_SECONDS`, until this is cancelled.
+
+    Files that do not answer, as on a network mount that is gone, delay neither the event loop nor
+    other files; what was read from them before stays in use.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        for each in followed:
+            tasks.create_task(_follow(each), name=f"follow {each.owner}")
+
+
+async def _follow(followed: Followed) -> None:
+    answers = True
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await in_file_thread(followed.owner, followed.read_again)
+        except FilesNotAnsweringError as error:
+            if answers:
+                _log.error("%s; what was read before stays", error)
+            answers = False
+        except Exception:
+            _log.exception("%s cannot be read again", followed.owner)
+        else:
+            answers = True
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Return whether users besides the owner and the group may read a file; on POSIX systems."""
+    return os.name == "posix" and bool(path.stat().st_mode & 0o004)
+
+
+#: Characters of a key.
+MAX_KEY: Final = 512
+#: Bytes of a file of keys.
+KEY_FILE_BYTES: Final = 1024 * 1024
+
+# Characters that a header carries without loss.
+_KEY: Final = re.compile(rf"[!-~]{{1,{MAX_KEY}}}", re.ASCII)
+_PRIORITY: Final = "priority="
+
+
+class KeyFileError(Exception):
+    """A file of keys cannot be used. The text names the file and the line, never a key."""
+
+
+class ApiKeys:
+    """A set of keys.
+
+    Only digests of the keys are kept, so that no key can get into a log or a message.
+    """
+
+    def __init__(
+        self,
+        priorities: Mapping[bytes, int],
+        path: Path | None = None,
+        seen: SeenFiles | None = None,
+    ) -> None:
+        """``priorities``: of the keys, by their digests."""
+        self._priorities = priorities
+        self._path = path
+        #: The file as it was last read.
+        self._seen = seen or SeenFiles()
+        #: What is wrong with the file as it is now; "" if nothing is.
+        self._problem = ""
+
+    @classmethod
+    def of_file(cls, path: Path) -> Self:
+        """Read a file with one key per line; empty lines and lines that begin with ``#`` are none.
+
+        ``priority=N`` behind a key is its `ClientIdentity.priority`.
+
+        Raises:
+            KeyFileError: the file cannot be read, has no key, or has a line that is no key.
+        """
+        seen = SeenFiles()
+        return cls(_read(path, seen), path, seen)
+
+    @classmethod
+    def of_text(cls, text: str, source: str) -> Self:
+        """Read keys from a text such as the value of an environment variable.
+
+        Raises:
+            KeyFileError: as for `of_file`; ``source`` names the text in it.
+        """
+        return cls(_keys(text, source))
+
+    @property
+    def owner(self) -> str:
+        """See `servers.access.Followed`."""
+        return f"the API keys in {self._path}"
+
+    @property
+    def is_open_to_others(self) -> bool:
+        """Return whether every user of this machine may read the file of keys."""
+        return self._path is not None and is_open_to_others(self._path)
+
+    def __len__(self) -> int:
+        return len(self._priorities)
+
+    def accepts(self, shown: str) -> bool:
+        """Return whether ``shown`` is one of the keys. The time taken does not depend on it."""
+        return self.priority_of(shown) > 0
+
+    def priority_of(self, shown: str) -> int:
+        """Return the priority of a key, or 0 for what is none; in a time that says nothing."""
+        digest = digest_of(shown)
+        found = 0
+        for known, priority in self._priorities.items():
+            found += priority * hmac.compare_digest(known, digest)
+        return found
+
+    def read_again(self) -> None:
+        """See `servers.access.Followed`."""
+        if self._path is None:
+            return
+        problem, seen = "", SeenFiles()
+        try:
+            if not self._seen.have_changed():
+                return
+            self._priorities = _read(self._path, seen)
+        except DescriptorsExhaustedError as error:
+            problem = f"{self._path}: {error}"  # nothing was seen: the next look reads
+        except KeyFileError as error:
+            # A file that is being written, or was deleted by mistake, neither opens the server nor
+            # locks its clients out.
+            problem, self._seen = str(error), seen
+        else:
+            self._seen = seen
+            _log.info("%s: read again: %d keys", self._path, len(self))
+        if problem and problem != self._problem:
+            _log.error("%s; the keys that were read before stay", problem)
+        self._problem = problem
+
+
+def _read(path: Path, seen: SeenFiles) -> dict[bytes, int]:
+    try:
+        data = seen.read(path, KEY_FILE_BYTES)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise KeyFileError(
+                f"{path}: more than {KEY_FILE_BYTES} bytes, too large for a file of keys"
+            ) from None
+        reason = (error.strerror or "cannot be read").lower()
+        raise KeyFileError(f"{path}: {reason}") from None
+    try:
+        return _keys(data.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError:
+        raise KeyFileError(f"{path}: this is no text, so it has no keys") from None
+
+
+def _keys(text: str, source: str) -> dict[bytes, int]:
+    """Return the priorities of the keys in a text, by their digests."""
+    keys: dict[bytes, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        key, *settings = line.split()
+        if _KEY.fullmatch(key) is None or any(not each.startswith(_PRIORITY) for each in settings):
+            raise KeyFileError(
+                f"{source}: line {number} is no key: a key has 1 to {MAX_KEY} letters, digits and "
+                f"signs of ASCII, and no space; only {_PRIORITY}N may follow it"
+            )
+        keys[digest_of(key)] = _priority(settings, f"{source}: line {number}")
+    if not keys:
+        raise KeyFileError(f"{source}: there is no key in it: write one per line")
+    return keys
+
+
+def _priority(settings: Sequence[str], where: str) -> int:
+    if not settings:
+        return NORMAL_PRIORITY
+    value = settings[-1].removeprefix(_PRIORITY)
+    is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(HIGHEST_PRIORITY))
+    if len(settings) > 1 or not is_number or not 1 <= int(value) <= HIGHEST_PRIORITY:
+        raise KeyFileError(
+            f"{where}: {_PRIORITY} behind a key takes one number from 1 to {HIGHEST_PRIORITY}; "
+            f"keys without it have {NORMAL_PRIORITY}"
+        )
+    return int(value)
+
+
+def digest_of(key: str) -> bytes:
+    """Return the SHA-256 digest of a key, which stands for it in memory and in names."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+
+
+#: Bytes of a file of certificates; bundles of authorities have some 200 KB.
+TLS_FILE_BYTES: Final = 4 * 1024 * 1024
+
+#: The names of the protocols in ALPN.
+_HTTP: Final = "http/1.1"
+_GRPC: Final = "h2"
+_PROTOCOLS: Final = (_HTTP, _GRPC)
+
+_log: Final = logging.getLogger(__name__)
+
+
+class TlsError(Exception):
+    """A file cannot be used for TLS; the text names it and says why."""
+
+
+class TlsFiles:
+    """The checked contents of PEM files. New connections use a renewed certificate.
+
+    Attributes:
+        client_ca: the certificates that clients' certificates must be signed with; None: clients
+            need none. The file is read once.
+        context, grpc_context: for listening sockets, TLS 1.2 and later; each handshake takes the
+            certificate that was read last.
+    """
+
+    def __init__(
+        self,
+        certificate: Path,
+        key: Path,
+        client_ca: Path | None = None,
+    ) -> None:
+        """``certificate``: the file of the server's certificate, followed by its chain.
+
+        Raises:
+            TlsError: a file cannot be read, or is not what it should be.
+        """
+        self.client_ca = client_ca
+        self._certificate = certificate
+        self._key = key
+        #: Certificate and key as they were last read.
+        self._seen = SeenFiles()
+        #: What is wrong with them as they are now; "" if nothing is.
+        self._problem = ""
+        self._authorities = None if client_ca is None else _content(client_ca, SeenFiles())
+        self._newest, self._pair = self._read(self._seen)
+        self.context, self.grpc_context = (self._newest[protocol] for protocol in _PROTOCOLS)
+        self.context.sni_callback = partial(self._use_newest, _HTTP)
+        self.grpc_context.sni_callback = partial(self._use_newest, _GRPC)
+
+    @property
+    def owner(self) -> str:
+        """See `servers.access.Followed`."""
+        return f"the certificate in {self._certificate} and its key"
+
+    @property
+    def is_open_to_others(self) -> bool:
+        """Return whether every user of this machine may read the private key."""
+        return is_open_to_others(self._key)
+
+    @property
+    def pair(self) -> tuple[bytes, bytes]:
+        """The private key and the chain of certificates, as they were last good."""
+        return self._pair
+
+    @property
+    def client_ca_bytes(self) -> bytes | None:
+        """The content of `client_ca`."""
+        return self._authorities
+
+    def read_again(self) -> None:
+        """See `servers.access.Followed`.
+
+        Bad files are read again when they change: a certificate and its key are seldom written at
+        the same instant.
+        """
+        problem, seen = "", SeenFiles()
+        try:
+            if not self._seen.have_changed():
+                return
+            self._newest, self._pair = self._read(seen)
+        except DescriptorsExhaustedError as error:
+            problem = f"{self._certificate}: {error}"  # nothing was seen: the next look reads
+        except TlsError as error:
+            problem, self._seen = str(error), seen
+        else:
+            self._seen = seen
+            _log.info("%s: read again, for new connections", self._certificate)
+        if problem and problem != self._problem:
+            _log.error("%s; the certificate that was read before stays", problem)
+        self._problem = problem
+
+    def _read(self, seen: SeenFiles) -> tuple[dict[str, ssl.SSLContext], tuple[bytes, bytes]]:
+        """Return a context for each protocol, and the private key with the chain.
+
+        Raises:
+            TlsError: a file cannot be read, is not what it should be, or changes meanwhile.
+        """
+        contexts: dict[str, ssl.SSLContext] = {}
+        # Read first, because the library's errors do not say which file could not be read.
+        chain, key = _content(self._certificate, seen), _content(self._key, seen)
+        for protocol in _PROTOCOLS:
+            contexts[protocol] = context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.options |= ssl.OP_NO_RENEGOTIATION
+            context.set_alpn_protocols([protocol])
+            _load_pair(context, self._certificate, self._key)
+            if self.client_ca is not None and self._authorities is not None:
+                _load_client_ca(context, self.client_ca, self._authorities)
+        if seen.have_changed():  # the library has read the files a second time
+            raise TlsError(f"{self._certificate}: the file or its key is being written")
+        return contexts, (key, chain)
+
+    def _use_newest(
+        self,
+        protocol: str,
+        connection: ssl.SSLSocket | ssl.SSLObject,
+        name: str | None,
+        context: ssl.SSLContext,
+    ) -> None:
+        # Called in each handshake. Loading files into a context in use would race with it.
+        connection.context = self._newest[protocol]
+
+
+def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise TlsError(f"{key}: this is not the key of {certificate}") from None
+        raise TlsError(
+            f"{certificate}, {key}: a certificate and its private key in PEM's form are needed: "
+            f"{_reason(error)}"
+        ) from None
+
+
+def _load_client_ca(context: ssl.SSLContext, path: Path, content: bytes) -> None:
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        # Comments in bundles may name authorities in other letters.
+        context.load_verify_locations(cadata=content.decode("ascii", "ignore"))
+    except ssl.SSLError as error:
+        raise TlsError(
+            f"{path}: certificates in PEM's form are needed, to check clients' with: "
+            f"{_reason(error)}"
+        ) from None
+    if not context.get_ca_certs():
+        raise TlsError(f"{path}: there is no certificate of an authority in it")
+
+
+def _content(path: Path, seen: SeenFiles) -> bytes:
+    try:
+        return seen.read(path, TLS_FILE_BYTES)
+    except OSError as error:
+        raise TlsError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+
+
+def _no_password() -> NoReturn:
+    # Without this the library would ask the terminal.
+    raise TlsError("a private key with a password cannot be used: remove the password")
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "not understood").lower().replace("_", " ")
+
+
+#: Paths that need no key: health, for probes without keys. A gRPC method is a path too.
+HEALTH_ROUTES: Final = (
+    "/v2/health/live",
+    "/v2/health/ready",
+    "/livez",
+    "/readyz",
+    "/health",
+    "/ping",
+    "/inference.GRPCInferenceService/ServerLive",
+    "/inference.GRPCInferenceService/ServerReady",
+    "/grpc.health.v1.Health/*",
+)
+
+#: The page that shows the OpenAPI document, and its files. They are the same on every server; the
+#: page asks for a key before it reads the document.
+DOCS_ROUTES: Final = ("/docs", "/docs/viewer.js", "/docs/viewer.css")
+
+#: The files of the page: the same on every server too. Everything that they show needs a key.
+PAGE_ROUTES: Final = ("/", "/page/*")
+
+_OPEN_ROUTES: Final = (*HEALTH_ROUTES, *DOCS_ROUTES, *PAGE_ROUTES)
+
+_OPEN_PATHS: Final = frozenset(route for route in _OPEN_ROUTES if not route.endswith("*"))
+_OPEN_GROUPS: Final = tuple(route for route in _OPEN_ROUTES if route.endswith("*"))
+
+#: Headers, and gRPC's metadata, that carry keys; in lower case.
+KEY_HEADERS: Final = ("authorization", "x-api-key")
+
+_SEND: Final = "send `Authorization: Bearer KEY`, or `x-api-key: KEY`"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The permissions of a server's clients.
+
+    Attributes:
+        keys: the valid keys; None: no key is needed.
+        open_routes: paths as clients send them, and gRPC's ``/service/method``, that need no key,
+            in addition to `HEALTH_ROUTES`, `DOCS_ROUTES` and `PAGE_ROUTES`. A path that ends in
+            ``*`` matches all that begin so.
+        allows_control: clients may load and unload graphs and models.
+    """
+
+    keys: ApiKeys | None = None
+    open_routes: tuple[str, ...] = ()
+    allows_control: bool = True
+
+    def check(self, path: str, authorization: str | None, api_key: str | None) -> None:
+        """Check that a client may request ``path``. The other arguments are its `KEY_HEADERS`.
+
+        Raises:
+            RequestError: UNAUTHENTICATED.
+        """
+        keys = self.keys
+        if keys is None or self.is_open(path):
+            return
+        shown = [key for key in (_bearer(authorization), api_key) if key]
+        if not shown:
+            raise _unauthenticated(f"no API key: {_SEND}")
+        if not any(keys.accepts(key) for key in shown):
+            raise _unauthenticated("the API key is not valid")
+
+    def client(
+        self, peer: ClientIdentity, authorization: str | None, api_key: str | None
+    ) -> ClientIdentity:
+        """Return the client's identity: its key where keys are needed, else that of its address.
+
+        ``peer``: see `identity_of_peer`.
+        """
+        keys = self.keys
+        if keys is not None:
+            for key in (_bearer(authorization), api_key):
+                if key and (priority := keys.priority_of(key)):
+                    name = f"key {digest_of(key).hex()}"
+                    return ClientIdentity(name, peer.connection, priority)
+        return peer
+
+    def check_control(self) -> None:
+        """Check that clients may load, unload and reload what is served.
+
+        Raises:
+            RequestError: PERMISSION_DENIED.
+        """
+        if not self.allows_control:
+            raise RequestError(
+                "what is loaded cannot be changed over the network here: the server has no API "
+                "keys; set some, or allow it in the server's settings",
+                code=Code.PERMISSION_DENIED,
+            )
+
+    def is_open(self, path: str) -> bool:
+        """Return whether ``path`` needs no key."""
+        if path in _OPEN_PATHS:
+            return True
+        return any(_matches(path, route) for route in (*_OPEN_GROUPS, *self.open_routes))
+
+
+def identity_of_peer(address: str, port: str) -> ClientIdentity:
+    """Return the identity of a client that has no key.
+
+    ``address``: "" if unknown; ``port``: the peer's, which distinguishes its connections.
+    """
+    return ClientIdentity(_network(address), f"{address} {port}" if port else "")
+
+
+def _matches(path: str, route: str) -> bool:
+    return path.startswith(route[:-1]) if route.endswith("*") else path == route
+
+
+def _network(address: str) -> str:
+    """Return the address, or the /64 network of an IPv6 address, which one client usually owns."""
+    if ":" not in address:
+        return address
+    try:
+        return str(ip_network((address.partition("%")[0], 64), strict=False))
+    except ValueError:
+        return address
+
+
+def _bearer(authorization: str | None) -> str:
+    scheme, _, key = (authorization or "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def _unauthenticated(text: str) -> RequestError:
+    return RequestError(text, code=Code.UNAUTHENTICATED, reason="invalid_api_key")
