@@ -8,25 +8,27 @@ from dataclasses import dataclass, replace
 from servers.drawing.description import GraphDescription, Node
 from servers.drawing.diagram import Box, Diagram, Edge, Socket, make_diagram
 from servers.drawing.drawing import (
-    FOOT,
-    HEAD,
-    SUBTITLE_SIZE,
     Direction,
     DrawnNode,
     DrawnPort,
     Frame,
     GraphDrawing,
-    NodeBox,
     Side,
     Wire,
+)
+from servers.drawing.folding import lay_out_folded
+from servers.drawing.layers import assign_layers, forward_edges
+from servers.drawing.level import Cell, End, Level, Net, Placement, Point
+from servers.drawing.node_box import (
+    FOOT,
+    HEAD,
+    SUBTITLE_SIZE,
+    NodeBox,
     measure,
     port_label,
     text_width,
     title_width,
 )
-from servers.drawing.folding import lay_out_folded
-from servers.drawing.layers import assign_layers, forward_edges
-from servers.drawing.level import Cell, End, Level, Net, Placement, Point
 from servers.drawing.sheet import lay_out_level, straightened
 
 MARGIN = 24.0

@@ -7,20 +7,14 @@ from html import escape
 from itertools import pairwise
 from typing import Final, Literal
 
-from servers.drawing.drawing import (
+from servers.drawing.drawing import DrawnNode, DrawnPort, Family, Frame, GraphDrawing, Point, Wire
+from servers.drawing.node_box import (
     LABEL_INSET,
     SUBTITLE_SIZE,
     TAG_SIZE,
     TAG_STRIP,
     TEXT_LEFT,
     TITLE_SIZE,
-    DrawnNode,
-    DrawnPort,
-    Family,
-    Frame,
-    GraphDrawing,
-    Point,
-    Wire,
     title_width,
 )
 
