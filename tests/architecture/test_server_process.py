@@ -112,9 +112,9 @@ def test_nothing_is_pickled() -> None:
 
 def test_processes_are_started_in_one_place() -> None:
     # A command that needs a server starts it as a user would.
-    own_server = ROOT / "servers" / "cli" / "chat" / "command.py"
+    own_server = ROOT / "servers" / "cli" / "chat.py"
     # The exporter is another program, and runs before there is an event loop.
-    exporter = ROOT / "servers" / "export" / "followed_process.py"
+    exporter = ROOT / "servers" / "model_store" / "followed_process.py"
     # `early_start` starts children, and `ChildProcess` holds them.
     children = {CHILD / "early_start.py", CHILD / "child_process.py"}
     assert importers("subprocess") == {*children, own_server, exporter}
