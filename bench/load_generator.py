@@ -25,8 +25,8 @@ from time import perf_counter, process_time
 from typing import Any, Final, TypeVar
 
 from bench.event_stream_client import Address, Connection, chat_body, connect, read_answer
+from servers.load.client import SHORTEST, words
 from servers.load.figures import Figures, figures_of, table
-from servers.load.prompts import SHORTEST, words
 
 #: Width of the log-normal distributions of lengths, as in chat logs: many short, a long tail.
 SPREAD: Final = 0.6
@@ -49,7 +49,7 @@ class Lengths:
     """Mean lengths in tokens.
 
     Attributes:
-        tokens_per_word: tokens per word of `servers.load.prompts.WORDS` with the model's tokenizer.
+        tokens_per_word: tokens per word of `servers.load.client.WORDS` with the model's tokenizer.
         overhead: tokens that the chat template adds.
     """
 
