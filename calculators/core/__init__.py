@@ -5,31 +5,23 @@ The names and behaviour are those of MediaPipe's ``calculators/core``.
 
 from __future__ import annotations
 
-from calculators.core import (
-    begin_loop_calculator,
-    callback_calculator,
-    clip_vector_size_calculator,
-    concatenate_proto_list_calculator,
-    concatenate_vector_calculator,
-    end_loop_calculator,
-    get_vector_item_calculator,
-    merge_to_vector_calculator,
-    split_proto_list_calculator,
-    split_vector_calculator,
-    string_to_int_calculator,
-    vector_indices_calculator,
-    vector_size_calculator,
-)
 from calculators.core.add_header_calculator import AddHeaderCalculator
 from calculators.core.begin_item_loop_calculator import BeginItemLoopCalculator
+from calculators.core.begin_loop_calculator import BEGIN_LOOPS
 from calculators.core.bypass_calculator import BypassCalculator
+from calculators.core.callback_calculator import CALLBACKS
+from calculators.core.clip_vector_size_calculator import CLIP_VECTOR_SIZE
+from calculators.core.concatenate_proto_list_calculator import CONCATENATE_PROTO_LISTS
+from calculators.core.concatenate_vector_calculator import CONCATENATE_VECTORS
 from calculators.core.constant_side_packet_calculator import ConstantSidePacketCalculator
 from calculators.core.counting_source_calculator import CountingSourceCalculator
 from calculators.core.default_side_packet_calculator import DefaultSidePacketCalculator
 from calculators.core.dequantize_byte_array_calculator import DequantizeByteArrayCalculator
 from calculators.core.end_item_loop_calculator import EndItemLoopCalculator
+from calculators.core.end_loop_calculator import END_LOOPS
 from calculators.core.flow_limiter_calculator import FlowLimiterCalculator
 from calculators.core.gate_calculator import GateCalculator
+from calculators.core.get_vector_item_calculator import GET_VECTOR_ITEM
 from calculators.core.immediate_mux_calculator import ImmediateMuxCalculator
 from calculators.core.internal_side_packet_to_packet_stream_calculator import (
     MediaPipeInternalSidePacketToPacketStreamCalculator,
@@ -39,6 +31,7 @@ from calculators.core.matrix_multiply_calculator import MatrixMultiplyCalculator
 from calculators.core.matrix_subtract_calculator import MatrixSubtractCalculator
 from calculators.core.matrix_to_vector_calculator import MatrixToVectorCalculator
 from calculators.core.merge_calculator import MergeCalculator
+from calculators.core.merge_to_vector_calculator import MERGE_TO_VECTOR
 from calculators.core.mux_calculator import MuxCalculator
 from calculators.core.non_zero_calculator import NonZeroCalculator
 from calculators.core.packet_cloner_calculator import PacketClonerCalculator
@@ -55,31 +48,36 @@ from calculators.core.round_robin_demux_calculator import RoundRobinDemuxCalcula
 from calculators.core.sequence_shift_calculator import SequenceShiftCalculator
 from calculators.core.side_packet_to_stream_calculator import SidePacketToStreamCalculator
 from calculators.core.side_packets_to_streams_calculator import SidePacketsToStreamsCalculator
+from calculators.core.split_proto_list_calculator import SPLIT_PROTO_LISTS
+from calculators.core.split_vector_calculator import SPLIT_VECTORS
 from calculators.core.stream_to_side_packet_calculator import StreamToSidePacketCalculator
+from calculators.core.string_to_int_calculator import STRING_TO_INT
 from calculators.core.switch_container import switch_container
 from calculators.core.switch_demux_calculator import SwitchDemuxCalculator
 from calculators.core.switch_mux_calculator import SwitchMuxCalculator
 from calculators.core.value_or_default_calculator import ValueOrDefaultCalculator
+from calculators.core.vector_indices_calculator import VECTOR_INDICES
+from calculators.core.vector_size_calculator import VECTOR_SIZES
 from graph_runtime import Calculator, Registry
 
 CALCULATORS: tuple[type[Calculator], ...] = (
     AddHeaderCalculator,
     BeginItemLoopCalculator,
-    *begin_loop_calculator.CALCULATORS,
+    *BEGIN_LOOPS,
     BypassCalculator,
-    *callback_calculator.CALCULATORS,
-    *clip_vector_size_calculator.CALCULATORS,
-    *concatenate_proto_list_calculator.CALCULATORS,
-    *concatenate_vector_calculator.CALCULATORS,
+    *CALLBACKS,
+    *CLIP_VECTOR_SIZE,
+    *CONCATENATE_PROTO_LISTS,
+    *CONCATENATE_VECTORS,
     ConstantSidePacketCalculator,
     CountingSourceCalculator,
     DefaultSidePacketCalculator,
     DequantizeByteArrayCalculator,
     EndItemLoopCalculator,
-    *end_loop_calculator.CALCULATORS,
+    *END_LOOPS,
     FlowLimiterCalculator,
     GateCalculator,
-    *get_vector_item_calculator.CALCULATORS,
+    *GET_VECTOR_ITEM,
     ImmediateMuxCalculator,
     MakePairCalculator,
     MatrixMultiplyCalculator,
@@ -87,7 +85,7 @@ CALCULATORS: tuple[type[Calculator], ...] = (
     MatrixToVectorCalculator,
     MediaPipeInternalSidePacketToPacketStreamCalculator,
     MergeCalculator,
-    *merge_to_vector_calculator.CALCULATORS,
+    *MERGE_TO_VECTOR,
     MuxCalculator,
     NonZeroCalculator,
     PacketClonerCalculator,
@@ -104,15 +102,15 @@ CALCULATORS: tuple[type[Calculator], ...] = (
     SequenceShiftCalculator,
     SidePacketToStreamCalculator,
     SidePacketsToStreamsCalculator,
-    *split_proto_list_calculator.CALCULATORS,
-    *split_vector_calculator.CALCULATORS,
+    *SPLIT_PROTO_LISTS,
+    *SPLIT_VECTORS,
     StreamToSidePacketCalculator,
-    *string_to_int_calculator.CALCULATORS,
+    *STRING_TO_INT,
     SwitchDemuxCalculator,
     SwitchMuxCalculator,
     ValueOrDefaultCalculator,
-    *vector_indices_calculator.CALCULATORS,
-    *vector_size_calculator.CALCULATORS,
+    *VECTOR_INDICES,
+    *VECTOR_SIZES,
 )
 
 

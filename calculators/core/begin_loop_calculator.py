@@ -81,7 +81,7 @@ class BeginLoopCalculator(VectorCalculator):
         cc.outputs["BATCH_END"].add(cc.input_timestamp, self._clock - 1)
 
 
-CALCULATORS = variants(
+BEGIN_LOOPS = variants(
     BeginLoopCalculator,
     {
         "BeginLoopIntCalculator": int,

@@ -119,4 +119,4 @@ def _callback_of(cc: CalculatorContext, tag: str) -> Callable[..., Any]:
     return function
 
 
-CALCULATORS = [CallbackCalculator, CallbackWithHeaderCalculator]
+CALLBACKS = [CallbackCalculator, CallbackWithHeaderCalculator]

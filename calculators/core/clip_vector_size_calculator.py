@@ -59,7 +59,7 @@ def _too_small(limit: int) -> str:
     return f"max_vec_size should be greater than or equal to 1. It is {limit}."
 
 
-CALCULATORS = variants(
+CLIP_VECTOR_SIZE = variants(
     ClipVectorSizeCalculator,
     {"ClipDetectionVectorSizeCalculator": Any, "ClipNormalizedRectVectorSizeCalculator": Any},
 )

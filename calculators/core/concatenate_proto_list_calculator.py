@@ -55,7 +55,7 @@ class ConcatenateProtoListCalculator(ProtoListCalculator):
         cc.emit(self.output, self.message_of(type(messages[0]), items))
 
 
-CALCULATORS = proto_list_variants(
+CONCATENATE_PROTO_LISTS = proto_list_variants(
     ConcatenateProtoListCalculator,
     {
         "ConcatenateClassificationListCalculator": "classification",

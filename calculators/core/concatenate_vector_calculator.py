@@ -62,7 +62,7 @@ class ConcatenateVectorCalculator(VectorCalculator):
         cc.outputs[0].add(joined, cc.input_timestamp)
 
 
-CALCULATORS = variants(
+CONCATENATE_VECTORS = variants(
     ConcatenateVectorCalculator,
     {
         "ConcatenateBoolVectorCalculator": bool,

@@ -58,7 +58,7 @@ class EndLoopCalculator(VectorCalculator):
             cc.outputs["ITERABLE"].set_next_timestamp_bound(time.next_allowed_in_stream())
 
 
-CALCULATORS = variants(
+END_LOOPS = variants(
     EndLoopCalculator,
     {
         "EndLoopBooleanCalculator": bool,

@@ -73,7 +73,7 @@ class GetVectorItemCalculator(VectorCalculator):
             cc.outputs["ITEM"].add(items[index], cc.input_timestamp)
 
 
-CALCULATORS = variants(
+GET_VECTOR_ITEM = variants(
     GetVectorItemCalculator,
     {
         "GetClassificationListVectorItemCalculator": Any,

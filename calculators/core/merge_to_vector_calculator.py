@@ -44,7 +44,7 @@ class MergeToVectorCalculator(VectorCalculator):
         cc.outputs[0].add(items, cc.input_timestamp)
 
 
-CALCULATORS = variants(
+MERGE_TO_VECTOR = variants(
     MergeToVectorCalculator,
     {"MergeDetectionsToVectorCalculator": Any, "MergeImagesToVectorCalculator": Any},
 )

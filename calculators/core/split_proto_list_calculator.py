@@ -66,7 +66,7 @@ class SplitProtoListCalculator(ProtoListCalculator):
             output.add(value, cc.input_timestamp)
 
 
-CALCULATORS = proto_list_variants(
+SPLIT_PROTO_LISTS = proto_list_variants(
     SplitProtoListCalculator,
     {
         "SplitJointListCalculator": "joint",

@@ -64,7 +64,7 @@ class SplitVectorCalculator(VectorCalculator):
             output.add(part[0] if self._ranges.sends_elements else part, cc.input_timestamp)
 
 
-CALCULATORS = variants(
+SPLIT_VECTORS = variants(
     SplitVectorCalculator,
     {
         "SplitFloatVectorCalculator": float,

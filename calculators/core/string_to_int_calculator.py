@@ -81,7 +81,7 @@ class StringToUint64Calculator(StringToIntCalculator):
     end = 2**64
 
 
-CALCULATORS = [
+STRING_TO_INT = [
     StringToIntCalculator,
     StringToInt32Calculator,
     StringToUintCalculator,

@@ -41,7 +41,7 @@ class VectorIndicesCalculator(VectorCalculator):
             cc.outputs["INDICES"].add(places, cc.input_timestamp)
 
 
-CALCULATORS = variants(
+VECTOR_INDICES = variants(
     VectorIndicesCalculator,
     {
         "IntVectorIndicesCalculator": int,

@@ -40,7 +40,7 @@ class VectorSizeCalculator(VectorCalculator):
             cc.outputs["SIZE"].add(len(cc.inputs["VECTOR"].value), cc.input_timestamp)
 
 
-CALCULATORS = variants(
+VECTOR_SIZES = variants(
     VectorSizeCalculator,
     {"ClassificationListVectorSizeCalculator": Any, "LandmarkListVectorSizeCalculator": Any},
 )
