@@ -1,8 +1,6 @@
 """PacketResamplerCalculator: a stream at a steady rate.
 
-Resampling at random timestamps around the steady ones.
-
-Random timestamps keep a periodic signal from looking constant. The same seed gives the same ones.
+The timestamps are steady, or random ones around these. Random timestamps keep a periodic signal from looking constant. The same seed gives the same ones.
 Source: MediaPipe ``calculators/core/packet_resampler_calculator.h``; "reflection" is that of
 https://arxiv.org/abs/2002.01147.
 """
@@ -13,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
 
-from calculators.core.video_header import VideoHeader
+from calculators.core.headers import VideoHeader
 from graph_runtime import (
     Calculator,
     CalculatorContext,

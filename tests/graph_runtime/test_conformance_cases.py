@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from calculators.core.clip_vector_size_calculator import ClipVectorSizeCalculator
-from calculators.core.element_types import VectorCalculator, variants
-from calculators.core.end_loop_calculator import EndLoopCalculator
-from calculators.core.get_vector_item_calculator import GetVectorItemCalculator
-from calculators.core.vector_size_calculator import VectorSizeCalculator
+from calculators.core.loops import EndLoopCalculator
+from calculators.core.vectors import (
+    ClipVectorSizeCalculator,
+    GetVectorItemCalculator,
+    VectorCalculator,
+    VectorSizeCalculator,
+    variants,
+)
 from graph_runtime import REGISTRY, Registry
 from tests.graph_runtime.case_calculators import register_case_calculators
 from tests.graph_runtime.cases import CaseRun, load_cases

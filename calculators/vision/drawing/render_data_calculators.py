@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from calculators.core.video_header import VideoHeader
+from calculators.core.headers import VideoHeader
 from calculators.vision.drawing.connections import FACE
 from calculators.vision.drawing.landmark_annotations import (
     LandmarkStyle,

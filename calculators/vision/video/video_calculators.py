@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from calculators.core.video_header import VideoHeader
+from calculators.core.headers import VideoHeader
 from calculators.images.image.image_format import ImageFormat
 from calculators.images.image.image_frame import ImageFrame
 from calculators.images.image.video_file import VideoReader, VideoWriter

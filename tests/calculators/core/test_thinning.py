@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calculators.core.video_header import VideoHeader
+from calculators.core.headers import VideoHeader
 from graph_runtime import RunError, parse_graph_text
 from tests.calculators.core.running import at, run
 
