@@ -360,7 +360,7 @@ def _rgb(color: Any) -> tuple[int, int, int]:
     return color.r, color.g, color.b
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+RENDER_DATA_CALCULATORS: tuple[type[Calculator], ...] = (
     FaceLandmarksToRenderDataCalculator,
     LabelsToRenderDataCalculator,
     LandmarksToRenderDataCalculator,

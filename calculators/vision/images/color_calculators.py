@@ -160,4 +160,4 @@ class SetAlphaCalculator(Calculator):
         return values
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (ColorConvertCalculator, SetAlphaCalculator)
+COLOR_CALCULATORS: tuple[type[Calculator], ...] = (ColorConvertCalculator, SetAlphaCalculator)

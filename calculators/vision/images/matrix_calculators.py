@@ -135,7 +135,7 @@ def mask_frame(mask: Any) -> ImageFrame:
     return ImageFrame.owning(ImageFormat.VEC32F1, mask)
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+MATRIX_CALCULATORS: tuple[type[Calculator], ...] = (
     InverseMatrixCalculator,
     WarpAffineCalculator,
     WarpAffineCalculatorCpu,

@@ -257,7 +257,7 @@ class RecolorCalculator(Calculator):
         return weight
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+SEGMENTATION: tuple[type[Calculator], ...] = (
     RecolorCalculator,
     SegmentationSmoothingCalculator,
     TensorsToSegmentationCalculator,

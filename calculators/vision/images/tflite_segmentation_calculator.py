@@ -118,6 +118,3 @@ def _mixed(mask: Floats, last: Floats) -> Floats:
     certain *= 2 - certain
     found: Floats = mask * certain + last * (1 - certain)
     return found
-
-
-CALCULATORS: tuple[type[Calculator], ...] = (TfLiteTensorsToSegmentationCalculator,)

@@ -341,7 +341,7 @@ def _failure(error: RuntimeError) -> GraphError:
     return GraphError(f"the inference failed: {library_reason(error)}", code=Code.INTERNAL)
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+INFERENCE_CALCULATORS: tuple[type[Calculator], ...] = (
     InferenceCalculator,
     InferenceCalculatorCpu,
     InferenceCalculatorXnnpack,

@@ -203,7 +203,7 @@ class TfLiteCustomOpResolverCalculator(Calculator):
         cc.output_side_packets.in_order[0].set(OpResolver())
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+MODEL_CALCULATORS: tuple[type[Calculator], ...] = (
     LocalFileContentsCalculator,
     ResourceProviderCalculator,
     TfLiteCustomOpResolverCalculator,

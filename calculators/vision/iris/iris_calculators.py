@@ -234,4 +234,4 @@ def _diameter(iris: Floats) -> float:
     return float(np.hypot(*(iris[1] - iris[2])) + np.hypot(*(iris[3] - iris[4]))) / 2
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (IrisToDepthCalculator, IrisToRenderDataCalculator)
+IRISES: tuple[type[Calculator], ...] = (IrisToDepthCalculator, IrisToRenderDataCalculator)

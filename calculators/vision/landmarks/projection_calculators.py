@@ -228,7 +228,7 @@ class LandmarkLetterboxRemovalCalculator(Calculator):
                 output.add(found.with_points((found.values[:, :3] - shift) / scale), cc.time)
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+PROJECTIONS: tuple[type[Calculator], ...] = (
     LandmarkLetterboxRemovalCalculator,
     LandmarkProjectionCalculator,
     WorldLandmarkProjectionCalculator,

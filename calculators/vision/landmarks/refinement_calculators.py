@@ -288,7 +288,7 @@ class VisibilityCopyCalculator(Calculator):
         cc.output_list[0].add(found, cc.time)
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+REFINEMENTS: tuple[type[Calculator], ...] = (
     LandmarksRefinementCalculator,
     RefineLandmarksFromHeatmapCalculator,
     VisibilityCopyCalculator,

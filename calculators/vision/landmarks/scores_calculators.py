@@ -218,7 +218,7 @@ def _single(found: Landmarks) -> Landmarks:
     return found
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+SCORE_CALCULATORS: tuple[type[Calculator], ...] = (
     LandmarkVisibilityCalculator,
     SetLandmarkVisibilityCalculator,
     TensorsToFloatsCalculator,

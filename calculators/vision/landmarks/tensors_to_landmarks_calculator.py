@@ -181,7 +181,7 @@ class TfLiteTensorsToLandmarksCalculator(TensorsToLandmarksCalculator):
     options_name: ClassVar[str] = _TFLITE_OPTIONS
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+TENSORS_TO_LANDMARKS: tuple[type[Calculator], ...] = (
     TensorsToLandmarksCalculator,
     TfLiteTensorsToLandmarksCalculator,
 )

@@ -273,7 +273,7 @@ def _angle(axis: Floats, translation: Floats) -> float:
     return math.pi / 2 - math.atan2(dy, dx)
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+FRAME_ANNOTATIONS: tuple[type[Calculator], ...] = (
     FrameAnnotationToRectCalculator,
     LandmarksToFrameAnnotationCalculator,
     Lift2DFrameAnnotationTo3DCalculator,

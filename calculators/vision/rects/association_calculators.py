@@ -167,7 +167,7 @@ def _iou(a: Box, b: Box) -> float:
     return shared / union if union > 0 else 0.0
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+ASSOCIATIONS: tuple[type[Calculator], ...] = (
     AssociationDetectionCalculator,
     AssociationNormRectCalculator,
 )

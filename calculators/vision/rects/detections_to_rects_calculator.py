@@ -330,7 +330,7 @@ def _wrong_format(tag: str, wanted: str) -> GraphError:
     )
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+DETECTIONS_TO_RECTS: tuple[type[Calculator], ...] = (
     AlignmentPointsRectsCalculator,
     DetectionsToRectsCalculator,
     HandDetectionsFromPoseToRectsCalculator,

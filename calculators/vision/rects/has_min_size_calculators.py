@@ -60,7 +60,7 @@ _NAMES: Final = (
     "NormalizedRectVectorHasMinSizeCalculator",
 )
 
-CALCULATORS: tuple[type[Calculator], ...] = tuple(
+HAS_MIN_SIZE: tuple[type[Calculator], ...] = tuple(
     type(
         name,
         (CollectionHasMinSizeCalculator,),

@@ -176,7 +176,7 @@ def _hand_rect(found: Landmarks, size: tuple[int, int]) -> Any:
     )
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+LANDMARKS_TO_RECTS: tuple[type[Calculator], ...] = (
     HandLandmarksToRectCalculator,
     LandmarksToDetectionCalculator,
 )

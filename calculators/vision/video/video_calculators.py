@@ -161,7 +161,7 @@ class OpenCvVideoEncoderCalculator(Calculator):
             self._writer.close()
 
 
-CALCULATORS: tuple[type[Calculator], ...] = (
+VIDEOS: tuple[type[Calculator], ...] = (
     OpenCvVideoDecoderCalculator,
     OpenCvVideoEncoderCalculator,
 )
