@@ -4,8 +4,8 @@ A BeginLoop calculator gives each item of a list a timestamp of its own, which n
 the graph has, and says on ``BATCH_END`` at which of them the list ends. The nodes between the two
 ends know nothing of lists. An EndLoop calculator collects their results until ``BATCH_END`` brings
 the timestamp of the list, and sends one list there. The item loops do so for several streams at
-once. `PreviousLoopbackCalculator` loops over time: it brings what a node made of the previous packet
-beside the current one.
+once. `PreviousLoopbackCalculator` loops over time: it brings what a node made of the previous
+packet beside the current one.
 """
 
 from __future__ import annotations

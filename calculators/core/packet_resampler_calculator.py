@@ -1,6 +1,7 @@
 """PacketResamplerCalculator: a stream at a steady rate.
 
-The timestamps are steady, or random ones around these. Random timestamps keep a periodic signal from looking constant. The same seed gives the same ones.
+The timestamps are steady, or random ones around these. Random timestamps keep a periodic signal
+from looking constant. The same seed gives the same ones.
 Source: MediaPipe ``calculators/core/packet_resampler_calculator.h``; "reflection" is that of
 https://arxiv.org/abs/2002.01147.
 """
