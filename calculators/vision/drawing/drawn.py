@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.images.image.drawing import Drawing
-from calculators.vision.drawing import connections
-from calculators.vision.drawing.connections import Connections
+from calculators.vision.drawing.connections import FACE, HAND, IRISES, POSE, Connections
 from calculators.vision.drawing.landmark_annotations import (
     LandmarkStyle,
     annotate,
@@ -33,10 +32,10 @@ _LINES: Final = LandmarkStyle(
 )
 #: By the number of landmarks.
 _STYLES: Final[Mapping[int, tuple[Connections, LandmarkStyle]]] = {
-    21: (connections.HAND, _POINTS),
-    33: (connections.POSE, _POINTS),
-    468: (connections.FACE, _LINES),
-    478: (connections.FACE + connections.IRISES, _LINES),
+    21: (HAND, _POINTS),
+    33: (POSE, _POINTS),
+    468: (FACE, _LINES),
+    478: (FACE + IRISES, _LINES),
 }
 #: The part of an image's color that stays where no person is.
 _BACKGROUND: Final = 0.35
