@@ -34,7 +34,10 @@ def __getattr__(name: str) -> object:
     """Return a class, or `drawn`. They are imported when the first one is named."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from calculators.vision.drawing import drawn
+    if name == "drawn":
+        from calculators.vision.drawing.drawn import drawn
+
+        return drawn
     from calculators.vision.solutions import solutions
 
-    return getattr(drawn if name == "drawn" else solutions, name)
+    return getattr(solutions, name)
