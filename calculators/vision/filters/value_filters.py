@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
+from calculators.vision.landmarks.landmarks import Floats
+
 Doubles = npt.NDArray[np.float64]
 
 #: Nanoseconds between two frames at 30 per second.
