@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from calculators.vision.drawing.drawn import drawn
-    from calculators.vision.solutions.solutions import (
+    from calculators.vision.drawing import drawn
+    from calculators.vision.solutions import (
         FaceDetection,
         FaceMesh,
         Hands,
@@ -35,9 +35,9 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "drawn":
-        from calculators.vision.drawing.drawn import drawn
+        from calculators.vision.drawing import drawn
 
         return drawn
-    from calculators.vision.solutions import solutions
+    from calculators.vision import solutions
 
     return getattr(solutions, name)

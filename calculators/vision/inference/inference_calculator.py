@@ -23,8 +23,12 @@ from calculators.vision.inference.compiled_model import (
     compiled_model,
     known_model,
 )
-from calculators.vision.inference.model_calculators import OpResolver
-from calculators.vision.inference.model_files import must_wait, read_graph_file, tflite_model
+from calculators.vision.inference.model_calculators import (
+    OpResolver,
+    must_wait,
+    read_graph_file,
+    tflite_model,
+)
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -9,8 +9,7 @@ import numpy as np
 
 from calculators.images.image.packet_types import LETTERBOX_PADDING
 from calculators.images.image.region import Region
-from calculators.vision.landmarks.landmark_ports import take_landmarks
-from calculators.vision.landmarks.landmarks import Floats, Landmarks, landmarks_of
+from calculators.vision.landmarks.landmarks import Floats, Landmarks, landmarks_of, take_landmarks
 from calculators.vision.messages import message_type
 from graph_runtime import (
     Calculator,

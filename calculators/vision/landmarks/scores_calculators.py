@@ -8,9 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.images.image.packet_types import TENSORS
-from calculators.vision.landmarks.activation import sigmoid
-from calculators.vision.landmarks.landmark_ports import take_landmarks
-from calculators.vision.landmarks.landmarks import VISIBILITY, Landmarks, landmarks_of
+from calculators.vision.landmarks.landmarks import (
+    VISIBILITY,
+    Landmarks,
+    landmarks_of,
+    take_landmarks,
+)
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -19,6 +22,15 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+
+
+def sigmoid(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return 1 / (1 + exp(-x)) in float32; large negative numbers give 0 without a warning."""
+    with np.errstate(over="ignore"):
+        exponential = np.exp(-values.astype(np.float32, copy=False))
+    found: npt.NDArray[np.float32] = np.reciprocal(exponential + np.float32(1))
+    return found
+
 
 _FLOATS = "mediapipe.TensorsToFloatsCalculatorOptions"
 _THRESHOLD = "mediapipe.ThresholdingCalculatorOptions"

@@ -11,9 +11,9 @@ import pytest
 import calculators
 from calculators.images.image.image_format import ImageFormat
 from calculators.images.image.image_frame import ImageFrame
-from calculators.vision.calculators import CALCULATORS
 from calculators.vision.landmarks.landmarks import Landmarks, landmarks
 from calculators.vision.messages import normalized_rect
+from calculators.vision.registration import CALCULATORS
 from graph_runtime import (
     REGISTRY,
     Calculator,

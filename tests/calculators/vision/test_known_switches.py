@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import calculators
-from calculators.vision.solutions.known_switches import resolve_known_switches
-from calculators.vision.solutions.solution import expanded_with
+from calculators.vision.solution import expanded_with, resolve_known_switches
 from graph_runtime import (
     REGISTRY,
     CalculatorGraph,

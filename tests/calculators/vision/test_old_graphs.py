@@ -13,9 +13,9 @@ from PIL import Image as Pillow
 from calculators.images.image.image_error import ImageError
 from calculators.images.image.image_format import ImageFormat
 from calculators.images.image.image_frame import ImageFrame
-from calculators.vision.iris.image_file_properties_calculator import image_file_properties
+from calculators.vision.iris import image_file_properties
 from calculators.vision.landmarks.landmarks import landmarks
-from calculators.vision.objectron.frame_annotation_calculators import box_in_space
+from calculators.vision.objectron import box_in_space
 from graph_runtime import GraphError, RunError
 from protos.pool import message_class
 from tests.calculators.vision.test_calculators import run, streams

@@ -1,19 +1,141 @@
-"""TfLiteTensorsToSegmentationCalculator: a mask of two channels, mixed with the last one."""
+"""TfLite calculators of old graphs: images as tensors, tensors as detections and masks."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calculators.images.image.fixed_order_detector import FixedOrderDetector
 from calculators.images.image.image_error import ImageError
 from calculators.images.image.image_format import ImageFormat
 from calculators.images.image.image_frame import ImageFrame
 from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import TENSORS, check_image_tags
 from calculators.images.image.scaling import check_size
-from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    CalculatorContract,
+    Code,
+    GraphError,
+    Options,
+)
 
-_OPTIONS = "mediapipe.TfLiteTensorsToSegmentationCalculatorOptions"
+_CONVERTER_OPTIONS = "mediapipe.TfLiteConverterCalculatorOptions"
+
+
+class TfLiteConverterCalculator(Calculator):
+    """Makes a tensor (1, height, width, channels) of each image.
+
+    Inputs: IMAGE (`ImageFrame`): of 8 bits per channel or of float32.
+    Outputs: TENSORS (list of one numpy.ndarray): float32, or uint8 with use_quantized_tensors.
+    Options (mediapipe.TfLiteConverterCalculatorOptions):
+        zero_center: pixels become -1 to 1, the default, rather than 0 to 1.
+        output_tensor_float_range: min and max, in place of that.
+        use_custom_normalization, custom_div, custom_sub: (x - custom_sub) / custom_div.
+        max_num_channels: default 3.
+        flip_vertically: the last row first.
+        use_quantized_tensors: pixels stay as they are.
+
+    ::
+
+        node {
+          calculator: "TfLiteConverterCalculator"
+          input_stream: "IMAGE:eye"
+          output_stream: "TENSORS:tensors"
+          options {
+            [mediapipe.TfLiteConverterCalculatorOptions.ext] { zero_center: false }
+          }
+        }
+
+    Source: MediaPipe ``calculators/tflite/tflite_converter_calculator.cc``.
+    """
+
+    options = Options(_CONVERTER_OPTIONS)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        check_image_tags(contract)
+        contract.inputs["IMAGE"].set(ImageFrame)
+        contract.outputs["TENSORS"].set(TENSORS)
+        channels = contract.options(_CONVERTER_OPTIONS).max_num_channels
+        contract.require(1 <= channels <= 4, f"max_num_channels is 1 to 4, not {channels}")
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs["IMAGE"].is_empty():
+            return
+        frame: ImageFrame = cc.inputs["IMAGE"].value
+        pixels = frame.pixels[:, :, : self.options.max_num_channels]
+        if self.options.flip_vertically:
+            pixels = pixels[::-1]
+        tensor = self._values(pixels)
+        cc.outputs["TENSORS"].add([np.ascontiguousarray(tensor[np.newaxis])], cc.time)
+
+    def _values(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        options = self.options
+        if options.use_quantized_tensors:
+            if pixels.dtype != np.uint8:
+                raise GraphError(
+                    "use_quantized_tensors needs an image of 8 bits", code=Code.INVALID_ARGUMENT
+                )
+            return pixels
+        values = pixels.astype(np.float32)
+        if pixels.dtype == np.float32:
+            return values * 2 - 1 if options.zero_center else values
+        low, high = (-1.0, 1.0) if options.zero_center else (0.0, 1.0)
+        if options.HasField("output_tensor_float_range"):
+            low, high = options.output_tensor_float_range.min, options.output_tensor_float_range.max
+        elif options.use_custom_normalization:
+            low = -options.custom_sub
+            high = low + 255 / options.custom_div
+        return values * np.float32((high - low) / 255) + np.float32(low)
+
+
+_DETECTIONS_OPTIONS = "mediapipe.TfLiteTensorsToDetectionsCalculatorOptions"
+
+
+class TfLiteTensorsToDetectionsCalculator(FixedOrderDetector):
+    """Makes detections of the tensors of a model, as `TensorsToDetectionsCalculator`.
+
+    Inputs: TENSORS (list of numpy.ndarray): float32: raw boxes, scores and perhaps anchors; or
+        finished boxes, classes, scores and their number.
+    Outputs: DETECTIONS (list of mediapipe.Detection).
+    Input side packets: ANCHORS (list of mediapipe.Anchor, optional).
+    Options (mediapipe.TfLiteTensorsToDetectionsCalculatorOptions): as those of
+        TensorsToDetectionsCalculator, without box_format, allow_classes and the orders of tensors.
+
+    ::
+
+        node {
+          calculator: "TfLiteTensorsToDetectionsCalculator"
+          input_stream: "TENSORS:tensors"
+          input_side_packet: "ANCHORS:anchors"
+          output_stream: "DETECTIONS:detections"
+          options {
+            [mediapipe.TfLiteTensorsToDetectionsCalculatorOptions.ext] {
+              num_classes: 91
+              num_boxes: 2034
+              num_coords: 4
+              x_scale: 10.0
+              y_scale: 10.0
+              h_scale: 5.0
+              w_scale: 5.0
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/tflite/tflite_tensors_to_detections_calculator.cc``.
+    """
+
+    options = Options(_DETECTIONS_OPTIONS)
+    options_type = _DETECTIONS_OPTIONS
+    is_filtered = True
+
+
+_SEGMENTATION_OPTIONS = "mediapipe.TfLiteTensorsToSegmentationCalculatorOptions"
 
 Floats = npt.NDArray[np.float32]
 
@@ -50,7 +172,7 @@ class TfLiteTensorsToSegmentationCalculator(Calculator):
     Source: MediaPipe ``calculators/tflite/tflite_tensors_to_segmentation_calculator.cc``.
     """
 
-    options = Options(_OPTIONS)
+    options = Options(_SEGMENTATION_OPTIONS)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -59,7 +181,7 @@ class TfLiteTensorsToSegmentationCalculator(Calculator):
         contract.inputs["PREV_MASK"].set(ImageFrame).optional()
         contract.inputs["REFERENCE_IMAGE"].set(ImageFrame).optional()
         contract.outputs["MASK"].set(ImageFrame)
-        options = contract.options(_OPTIONS)
+        options = contract.options(_SEGMENTATION_OPTIONS)
         contract.require(
             options.tensor_width > 0 and options.tensor_height > 0,
             "tensor_width and tensor_height are above 0",

@@ -1,23 +1,215 @@
-"""Calculators that make render data of landmarks, rectangles and labels."""
+"""Results of solutions as render data, and drawn on the image.
+
+Render data are mediapipe.RenderData: points, lines, rectangles and texts, which
+`calculators.images.image.drawing` draws on a frame. The calculators here make them of landmarks,
+rectangles and labels; `drawn` does both for the result of a solution.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from calculators.core.headers import VideoHeader
-from calculators.vision.drawing.connections import FACE
-from calculators.vision.drawing.landmark_annotations import (
-    LandmarkStyle,
-    annotate,
-    new_render_data,
+from calculators.images.image.drawing import Drawing
+from calculators.vision.landmarks.landmarks import (
+    PRESENCE,
+    VISIBILITY,
+    Landmarks,
+    Z,
+    landmarks_of,
+    take_one_of,
 )
-from calculators.vision.landmarks.landmark_ports import take_one_of
-from calculators.vision.landmarks.landmarks import landmarks_of
 from calculators.vision.messages import message_type
-from calculators.vision.rects.rect_ports import take_one_rect_tag
+from calculators.vision.regions import SMALLEST, take_one_rect_tag
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+
+Connections = tuple[tuple[int, int], ...]
+
+
+def _chains(*chains: tuple[int, ...]) -> Connections:
+    return tuple(pair for chain in chains for pair in pairwise(chain))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split()))
+
+
+#: 33 landmarks of a pose.
+POSE: Final = _chains(
+    (0, 1, 2, 3, 7),
+    (0, 4, 5, 6, 8),
+    (9, 10),
+    (11, 12),
+    (11, 13, 15, 17, 19, 15, 21),
+    (12, 14, 16, 18, 20, 16, 22),
+    (11, 23, 25, 27, 29, 31, 27),
+    (12, 24, 26, 28, 30, 32, 28),
+    (23, 24),
+)
+#: 21 landmarks of a hand.
+HAND: Final = _chains(
+    (0, 1, 2, 3, 4),
+    (0, 5, 6, 7, 8),
+    (5, 9, 10, 11, 12),
+    (9, 13, 14, 15, 16),
+    (13, 17, 18, 19, 20),
+    (0, 17),
+)
+LIPS: Final = _chains(
+    (61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291),
+    (61, 185, 40, 39, 37, 0, 267, 269, 270, 409, 291),
+    (78, 95, 88, 178, 87, 14, 317, 402, 318, 324, 308),
+    (78, 191, 80, 81, 82, 13, 312, 311, 310, 415, 308),
+)
+LEFT_EYE: Final = _chains(
+    (263, 249, 390, 373, 374, 380, 381, 382, 362),
+    (263, 466, 388, 387, 386, 385, 384, 398, 362),
+)
+LEFT_EYEBROW: Final = _chains((276, 283, 282, 295, 285), (300, 293, 334, 296, 336))
+RIGHT_EYE: Final = _chains(
+    (33, 7, 163, 144, 145, 153, 154, 155, 133),
+    (33, 246, 161, 160, 159, 158, 157, 173, 133),
+)
+RIGHT_EYEBROW: Final = _chains((46, 53, 52, 65, 55), (70, 63, 105, 66, 107))
+FACE_OVAL: Final = _chains(
+    _numbers(
+        "10 338 297 332 284 251 389 356 454 323 361 288 397 365 379 378 400 377 "
+        "152 148 176 149 150 136 172 58 132 93 234 127 162 21 54 103 67 109 10"
+    )
+)
+IRISES: Final = _chains((469, 470, 471, 472, 469), (474, 475, 476, 477, 474))
+#: 468 landmarks of a face.
+FACE: Final = LIPS + LEFT_EYE + LEFT_EYEBROW + RIGHT_EYE + RIGHT_EYEBROW + FACE_OVAL
+
+
+Color = tuple[int, int, int]
+
+#: Depths that differ by less are none.
+_SMALLEST_DEPTH: Final = 1e-3
+
+
+@dataclass(frozen=True)
+class LandmarkStyle:
+    """The look of landmarks: mediapipe.LandmarksToRenderDataCalculatorOptions as values.
+
+    Attributes:
+        landmark_color, connection_color: RGB.
+        thickness: of lines, and radius of points, in pixels.
+        shows_depth: nearer points are larger, nearer ends of lines darker.
+        min_visibility, min_presence: landmarks below are left out; None: all are drawn.
+        circles: radius of the farthest and of the nearest point.
+        near, far: colors of the nearest and of the farthest end of a line.
+        draws_points: draw points too, and not only lines.
+    """
+
+    landmark_color: Color = (0, 0, 0)
+    connection_color: Color = (0, 0, 0)
+    thickness: float = 1.0
+    shows_depth: bool = True
+    min_visibility: float | None = None
+    min_presence: float | None = None
+    circles: tuple[float, float] = (0.0, 18.0)
+    near: Color = (0, 0, 0)
+    far: Color = (255, 255, 255)
+    draws_points: bool = True
+
+
+def annotate(
+    render_data: Any,
+    landmarks: Landmarks,
+    connections: Iterable[Sequence[int]],
+    style: LandmarkStyle,
+    *,
+    scale: float = 1.0,
+) -> None:
+    """Add landmarks and the lines between them to a mediapipe.RenderData."""
+    thickness = style.thickness * scale
+    visible = _visible(landmarks, style)
+    depth = _depth(landmarks) if style.shows_depth else None
+    points = landmarks.values[:, :2].tolist()
+    is_normalized = landmarks.is_normalized
+    for first, second in connections:
+        if max(first, second) >= len(points) or not (visible[first] and visible[second]):
+            continue
+        annotation = render_data.render_annotations.add(thickness=thickness)
+        line = annotation.line if depth is None else annotation.gradient_line
+        line.x_start, line.y_start = points[first]
+        line.x_end, line.y_end = points[second]
+        line.normalized = is_normalized
+        if depth is None:
+            _set_color(annotation.color, style.connection_color)
+        else:
+            _set_color(line.color1, _mixed(style.near, style.far, float(depth[first])))
+            _set_color(line.color2, _mixed(style.near, style.far, float(depth[second])))
+    if style.draws_points:
+        _add_points(render_data, landmarks, visible, depth, style, thickness)
+
+
+def _add_points(
+    render_data: Any,
+    landmarks: Landmarks,
+    visible: npt.NDArray[np.bool_],
+    depth: npt.NDArray[np.float64] | None,
+    style: LandmarkStyle,
+    thickness: float,
+) -> None:
+    smallest, largest = style.circles
+    for place, (x, y) in enumerate(landmarks.values[:, :2].tolist()):
+        if not visible[place]:
+            continue
+        annotation = render_data.render_annotations.add(thickness=thickness)
+        point = annotation.point
+        point.x, point.y, point.normalized = x, y, landmarks.is_normalized
+        if depth is None:
+            _set_color(annotation.color, style.landmark_color)
+        else:
+            part = float(depth[place])
+            gray = 255 - int(255 * part)
+            annotation.thickness = int(smallest + (1 - part) * (largest - smallest))
+            _set_color(annotation.color, (gray, gray, gray))
+
+
+def _visible(landmarks: Landmarks, style: LandmarkStyle) -> npt.NDArray[np.bool_]:
+    found = np.ones(len(landmarks), np.bool_)
+    if style.min_visibility is not None and landmarks.has_visibility:
+        found &= landmarks.values[:, VISIBILITY] >= style.min_visibility
+    if style.min_presence is not None and landmarks.has_presence:
+        found &= landmarks.values[:, PRESENCE] >= style.min_presence
+    return found
+
+
+def _depth(landmarks: Landmarks) -> npt.NDArray[np.float64] | None:
+    """Return depths (n,) from 0, the nearest, to 1; None if all are equally far."""
+    z = landmarks.values[:, Z].astype(np.float64)
+    if not len(z):
+        return None
+    low, high = float(z.min()), max(float(z.max()), SMALLEST)
+    if not high - low > _SMALLEST_DEPTH:
+        return None
+    found: npt.NDArray[np.float64] = (z - low) / (high - low + 1e-6)
+    return found
+
+
+def _mixed(near: Color, far: Color, part: float) -> Color:
+    red, green, blue = (int(a * part + b * (1 - part)) for a, b in zip(near, far, strict=True))
+    return red, green, blue
+
+
+def _set_color(color: Any, value: Color) -> None:
+    color.r, color.g, color.b = value
+
+
+def new_render_data() -> Any:
+    """Make an empty mediapipe.RenderData."""
+    return message_type("RenderData")()
+
 
 _LANDMARKS = "mediapipe.LandmarksToRenderDataCalculatorOptions"
 _RECT = "mediapipe.RectToRenderDataCalculatorOptions"
@@ -367,3 +559,83 @@ RENDER_DATA_CALCULATORS: tuple[type[Calculator], ...] = (
     RectToRenderDataCalculator,
     RectToRenderScaleCalculator,
 )
+
+
+Image = npt.NDArray[np.uint8]
+
+_WHITE: Final = (255, 255, 255)
+_POINTS: Final = LandmarkStyle(
+    landmark_color=(255, 70, 40),
+    connection_color=_WHITE,
+    thickness=2.0,
+    shows_depth=False,
+    min_visibility=0.5,
+)
+_LINES: Final = LandmarkStyle(
+    connection_color=(90, 230, 200), thickness=1.0, shows_depth=False, draws_points=False
+)
+#: By the number of landmarks.
+_STYLES: Final[Mapping[int, tuple[Connections, LandmarkStyle]]] = {
+    21: (HAND, _POINTS),
+    33: (POSE, _POINTS),
+    468: (FACE, _LINES),
+    478: (FACE + IRISES, _LINES),
+}
+#: The part of an image's color that stays where no person is.
+_BACKGROUND: Final = 0.35
+
+
+def drawn(image: Image, result: tuple[Any, ...]) -> Image:
+    """Return a copy of an image with what a solution has found in it.
+
+    Landmarks are points and lines, faces of `FaceDetection` boxes, and where there is a mask the
+    background is dark.
+
+    Args:
+        image: (height, width, 3) of uint8, RGB: the one that the solution has processed.
+        result: of its ``process``.
+    """
+    canvas = image.copy()
+    mask = getattr(result, "segmentation_mask", None)
+    if mask is not None:
+        weight = _BACKGROUND + (1 - _BACKGROUND) * mask[:, :, np.newaxis]
+        canvas = (canvas * weight).astype(np.uint8)
+    found = new_render_data()
+    landmarks = [each for each in _parts(result) if isinstance(each, Landmarks)]
+    for each in landmarks:
+        lines, style = _STYLES.get(len(each), ((), _POINTS))
+        if each.is_normalized:
+            annotate(found, each, lines, style, scale=max(image.shape[0] / 480, 1))
+    if not landmarks:
+        for detection in getattr(result, "detections", None) or ():
+            _add_detection(found, detection)
+    Drawing(canvas, flips_text=False).draw(found)
+    return canvas
+
+
+def _parts(result: Iterable[Any]) -> Iterable[Any]:
+    for value in result:
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value
+
+
+def _add_detection(render_data: Any, detection: Any) -> None:
+    location = detection.location_data
+    box = location.relative_bounding_box
+    annotation = render_data.render_annotations.add(thickness=2)
+    rectangle = annotation.rectangle
+    rectangle.left, rectangle.top, rectangle.normalized = box.xmin, box.ymin, True
+    rectangle.right, rectangle.bottom = box.xmin + box.width, box.ymin + box.height
+    _set_white(annotation.color)
+    for keypoint in location.relative_keypoints:
+        annotation = render_data.render_annotations.add(thickness=2)
+        point = annotation.point
+        point.x, point.y, point.normalized = keypoint.x, keypoint.y, True
+        color = annotation.color
+        color.r, color.g, color.b = _POINTS.landmark_color
+
+
+def _set_white(color: Any) -> None:
+    color.r, color.g, color.b = _WHITE

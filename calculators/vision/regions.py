@@ -1,13 +1,17 @@
-"""DetectionsToRectsCalculator and its kin: regions of what a detector has found."""
+"""Regions as rectangles: of detections and landmarks, moved, scaled and made square."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, Final
 
+import numpy as np
+import numpy.typing as npt
+
+from calculators.vision.landmarks.landmarks import Floats, Landmarks, landmarks_of, take_landmarks
 from calculators.vision.messages import list_of, message_type, normalized_rect
-from calculators.vision.rects.rect_ports import normalize_radians, take_one_rect_tag
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -17,7 +21,35 @@ from graph_runtime import (
     Options,
 )
 
-_OPTIONS = "mediapipe.DetectionsToRectsCalculatorOptions"
+RECT_TAGS: Final = ("NORM_RECT", "RECT", "NORM_RECTS", "RECTS")
+
+#: Where MediaPipe's maxima begin (``std::numeric_limits<float>::min()``): 0, rather than -infinity.
+SMALLEST: Final = 1.17549435e-38
+
+
+def rect_type(tag: str) -> Any:
+    """Return the packet type of a stream of rectangles with this tag."""
+    name = "NormalizedRect" if tag.startswith("NORM_") else "Rect"
+    return list_of(name) if tag.endswith("S") else message_type(name)
+
+
+def take_one_rect_tag(contract: CalculatorContract, ports: Any, kind: str) -> str:
+    """Declare exactly one port of rectangles; return its tag."""
+    found = [tag for tag in RECT_TAGS if ports.has_tag(tag)]
+    contract.require(
+        len(found) == 1, f"exactly one of the {kind} streams {', '.join(RECT_TAGS)} is needed"
+    )
+    for tag in RECT_TAGS:
+        ports[tag].set(rect_type(tag)).optional()
+    return found[0] if found else "NORM_RECT"
+
+
+def normalize_radians(angle: float) -> float:
+    """Return the angle within [-pi, pi)."""
+    return angle - 2 * math.pi * math.floor((angle + math.pi) / (2 * math.pi))
+
+
+_DETECTIONS_OPTIONS = "mediapipe.DetectionsToRectsCalculatorOptions"
 # LocationData.Format
 _BOUNDING_BOX, _RELATIVE_BOUNDING_BOX = 1, 2
 _USE_KEYPOINTS = 2
@@ -61,7 +93,7 @@ class DetectionsToRectsCalculator(Calculator):
     Source: MediaPipe ``calculators/util/detections_to_rects_calculator.cc``.
     """
 
-    options = Options(_OPTIONS)
+    options = Options(_DETECTIONS_OPTIONS)
     #: The rotation options are required.
     needs_rotation: ClassVar[bool] = False
     #: The size of the image is required in any case.
@@ -83,7 +115,7 @@ class DetectionsToRectsCalculator(Calculator):
 
     @classmethod
     def _check(cls, contract: CalculatorContract) -> None:
-        options = contract.options(_OPTIONS)
+        options = contract.options(_DETECTIONS_OPTIONS)
         turns = options.HasField("rotation_vector_start_keypoint_index")
         contract.require(
             turns or not cls.needs_rotation, "rotation_vector_start_keypoint_index is needed"
@@ -335,3 +367,265 @@ DETECTIONS_TO_RECTS: tuple[type[Calculator], ...] = (
     DetectionsToRectsCalculator,
     HandDetectionsFromPoseToRectsCalculator,
 )
+
+
+_DETECTION = "mediapipe.LandmarksToDetectionCalculatorOptions"
+#: Joints of the palm and the first joints of the fingers, of a hand's 21 landmarks.
+_PALM = np.array([0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18])
+_HAND = 21
+#: Wrist, and the roots of the index, middle and ring finger, among `_PALM`.
+_WRIST, _INDEX, _MIDDLE, _RING = 0, 4, 6, 8
+
+
+class LandmarksToDetectionCalculator(Calculator):
+    """Makes a detection of landmarks: they are its keypoints, and its box is around them.
+
+    Inputs: NORM_LANDMARKS (`Landmarks`).
+    Outputs: DETECTION (mediapipe.Detection): without score and label.
+    Options (mediapipe.LandmarksToDetectionCalculatorOptions):
+        selected_landmark_indices: repeated; all landmarks unless given.
+
+    ::
+
+        node {
+          calculator: "LandmarksToDetectionCalculator"
+          input_stream: "NORM_LANDMARKS:landmarks"
+          output_stream: "DETECTION:eyes"
+          options {
+            [mediapipe.LandmarksToDetectionCalculatorOptions.ext] {
+              selected_landmark_indices: [33, 133]
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/util/landmarks_to_detection_calculator.cc``.
+    """
+
+    options = Options(_DETECTION)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        take_landmarks(contract.inputs["NORM_LANDMARKS"])
+        contract.outputs["DETECTION"].set(message_type("Detection"))
+        contract.timestamp_offset = 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._selected = np.array(self.options.selected_landmark_indices, np.intp)
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs["NORM_LANDMARKS"].is_empty():
+            return
+        points = landmarks_of(cc.inputs["NORM_LANDMARKS"].value).values[:, :2]
+        if len(points) == 0:
+            raise GraphError("there are no landmarks in the list", code=Code.INVALID_ARGUMENT)
+        if len(self._selected):
+            if self._selected.max() >= len(points) or self._selected.min() < 0:
+                raise GraphError(
+                    f"selected_landmark_indices: there are {len(points)} landmarks, so there is no "
+                    f"landmark {self._selected.max()}",
+                    code=Code.INVALID_ARGUMENT,
+                )
+            points = points[self._selected]
+        cc.outputs["DETECTION"].add(_detection(points), cc.time)
+
+
+def _detection(points: Floats) -> Any:
+    """The mediapipe.Detection of points (n, 2)."""
+    low = points.min(axis=0)
+    high = np.maximum(points.max(axis=0), np.float32(SMALLEST))
+    # One by one, 468 keypoints take half a millisecond.
+    wire = _wire(len(points)).copy()
+    wire["x"], wire["y"] = points[:, 0], points[:, 1]
+    found = message_type("Detection")()
+    location = found.location_data
+    location.MergeFromString(wire.tobytes())
+    location.format = _RELATIVE_BOUNDING_BOX
+    box = location.relative_bounding_box
+    (box.xmin, box.ymin), (box.width, box.height) = low.tolist(), (high - low).tolist()
+    return found
+
+
+@lru_cache(maxsize=8)
+def _wire(count: int) -> npt.NDArray[Any]:
+    """The wire form of keypoints without their numbers: each is 12 bytes."""
+    fields = [("tag", "u1"), ("length", "u1"), ("x_tag", "u1"), ("x", "<f4")]
+    wire = np.zeros(count, np.dtype([*fields, ("y_tag", "u1"), ("y", "<f4")]))
+    wire["tag"], wire["length"], wire["x_tag"], wire["y_tag"] = 0x2A, 10, 0x0D, 0x15
+    return wire
+
+
+class HandLandmarksToRectCalculator(Calculator):
+    """Makes the turned rectangle around a hand's palm and first joints, fingers upwards.
+
+    Inputs:
+        NORM_LANDMARKS (`Landmarks`): 21 of a hand, or 12 of its palm and first joints.
+        IMAGE_SIZE (tuple): width and height in pixels.
+    Outputs: NORM_RECT (mediapipe.NormalizedRect).
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "HandLandmarksToRectCalculator"
+          input_stream: "NORM_LANDMARKS:hand"
+          input_stream: "IMAGE_SIZE:size"
+          output_stream: "NORM_RECT:rect"
+        }
+
+    Source: MediaPipe ``modules/hand_landmark/calculators/hand_landmarks_to_rect_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        take_landmarks(contract.inputs["NORM_LANDMARKS"])
+        contract.inputs["IMAGE_SIZE"].set(tuple)
+        contract.outputs["NORM_RECT"].set(message_type("NormalizedRect"))
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs["NORM_LANDMARKS"].is_empty() or cc.inputs["IMAGE_SIZE"].is_empty():
+            return
+        found = landmarks_of(cc.inputs["NORM_LANDMARKS"].value)
+        size: tuple[int, int] = cc.inputs["IMAGE_SIZE"].value
+        cc.outputs["NORM_RECT"].add(_hand_rect(found, size), cc.time)
+
+
+def _hand_rect(found: Landmarks, size: tuple[int, int]) -> Any:
+    points = found.values[:, :2]
+    if len(points) == _HAND:
+        points = points[_PALM]
+    if len(points) <= _RING:
+        raise GraphError(
+            f"a hand has {_HAND} landmarks; the list has {len(points)}", code=Code.INVALID_ARGUMENT
+        )
+    width, height = size
+    fingers = ((points[_INDEX] + points[_RING]) / 2 + points[_MIDDLE]) / 2
+    along = (fingers - points[_WRIST]) * np.array([width, height], np.float32)
+    rotation = normalize_radians(math.pi / 2 - math.atan2(-along[1], along[0]))
+
+    def highest(values: Floats) -> Floats:
+        found: Floats = np.maximum(values.max(axis=0), np.float32(SMALLEST))
+        return found
+
+    center = (highest(points) + points.min(axis=0)) / 2
+    offsets = (points - center) * np.array([width, height], np.float32)
+    cos, sin = math.cos(rotation), math.sin(rotation)
+    turned = offsets @ np.array([[cos, -sin], [sin, cos]], np.float32)
+    low, high = turned.min(axis=0).tolist(), highest(turned).tolist()
+    x, y = (low[0] + high[0]) / 2, (low[1] + high[1]) / 2
+    return normalized_rect(
+        (x * cos - y * sin) / width + float(center[0]),
+        (x * sin + y * cos) / height + float(center[1]),
+        (high[0] - low[0]) / width,
+        (high[1] - low[1]) / height,
+        rotation,
+    )
+
+
+LANDMARKS_TO_RECTS: tuple[type[Calculator], ...] = (
+    HandLandmarksToRectCalculator,
+    LandmarksToDetectionCalculator,
+)
+
+
+_TRANSFORMATION_OPTIONS = "mediapipe.RectTransformationCalculatorOptions"
+
+
+class RectTransformationCalculator(Calculator):
+    """Moves rectangles in their own direction, then makes them square, then scales them.
+
+    Inputs, exactly one of the first four:
+        NORM_RECT, RECT, NORM_RECTS, RECTS (mediapipe.NormalizedRect, mediapipe.Rect, lists).
+        IMAGE_SIZE (tuple): width and height in pixels; needed for normalized rectangles.
+    Outputs: #0: of the input's type.
+    Options (mediapipe.RectTransformationCalculatorOptions):
+        shift_x, shift_y: in widths and heights of the rectangle.
+        rotation or rotation_degrees: turns the shift; the rectangle keeps its own rotation.
+        square_long or square_short: both sides become the longer or the shorter one, in pixels.
+        scale_x, scale_y: default 1.
+
+    ::
+
+        node {
+          calculator: "RectTransformationCalculator"
+          input_stream: "NORM_RECT:face_rect"
+          input_stream: "IMAGE_SIZE:size"
+          output_stream: "roi"
+          options {
+            [mediapipe.RectTransformationCalculatorOptions.ext] {
+              scale_x: 1.5
+              scale_y: 1.5
+              square_long: true
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/util/rect_transformation_calculator.cc``.
+    """
+
+    options = Options(_TRANSFORMATION_OPTIONS)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        tag = take_one_rect_tag(contract, contract.inputs, "input")
+        contract.inputs["IMAGE_SIZE"].set(tuple).optional()
+        contract.require(
+            not tag.startswith("NORM_") or contract.inputs.has_tag("IMAGE_SIZE"),
+            f"{tag} needs the input stream IMAGE_SIZE",
+        )
+        contract.outputs[0].set(rect_type(tag))
+        options = contract.options(_TRANSFORMATION_OPTIONS)
+        for one, other in (("rotation", "rotation_degrees"), ("square_long", "square_short")):
+            contract.require(
+                not (options.HasField(one) and options.HasField(other)),
+                f"{one} and {other} exclude each other",
+            )
+        contract.timestamp_offset = 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        options = self.options
+        self._turn: float = options.rotation
+        if options.HasField("rotation_degrees"):
+            self._turn = math.pi * options.rotation_degrees / 180
+        (self._tag,) = (tag for tag in cc.inputs.tags() if tag != "IMAGE_SIZE")
+
+    def process(self, cc: CalculatorContext) -> None:
+        if cc.inputs[self._tag].is_empty():
+            return
+        size = (1, 1)
+        if self._tag.startswith("NORM_"):
+            if cc.inputs["IMAGE_SIZE"].is_empty():
+                return
+            size = cc.inputs["IMAGE_SIZE"].value
+        value = cc.inputs[self._tag].value
+        if self._tag.endswith("S"):
+            cc.outputs[0].add([self._moved(rect, size) for rect in value], cc.time)
+        else:
+            cc.outputs[0].add(self._moved(value, size), cc.time)
+
+    def _moved(self, rect: Any, size: tuple[int, int]) -> Any:
+        options = self.options
+        width_px, height_px = size
+        angle = rect.rotation
+        if self._turn:
+            angle = normalize_radians(angle + self._turn)
+        right = rect.width * width_px * options.shift_x
+        down = rect.height * height_px * options.shift_y
+        cos, sin = math.cos(angle), math.sin(angle)
+        x = rect.x_center + (right * cos - down * sin) / width_px
+        y = rect.y_center + (right * sin + down * cos) / height_px
+        width, height = rect.width, rect.height
+        if options.square_long or options.square_short:
+            choose = max if options.square_long else min
+            side = choose(width * width_px, height * height_px)
+            width, height = side / width_px, side / height_px
+        width, height = width * options.scale_x, height * options.scale_y
+        if self._tag.startswith("NORM_"):
+            return normalized_rect(x, y, width, height, rect.rotation)
+        return message_type("Rect")(
+            x_center=int(x),
+            y_center=int(y),
+            width=int(width),
+            height=int(height),
+            rotation=rect.rotation,
+        )

@@ -12,8 +12,8 @@ from calculators.images.image.image_frame import ImageFrame
 from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import TENSORS, check_image_tags
 from calculators.images.image.scaling import check_size
-from calculators.vision.images.matrix_calculators import mask_frame
-from calculators.vision.landmarks.activation import sigmoid
+from calculators.vision.landmarks.scores_calculators import sigmoid
+from calculators.vision.pictures import mask_frame
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.vision.landmarks.landmarks import PRESENCE, Landmarks
-from calculators.vision.solutions.solution import Solution, mask_of
+from calculators.vision.solution import Solution, mask_of
 
 Mask = npt.NDArray[np.float32]
 

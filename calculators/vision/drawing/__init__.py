@@ -1,1 +1,0 @@
-"""Landmarks, rectangles and labels as render data, and drawn on images."""

@@ -1,1 +1,0 @@
-"""Filters over time: landmarks, visibilities and masks that tremble less."""

@@ -1,1 +1,0 @@
-"""Irises: their drawing, and their distance from the camera."""

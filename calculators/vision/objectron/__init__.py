@@ -1,1 +1,0 @@
-"""Objects as boxes in space: MediaPipe's Objectron."""

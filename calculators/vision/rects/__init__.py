@@ -1,1 +1,0 @@
-"""Rectangles of regions: from detections and landmarks, moved, scaled, compared."""

@@ -1,1 +1,0 @@
-"""MediaPipe's solutions as Python classes, each over its graph."""

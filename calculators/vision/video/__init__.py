@@ -1,1 +1,0 @@
-"""Video files as streams of frames, and back."""
