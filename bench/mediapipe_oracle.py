@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 import calculators
 from bench.corpora import corpora
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.vision.landmarks.landmarks import Landmarks
 from calculators.vision.messages import message_type, normalized_rect
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry

@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from calculators.images.media.image import EncodedImage, Image, ImageReference
-from calculators.images.media.limits import MAX_REQUEST_PIXELS
+from calculators.images.media.image import MAX_REQUEST_PIXELS, EncodedImage, Image, ImageReference
 from calculators.images.media.reader import ImageReader
 from calculators.images.media.tags import with_tags
 from calculators.kit.requests.http_payload import RequestError

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 
-from calculators.images.media.limits import MAX_IMAGES
+from calculators.images.media.image import MAX_IMAGES
 from calculators.images.media.media_rules import NO_MEDIA, MediaRules
 from calculators.images.media.reader import ImageReader
 from calculators.kit.child_process.supervisor import LoadError

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.core.headers import VideoHeader
-from calculators.images.image.drawing import Drawing
+from calculators.images.image.drawing import Canvas
 from calculators.vision.landmarks.landmarks import (
     PRESENCE,
     VISIBILITY,
@@ -609,7 +609,7 @@ def drawn(image: Image, result: tuple[Any, ...]) -> Image:
     if not landmarks:
         for detection in getattr(result, "detections", None) or ():
             _add_detection(found, detection)
-    Drawing(canvas, flips_text=False).draw(found)
+    Canvas(canvas, flips_text=False).draw(found)
     return canvas
 
 

@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import check_image_tags
 from calculators.images.image.scaling import check_size

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import TENSORS, check_image_tags
 from calculators.images.image.scaling import check_size

@@ -23,9 +23,8 @@ from typing import Any, Final, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
-from calculators.images.image.image_to_tensor_calculator import LONGEST_SIDE
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
+from calculators.images.image.image_tensors import LONGEST_SIDE
 from calculators.images.image.scaling import check_size
 from calculators.kit.cpu_features import usable_processors
 from graph_runtime import (

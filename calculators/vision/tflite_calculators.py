@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calculators.images.image.fixed_order_detector import FixedOrderDetector
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.detector_output import FixedOrderDetector
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import TENSORS, check_image_tags
 from calculators.images.image.scaling import check_size

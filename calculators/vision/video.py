@@ -6,8 +6,7 @@ import logging
 from pathlib import Path
 
 from calculators.core.headers import VideoHeader
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.images.image.video_file import VideoReader, VideoWriter
 from graph_runtime import (
     Calculator,

@@ -12,7 +12,7 @@ from calculators.images.image import decoding_turns
 from calculators.images.image.encoded_image import ImageLimits
 from calculators.images.image_generation import servable as drawing
 from calculators.images.image_generation.image_settings import ImageSettings
-from calculators.images.media import limits as images
+from calculators.images.media import image as images
 from calculators.images.media.download import MAX_REDIRECTIONS
 from calculators.images.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.kit.checkpoints import gguf

@@ -10,8 +10,7 @@ import cv2
 import pytest
 
 from bench.mediapipe_oracle import picture
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.images.image.video_file import VideoWriter
 from calculators.kit.mediapipe_directory import find_mediapipe_file
 from servers.cli import main

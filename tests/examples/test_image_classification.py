@@ -15,8 +15,7 @@ import openvino
 import pytest
 
 from calculators.images.image.encoded_image import encode_image
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving

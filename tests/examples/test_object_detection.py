@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from calculators.images.image.encoded_image import encode_image
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import InferRequest, Tensor
 from examples.models.shapes_training.anchors import anchors, iou

@@ -15,8 +15,7 @@ import pytest
 
 from bench.mediapipe_oracle import lines, picture
 from calculators.images.image.encoded_image import encode_image
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from tests.calculators.vision.solutions import needs_models
 from tests.checkout import ROOT
 from tests.patience import PATIENCE

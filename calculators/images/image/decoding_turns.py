@@ -18,9 +18,8 @@ from typing import Any, Final, TypeVar
 
 import numpy.typing as npt
 
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_frame import ImageFrame
-from calculators.images.image.image_header import read_header
+from calculators.images.image.encoded_image import read_header
+from calculators.images.image.image_frame import ImageError, ImageFrame
 from calculators.kit.child_process.fair_turns import FairTurns
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record

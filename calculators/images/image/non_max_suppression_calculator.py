@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_frame import ImageFrame
-from calculators.images.image.overlap import overlaps, relative_box
+from calculators.images.image.detections import overlaps, relative_box
+from calculators.images.image.image_frame import ImageError, ImageFrame
 from calculators.images.image.packet_types import list_of, message
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 

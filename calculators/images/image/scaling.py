@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from calculators.images.image.image_error import ImageError
+from calculators.images.image.image_frame import ImageError
 from calculators.images.image.opencv import opencv
 
 # ScaleMode.Mode

@@ -11,9 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.images.image.opencv import opencv
 from graph_runtime import Code, GraphError, NotFoundError
 

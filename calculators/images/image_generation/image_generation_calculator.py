@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.images.image_generation.request import text_request
 from calculators.images.image_generation.resources import RESOURCES_TAG
 from calculators.images.image_generation.servable import ImageGenServable

@@ -19,7 +19,7 @@ from calculators.images.image_generation.request_members import (
     refusal,
 )
 from calculators.images.image_generation.sizes import Size, parse_size
-from calculators.images.media.limits import MAX_IMAGE_BYTES
+from calculators.images.media.image import MAX_IMAGE_BYTES
 from calculators.kit.requests.form_files import files_of, find_file
 from calculators.kit.requests.form_members import form_members
 from calculators.kit.requests.http_payload import RequestError

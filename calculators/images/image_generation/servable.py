@@ -32,8 +32,7 @@ from calculators.images.image_generation.model_rules import ModelRules
 from calculators.images.image_generation.node_options import ImageGenOptions
 from calculators.images.image_generation.request import ImageRequest
 from calculators.images.image_generation.sizes import Size
-from calculators.images.media.image import EncodedImage
-from calculators.images.media.picture_size import pixels_of
+from calculators.images.media.image import EncodedImage, pixels_of
 from calculators.kit.child_process.fair_turns import FairTurns, TooManyWaiting
 from calculators.kit.child_process.process_memory import resident_bytes
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError

@@ -1,4 +1,4 @@
-"""Images in the request itself: ``data:image/png;base64,...``."""
+"""Images in the request itself: ``data:image/png;base64,...``; the error of a bad image."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import base64
 import binascii
 import re
 from typing import Final
+
+from calculators.kit.requests.http_payload import RequestError
+
+
+def image_error(param: str, reason: str) -> RequestError:
+    """The error for an image that cannot be fetched or read. ``reason`` names no internal path."""
+    return RequestError(f"{param}: {reason}", param=param)
+
 
 #: OpenVINO Model Server looks for ``base64,`` anywhere, even in an address on the web.
 _START: Final = re.compile(r"\s*(data:[^,]{0,200};)?base64,", re.IGNORECASE)

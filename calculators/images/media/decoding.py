@@ -13,17 +13,17 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from calculators.images.media import picture_size
-from calculators.images.media.data_uri import decoded
-from calculators.images.media.image import EncodedImage, Image
-from calculators.images.media.image_error import image_error
-from calculators.images.media.limits import (
+from calculators.images.media.data_uri import decoded, image_error
+from calculators.images.media.image import (
     MAX_IMAGE_BYTES,
     MAX_PIXELS,
     MAX_RATIO,
     MAX_REQUEST_PIXELS,
     MAX_SCANNED_PIXELS,
     MAX_SENT_PIXELS,
+    EncodedImage,
+    Image,
+    pixels_of,
 )
 
 #: The only decoders that see clients' data.
@@ -50,7 +50,7 @@ def decode_images(images: list[EncodedImage], most: int | None = None) -> tuple[
     """
     made: list[Image] = []
     pixels = 0
-    is_much = picture_size.pixels_of(images) > MAX_SENT_PIXELS
+    is_much = pixels_of(images) > MAX_SENT_PIXELS
     share = MAX_SENT_PIXELS // len(images) if is_much else MAX_SENT_PIXELS
     if most is not None:
         share = min(share, most)

@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from calculators.images.media.limits import MAX_IMAGE_BYTES
+from calculators.images.media.image import MAX_IMAGE_BYTES
 from calculators.images.media.media_rules import MediaRules
 from graphrt_base.regular_file import raise_if_exhausted
 

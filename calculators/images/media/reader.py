@@ -12,10 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from calculators.images.media.data_uri import base64_of
-from calculators.images.media.image import EncodedImage, ImageReference
-from calculators.images.media.image_error import image_error
-from calculators.images.media.limits import MAX_IMAGE_BYTES, MAX_REQUEST_BYTES
+from calculators.images.media.data_uri import base64_of, image_error
+from calculators.images.media.image import (
+    MAX_IMAGE_BYTES,
+    MAX_REQUEST_BYTES,
+    EncodedImage,
+    ImageReference,
+)
 from calculators.images.media.media_rules import MediaRules
 from graphrt_base.regular_file import raise_if_exhausted
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.images.media.image import EncodedImage
-from calculators.images.media.picture_size import pixels_of
+from calculators.images.media.image import EncodedImage, pixels_of
 from calculators.kit.child_process.question_lane import WALL_SECONDS, QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, START_SECONDS, LoadError
 from calculators.kit.requests.http_payload import RequestError

@@ -8,8 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from calculators.images.image.encoded_image import decode_image
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFrame
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import CustomTensor, Datatype, Tensor
 from calculators.tensors.inference.place import quoted, shown_shape

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calculators.images.image.decoding_turns import LARGE_PIXELS, decode_in_turn, pixels_in
 from calculators.images.image.encoded_image import decode_image
-from calculators.images.image.image_error import ImageError
+from calculators.images.image.image_frame import ImageError
 from calculators.images.image.opencv import opencv
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import (

@@ -10,9 +10,7 @@ import pytest
 
 from bench.mediapipe_oracle import picture
 from calculators.images.image.encoded_image import decode_image, encode_image
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.vision import FaceDetection, FaceMesh, Hands, Holistic, Pose, SelfieSegmentation
 from calculators.vision.landmarks.landmarks import landmarks
 from graph_runtime import GraphError, RunError

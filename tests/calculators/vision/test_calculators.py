@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import calculators
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.vision.landmarks.landmarks import Landmarks, landmarks
 from calculators.vision.messages import normalized_rect
 from calculators.vision.registration import CALCULATORS

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.vision.iris import image_file_properties
 from calculators.vision.landmarks.landmarks import landmarks
 from calculators.vision.objectron import box_in_space

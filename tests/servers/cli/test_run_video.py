@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.images.image.video_file import VideoReader, VideoWriter
 from graph_runtime import GraphError
 from tests.servers.cli.process import graphrt

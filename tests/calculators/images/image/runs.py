@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import calculators
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry
 from protos.pool import message_class

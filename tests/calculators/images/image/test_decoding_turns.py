@@ -18,9 +18,7 @@ from calculators.images.image.decoding_turns import (
     pixels_in,
 )
 from calculators.images.image.encoded_image import decode_image
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record

@@ -8,11 +8,13 @@ import zlib
 import numpy as np
 import pytest
 
-from calculators.images.image.encoded_image import ImageLimits, decode_image, encode_image
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
-from calculators.images.image.image_header import read_header
+from calculators.images.image.encoded_image import (
+    ImageLimits,
+    decode_image,
+    encode_image,
+    read_header,
+)
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from graph_runtime import Code, GraphError
 from tests.calculators.images.image.runs import image, node, run
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat, format_of
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame, format_of
 from graph_runtime import Code
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from graph_runtime import GraphError
 from protos.pool import message_class
 from tests.calculators.images.image.runs import image, node, run

@@ -6,8 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from calculators.images.image.image_to_tensor_calculator import RegionSampler
-from calculators.images.image.region import Region
+from calculators.images.image.image_tensors import Region, RegionSampler
 
 IMAGE = np.random.default_rng(7).integers(0, 256, (480, 640, 3), np.uint8)
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from google.protobuf import json_format
 
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from graph_runtime import GraphError
 from protos.pool import message_class
 from tests.calculators.images.image.runs import detection, image, node, run

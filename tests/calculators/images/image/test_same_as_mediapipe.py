@@ -10,8 +10,7 @@ import pytest
 from google.protobuf import json_format
 
 import calculators
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from graph_runtime import REGISTRY, CalculatorGraph, Registry
 from protos.pool import message_class
 from tests.calculators.images.image.make_mediapipe_answers import FILE

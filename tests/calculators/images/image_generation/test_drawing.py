@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.images.image_generation.request import text_request
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import (

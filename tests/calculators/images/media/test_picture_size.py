@@ -8,8 +8,7 @@ import io
 import pytest
 from PIL import Image
 
-from calculators.images.media.image import EncodedImage
-from calculators.images.media.picture_size import pixels_of
+from calculators.images.media.image import EncodedImage, pixels_of
 
 
 def encoded(kind: str, **options: object) -> bytes:

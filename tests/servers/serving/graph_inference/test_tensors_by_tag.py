@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from calculators.images.image.encoded_image import encode_image
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import CustomTensor, Datatype, Tensor
 from calculators.tensors.python import pyovms

@@ -1,16 +1,15 @@
-"""ImageToTensorCalculator: a region of an image as a model's input."""
+"""Images as tensors: the region of an image that a model is to see, as the model's input."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from calculators.images.image.image_error import ImageError
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import (
     LETTERBOX_PADDING,
@@ -18,9 +17,87 @@ from calculators.images.image.packet_types import (
     check_image_tags,
     message,
 )
-from calculators.images.image.region import Region
 from calculators.images.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A rectangle in an image, in pixels; ``rotation`` is clockwise, in radians.
+
+    Source: MediaPipe ``calculators/tensor/image_to_tensor_utils.cc``.
+    """
+
+    center_x: float
+    center_y: float
+    width: float
+    height: float
+    rotation: float = 0.0
+
+    @classmethod
+    def whole(cls, width: int, height: int) -> Region:
+        """The whole image, of ``width`` by ``height`` pixels."""
+        return cls(0.5 * width, 0.5 * height, width, height)
+
+    @classmethod
+    def of(cls, rect: Any, width: int, height: int) -> Region:
+        """The region of a mediapipe.NormalizedRect in an image of that size, in pixels.
+
+        Raises:
+            ImageError: the rectangle has no area, or its numbers are not finite.
+        """
+        found = cls(
+            rect.x_center * width,
+            rect.y_center * height,
+            rect.width * width,
+            rect.height * height,
+            rect.rotation,
+        )
+        numbers = (found.center_x, found.center_y, found.width, found.height, found.rotation)
+        if not all(map(math.isfinite, numbers)) or found.width <= 0 or found.height <= 0:
+            raise ImageError(
+                f"NORM_RECT needs a width and height above 0 and finite numbers; its width is "
+                f"{rect.width:g} and its height {rect.height:g}"
+            )
+        return found
+
+    def padded(self, width: int, height: int) -> tuple[Region, tuple[float, float, float, float]]:
+        """A region with the aspect ratio of a tensor of that size, and how much is padding.
+
+        The padding is left, top, right and bottom, as fractions of the tensor.
+        """
+        wanted, own = height / width, self.height / self.width
+        if wanted > own:
+            vertical = (1 - own / wanted) / 2
+            return replace(self, height=self.width * wanted), (0.0, vertical, 0.0, vertical)
+        horizontal = (1 - wanted / own) / 2
+        return replace(self, width=self.height / wanted), (horizontal, 0.0, horizontal, 0.0)
+
+    def corners(self) -> npt.NDArray[np.float32]:
+        """Return (4, 2), x and y: bottom left, top left, top right, bottom right, as in OpenCV."""
+        a, b = math.sin(self.rotation) / 2, math.cos(self.rotation) / 2
+        x, y, width, height = self.center_x, self.center_y, self.width, self.height
+        bottom_left = (x - a * height - b * width, y + b * height - a * width)
+        top_left = (x + a * height - b * width, y - b * height - a * width)
+        opposite = [(2 * x - cx, 2 * y - cy) for cx, cy in (bottom_left, top_left)]
+        return np.array([bottom_left, top_left, *opposite], np.float32)
+
+    def matrix(self, width: int, height: int) -> tuple[float, ...]:
+        """Return the matrix from points in the region to points in the image of that size.
+
+        It has 16 numbers, row by row. Points are fractions of the region and of the image.
+        """
+        a, b = self.width, self.height
+        c, d = math.cos(self.rotation), math.sin(self.rotation)
+        e, f = self.center_x, self.center_y
+        g, h = 1 / width, 1 / height
+        return (
+            *(a * c * g, -b * d * g, 0.0, (-0.5 * a * c + 0.5 * b * d + e) * g),
+            *(a * d * h, b * c * h, 0.0, (-0.5 * b * c - 0.5 * a * d + f) * h),
+            *(0.0, 0.0, a * g, 0.0),
+            *(0.0, 0.0, 0.0, 1.0),
+        )
+
 
 Image = npt.NDArray[Any]
 
@@ -277,3 +354,102 @@ def _check(contract: CalculatorContract) -> None:
         check_size((options.output_tensor_width, options.output_tensor_height))
     except ImageError as error:
         contract.require(False, str(error))
+
+
+_CONVERTER_OPTIONS = "mediapipe.OpenVINOConverterCalculatorOptions"
+
+
+class OpenVINOConverterCalculator(Calculator):
+    """Makes a tensor of shape (1, height, width, channels) of each image.
+
+    As in OpenVINO Model Server the image goes as it is, its elements' type included, unless
+    ``enable_normalization`` is set together with ``zero_center``, a range or custom numbers; the
+    other options count only then.
+
+    Inputs: IMAGE (`ImageFrame`): elements of uint8 or float32, without normalization also uint16.
+    Outputs: TENSORS (list of one numpy.ndarray): float32, or of the image's type.
+    Options (mediapipe.OpenVINOConverterCalculatorOptions):
+        enable_normalization: make float32 of the image, by one of the following.
+        zero_center: 0 to 255 becomes -1 to 1; default true.
+        output_tensor_float_range: 0 becomes ``min`` and 255 becomes ``max``.
+        use_custom_normalization: value / ``custom_div`` - ``custom_sub``.
+        flip_vertically: the last row comes first.
+        max_num_channels: further channels, such as alpha, are left out: 1, 3 or 4; default 3.
+
+    ::
+
+        node {
+          calculator: "OpenVINOConverterCalculator"
+          input_stream: "IMAGE:image"
+          output_stream: "TENSORS:tensors"
+          node_options {
+            [type.googleapis.com/mediapipe.OpenVINOConverterCalculatorOptions] {
+              enable_normalization: true
+            }
+          }
+        }
+
+    Source: OpenVINO's fork of MediaPipe,
+    ``calculators/tensors/openvino/openvino_converter_calculator.cc``.
+    """
+
+    options = Options(_CONVERTER_OPTIONS)
+    input_stream_handler = "FixedSizeInputStreamHandler"
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        check_image_tags(contract)
+        options = contract.options(_CONVERTER_OPTIONS)
+        contract.require(
+            options.max_num_channels in (1, 3, 4),
+            f"max_num_channels is 1, 3 or 4, not {options.max_num_channels}",
+        )
+        limits = options.output_tensor_float_range
+        contract.require(
+            not options.HasField("output_tensor_float_range") or limits.max > limits.min,
+            f"output_tensor_float_range: max, {limits.max}, must be greater than min, {limits.min}",
+        )
+        contract.require(
+            not options.use_custom_normalization or options.custom_div != 0,
+            "custom_div is what values are divided by; it cannot be 0",
+        )
+        contract.inputs["IMAGE"].set(ImageFrame)
+        contract.outputs["TENSORS"].set(TENSORS)
+        contract.input_stream_handler = cls.input_stream_handler
+        contract.timestamp_offset = 0
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._range = _range(self.options)
+
+    def process(self, cc: CalculatorContext) -> None:
+        shard = cc.inputs["IMAGE"]
+        if not shard.is_empty():
+            cc.outputs["TENSORS"].add([self._tensor(shard.value)], cc.time)
+
+    def _tensor(self, frame: ImageFrame) -> npt.NDArray[Any]:
+        pixels = frame.pixels
+        if self._range is None:
+            return pixels[np.newaxis]
+        if frame.byte_depth == 2:
+            raise ImageError(
+                f"an image of the format {frame.image_format.name} cannot be normalized; its "
+                f"elements have to be of 8 bits, or float32"
+            )
+        low, high = self._range
+        pixels = pixels[:: -1 if self.options.flip_vertically else 1]
+        kept = pixels[:, :, : self.options.max_num_channels]
+        scaled = kept.astype(np.float32) * ((high - low) / np.float32(255)) + low
+        return np.ascontiguousarray(scaled[np.newaxis], np.float32)
+
+
+def _range(options: Any) -> tuple[np.float32, np.float32] | None:
+    """The values of 0 and 255 in the tensor; None to leave the image unchanged."""
+    if not options.enable_normalization:
+        return None
+    if options.use_custom_normalization:
+        low = np.float32(-options.custom_sub)
+        return low, np.float32(-options.custom_sub + 255.0 / options.custom_div)
+    if options.HasField("output_tensor_float_range"):
+        limits = options.output_tensor_float_range
+        return np.float32(limits.min), np.float32(limits.max)
+    return (np.float32(-1), np.float32(1)) if options.zero_center else None
