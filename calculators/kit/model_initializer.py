@@ -1,17 +1,25 @@
-"""`ModelInitializer`: the resource initializer of a family whose nodes have a model each."""
+"""`ModelInitializer`: the resource initializer of a family whose nodes have a model each.
+
+`model_identity` names what is loaded, so that graphs with equal nodes share one resource;
+`loading` is the context in which a node's processes load the model.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Final, Generic, Protocol, TypeVar, cast
 
-from calculators.kit.model_cache import CacheEntry, ModelCache, user_cache
-from calculators.kit.model_identity import check_model_files, model_identity
+from calculators.kit.child_process.supervisor import LoadError
+from calculators.kit.model_cache import CacheEntry, ModelCache, finish, user_cache
 from calculators.kit.places import Place, Places
 from calculators.kit.tasks.options import naming_node
 from graph_runtime import (
@@ -20,8 +28,108 @@ from graph_runtime import (
     NodeMetrics,
     NodePlan,
     NodeResource,
+    ResourceError,
     ResourceSettings,
+    identity_of,
 )
+from graphrt_base.regular_file import check_regular_file
+
+
+@asynccontextmanager
+async def loading(
+    entry: CacheEntry | None, close: Callable[[], Awaitable[None]]
+) -> AsyncIterator[None]:
+    """Load a model in processes within this context, and keep what OpenVINO has written then.
+
+    If that fails ``close`` is called, which ends the processes and closes the entry.
+
+    Raises:
+        ResourceError: the model cannot be loaded.
+    """
+    try:
+        yield
+        await asyncio.to_thread(finish, entry)
+    except BaseException as error:
+        await close()
+        if isinstance(error, LoadError):
+            raise ResourceError(f"the model cannot be loaded: {error}") from None
+        raise
+
+
+#: Endings of files beside a model that do not belong to it: people edit graphs and calculators
+#: there, a server may write its log, and OpenVINO its cache of compiled models.
+_OTHERS: Final = frozenset(
+    {".pbtxt", ".binarypb", ".py", ".pyc", ".md", ".log", ".blob", ".cl_cache"}
+)
+#: Folders in folders of a model: its parts, and the settings of each part.
+_DEPTH: Final = 2
+#: The most files of a model; a directory with more is something else, which takes long to walk.
+_MOST_FILES: Final = 10_000
+#: Libraries that read the files, in processes of their own.
+_LIBRARIES: Final = ("openvino", "openvino-genai", "openvino-tokenizers")
+
+
+def model_identity(*options: object, paths: tuple[Path, ...]) -> str | None:
+    """Return the identity of a model; None if there are too many files. Reads the file system.
+
+    Args:
+        options: whatever else decides how the model is loaded; their ``repr`` counts.
+        paths: its files, and directories, of which all files count that can belong to a model.
+    """
+    files = model_files(paths)
+    if files is None:
+        return None
+    return identity_of(*options, *map(_version, _LIBRARIES), files=files)
+
+
+def model_files(paths: Iterable[Path]) -> list[Path] | None:
+    """Return these files, and all below directories that can belong to a model; None if there are
+    too many."""
+    files: list[Path] = []
+    for path in paths:
+        for file in _files_of(path):
+            files.append(file)
+            if len(files) > _MOST_FILES:
+                return None
+    return files
+
+
+def check_model_files(paths: Iterable[Path]) -> None:
+    """Check that a library can open the files of a model without waiting. Reads the file system.
+
+    Libraries open whatever has the name of a file that they know, and a pipe has no end.
+
+    Raises:
+        ResourceError: one is a pipe, a socket or a device.
+    """
+    for file in model_files(paths) or ():
+        try:
+            check_regular_file(file)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise ResourceError(f"{file.name} cannot be read: {error.strerror}") from None
+            # What is missing or a directory is reported by the loader, which knows what it needs.
+
+
+def _files_of(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        depth = len(Path(folder).relative_to(path).parts)
+        folders[:] = [
+            each for each in folders if depth < _DEPTH and not each.startswith((".", "_"))
+        ]
+        for name in names:
+            if not name.startswith(".") and os.path.splitext(name)[1] not in _OTHERS:
+                yield Path(folder, name)
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

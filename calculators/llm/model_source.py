@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from calculators.kit.device_name import has_no_accelerator
-from calculators.kit.model_cache import CacheEntry, ModelCache
-from calculators.kit.model_cache.compiled_models import PROPERTY, finish, hold_compiled
+from calculators.kit.device_options import has_no_accelerator
+from calculators.kit.model_cache import PROPERTY, CacheEntry, ModelCache, finish, hold_compiled
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.options.node_options import NodeOptions
 from graph_runtime import LoadProgress, ResourceError

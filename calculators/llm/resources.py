@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calculators.images.media.media_rules import MediaRules
-from calculators.kit.device_name import device_problem
-from calculators.kit.model_identity import check_model_files, model_identity
-from calculators.kit.model_initializer import cache_of, conversions_of
+from calculators.kit.device_options import device_problem
+from calculators.kit.model_initializer import (
+    cache_of,
+    check_model_files,
+    conversions_of,
+    model_identity,
+)
 from calculators.kit.places import Places
 from calculators.kit.tasks.options import naming_node
 from calculators.llm.options.llm_settings import LlmSettings

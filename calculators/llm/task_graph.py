@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from calculators.kit.cpu_features import has_slow_bfloat16
+from calculators.kit.machine import has_slow_bfloat16
 from calculators.kit.tasks.task import ModelToServe, TaskError
 from calculators.llm.engine.engine_settings import NPU
 from calculators.llm.engine.pipeline_kind import KINDS, PipelineType

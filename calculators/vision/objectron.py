@@ -1,9 +1,7 @@
 """Objects as boxes in space: MediaPipe's Objectron.
 
-Calculators on mediapipe.FrameAnnotation, the objects of a frame as boxes in space.
-
-A box in space from its nine points in an image.
-
+A mediapipe.FrameAnnotation holds the objects of a frame. The model finds the nine points of each
+box in the image; `box_in_space` finds the box in space that they show.
 Source: MediaPipe ``modules/objectron/calculators/epnp.cc`` and ``box.cc``; the method is "EPnP: An
 Accurate O(n) Solution to the PnP Problem" (Lepetit, Moreno-Noguer, Fua, 2009).
 """

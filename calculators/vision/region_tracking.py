@@ -1,4 +1,9 @@
-"""Regions from frame to frame: joined, compared, and kept while they fit."""
+"""Regions from frame to frame: joined, compared, and kept while they fit.
+
+A graph runs its detector only while it follows fewer objects than it may
+(`CollectionHasMinSizeCalculator`). `AssociationCalculator` joins the regions of the detector with
+those that landmarks of the last frame gave, and drops one of two that overlap.
+"""
 
 from __future__ import annotations
 

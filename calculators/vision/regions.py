@@ -1,4 +1,10 @@
-"""Regions as rectangles: of detections and landmarks, moved, scaled and made square."""
+"""Regions as rectangles: of detections and landmarks, moved, scaled and made square.
+
+A detector finds where something is; the model of landmarks sees a rectangle around it, rotated so
+that the object is upright. The calculators make this rectangle of a detection's box or key points,
+or of the landmarks of the frame before, and `RectTransformationCalculator` enlarges it.
+Rectangles are in fractions of the image under NORM_RECT, in pixels under RECT.
+"""
 
 from __future__ import annotations
 

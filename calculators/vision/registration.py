@@ -1,8 +1,7 @@
 """Registration of the family's calculators and subgraphs.
 
-MediaPipe's subgraphs by the names under which its library registers them.
-
-Each is a text below ``graphs/``, named as the subgraph: ``graphs/pose/PoseLandmarkCpu.pbtxt``.
+MediaPipe's library registers its subgraphs under the names of their texts, and so do these: each is
+a text below ``graphs/``, named as the subgraph: ``graphs/pose/PoseLandmarkCpu.pbtxt``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Filters over time: landmarks and visibilities that tremble less.
 
-Filters of arrays over time, one state per element.
-
-They compute as MediaPipe's ``util/filtering`` does, down to which steps are float and which double.
+A filter has one state per element of an array. It computes as MediaPipe's ``util/filtering`` does,
+down to which steps are float and which double.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """`Solution`: a graph that takes one image and answers before it takes the next.
 
-Switches whose channel is known before the graph runs, replaced by the nodes of that channel.
-
 MediaPipe's graphs hold all variants of a part (with and without smoothing, with and without
 attention) behind switches that a side packet sets. Each costs two calls per image, and the nodes of
-the other variants hear of every image.
+the other variants hear of every image. `resolve_known_switches` replaces a switch whose channel is
+known before the graph runs by the nodes of that channel.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import numpy.typing as npt
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.images.image.image_tensors import LONGEST_SIDE
 from calculators.images.image.scaling import check_size
-from calculators.kit.cpu_features import usable_processors
+from calculators.kit.machine import usable_processors
 from graph_runtime import (
     REGISTRY,
     Calculator,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
 
-from calculators.kit.garbage import collect_seldom
+from calculators.kit.memory import collect_seldom
 from servers.cli.arguments import make_parser
 from servers.cli.interrupt import INTERRUPTED
 from servers.cli.messages import CommandFailed, print_error

@@ -22,7 +22,7 @@ from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.gguf_vocabulary import Vocabulary, read_vocabulary
 from calculators.kit.checkpoints.packed import Form
 from calculators.kit.child_process.supervisor import LoadError
-from calculators.kit.control_groups import usable_memory
+from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import user_cache
 from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.control_groups import usable_memory
+from calculators.kit.machine import usable_memory
 from calculators.kit.settings.declaration import SettingError, given, options_of
 from calculators.kit.tasks import ModelToServe, Task, TaskError, installed_tasks, task_of_model
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 from zipfile import BadZipFile, ZipFile
 
-from calculators.kit.mediapipe_directory import installed_directory, pulled_directory
+from calculators.kit.graph_directory import installed_directory, pulled_directory
 from calculators.kit.settings.declaration import read
 from calculators.kit.tasks import Task, find_task, task_of_model
 from servers.cli.messages import CommandFailed

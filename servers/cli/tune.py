@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.control_groups import usable_memory
+from calculators.kit.machine import usable_memory
 from calculators.kit.settings.declaration import read
 from calculators.kit.tasks import ModelToServe, Task, TaskError, default_task
 from calculators.llm.tuning.loads import LOADS

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.device_name import device_problem
+from calculators.kit.device_options import device_problem
 from graph_runtime import GraphError, Registry, ResourceSettings, ValidatedGraph
 from graph_runtime.interrupts import contained, raise_interrupt
 from servers.cli.graph_check import GraphCheck, check_graph

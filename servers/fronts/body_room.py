@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from calculators.kit.child_process.free_memory import return_free_memory
+from calculators.kit.memory import return_free_memory
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 
-from calculators.kit.garbage import collect_seldom
+from calculators.kit.memory import collect_seldom
 
 
 def freeze_garbage(*, is_full: bool = True) -> None:

@@ -21,8 +21,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.kit.settings import value_types
-from calculators.kit.settings.declaration import Group, Option, option, options_of
-from calculators.kit.settings.groups import MEDIA, RUNNING, TASK
+from calculators.kit.settings.declaration import (
+    MEDIA,
+    RUNNING,
+    TASK,
+    Group,
+    Option,
+    option,
+    options_of,
+)
 from calculators.kit.settings.value_types import count_or_zero, one_of, switch
 from calculators.kit.tasks import KNOWN_ELSEWHERE, installed_tasks
 from calculators.kit.tasks.options import DeviceOptions

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from calculators.kit.model_identity import model_identity
+from calculators.kit.model_initializer import model_identity
 from calculators.kit.places import Asked, Place, Places, WorkOrder
 from calculators.kit.requests.request_record import current_record
 from graph_runtime import LoadProgress, ResourceError, RunError

@@ -23,17 +23,17 @@ from calculators.kit.requests.http_payload import (
     ClientConnection,
     HttpPayload,
     Messages,
+    MultipartForm,
     RequestError,
 )
-from calculators.kit.requests.multipart_form import MultipartForm
 from calculators.kit.requests.request_record import (
     GenerationRecord,
     RequestRecord,
     RouteTaken,
     ToolCallRecord,
+    UnknownMembers,
     set_current_record,
 )
-from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.tensors.inference import (
     CustomTensor,
     Datatype,

@@ -1,19 +1,25 @@
-"""A loaded graph: its plan, its resources, and one run per request."""
+"""A loaded graph: its plan, its resources, and one run per request.
+
+Imports that the first request to a graph would wait for, made while the graph is loaded.
+
+Modules import some libraries when they need them, because a check of a graph needs none of them. In
+a server the first need is a request, and an import from a cold disk blocks the event loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import weakref
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.file_threads import in_file_thread
-from calculators.kit.first_use import import_for
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
@@ -80,6 +86,27 @@ from servers.serving.use_count import UseCount
 if TYPE_CHECKING:
     from servers.operations.metrics.graph_runs import GraphRuns
     from servers.operations.metrics.server_metrics import ServerMetrics
+
+#: The first part of calculators' modules, and what their first call imports: a module, or a
+#: function of it that does so.
+_NEEDS: Final = {
+    "calculators.images.image.": ("calculators.images.image.opencv", "opencv"),
+    "calculators.vision.": ("calculators.images.image.opencv", "opencv"),
+    "calculators.llm.": ("calculators.llm.api.whole_answer", ""),
+}
+
+
+def import_for(modules: Iterable[str]) -> None:
+    """Import what the first calls of calculators in these modules would."""
+    needed = {
+        need for module in modules for part, need in _NEEDS.items() if module.startswith(part)
+    }
+    for module, function in sorted(needed):
+        found = import_module(module)
+        if function:
+            with suppress(GraphError):  # not installed: a request that needs it is told
+                getattr(found, function)()
+
 
 _log: Final = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from calculators.kit.model_identity import model_files
+from calculators.kit.model_initializer import model_files
 from calculators.kit.seen_files import FileMarks, marks_of, state_of
 from calculators.language.retrieval.index_paths import index_paths
 from calculators.language.server_tools.tools_options import tool_paths

@@ -12,7 +12,7 @@ import pytest
 from bench.mediapipe_oracle import picture
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.images.image.video_file import VideoWriter
-from calculators.kit.mediapipe_directory import find_mediapipe_file
+from calculators.kit.graph_directory import find_mediapipe_file
 from servers.cli import main
 from tests.calculators.vision.solutions import needs_models
 from tests.checkout import ROOT

@@ -16,8 +16,7 @@ import pytest
 import soundfile
 
 from calculators.kit.requests.http_answer import HttpAnswer
-from calculators.kit.requests.http_payload import HttpPayload
-from calculators.kit.requests.multipart_form import FormFile, MultipartForm
+from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm
 from calculators.speech.text_to_speech.sentences import SentenceSplitter, split_sentences
 from graph_runtime import REGISTRY, Calculator, CalculatorContext, In, Out, Registry
 from servers.config import find_graph

@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 from calculators.kit.model_cache import BeingMade, ModelCache
-from calculators.kit.model_identity import check_model_files
+from calculators.kit.model_initializer import check_model_files
 from calculators.language.retrieval.index_file import IndexFile, IndexFileError
 from graph_runtime import GraphError
 from servers.access import ApiKeys, KeyFileError

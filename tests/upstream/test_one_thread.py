@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from calculators.kit.cpu_features import cpu_flags
+from calculators.kit.machine import cpu_flags
 from tests.checkout import ROOT
 from tests.upstream.child import run
 

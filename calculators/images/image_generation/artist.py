@@ -29,9 +29,9 @@ from calculators.images.image_generation.messages import (
 from calculators.images.image_generation.pipelines import OnStep, Pixels
 from calculators.images.image_generation.sizes import Size, size_near
 from calculators.images.media.decoding import open_picture, rgb_of
-from calculators.kit.child_process.free_memory import return_free_memory
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.child_process.messages import Log
+from calculators.kit.memory import return_free_memory
 
 _WHITE: Final = 255
 

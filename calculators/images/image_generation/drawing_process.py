@@ -24,8 +24,7 @@ from calculators.images.image_generation.messages import (
     Refused,
     from_artist_decoder,
 )
-from calculators.kit.child_process.supervisor import RETRY_AFTER, Supervisor
-from calculators.kit.child_process.work_limit import Overrun, WorkLimit
+from calculators.kit.child_process.supervisor import RETRY_AFTER, Overrun, Supervisor, WorkLimit
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calculators.kit.settings.declaration import option
-from calculators.kit.settings.groups import RUNNING
+from calculators.kit.settings.declaration import RUNNING, option
 from calculators.kit.settings.value_types import count, count_or_zero
 
 

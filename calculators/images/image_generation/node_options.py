@@ -28,9 +28,8 @@ from calculators.images.image_generation.sizes import (
     listed,
     parse_size,
 )
-from calculators.kit.cpu_features import has_slow_bfloat16
-from calculators.kit.device_name import device_problem
-from calculators.kit.plugin_config import read_json_properties
+from calculators.kit.device_options import device_problem, read_json_properties
+from calculators.kit.machine import has_slow_bfloat16
 from calculators.kit.requests.fields import describe
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.tasks.options import find_model_options, naming_node

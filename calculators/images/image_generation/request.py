@@ -20,11 +20,9 @@ from calculators.images.image_generation.request_members import (
 )
 from calculators.images.image_generation.sizes import Size, parse_size
 from calculators.images.media.image import MAX_IMAGE_BYTES
-from calculators.kit.requests.form_files import files_of, find_file
-from calculators.kit.requests.form_members import form_members
-from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.form_members import files_of, find_file, form_members
+from calculators.kit.requests.http_payload import FormFile, MultipartForm, RequestError
 from calculators.kit.requests.members import Members, found_unknown, read_members
-from calculators.kit.requests.multipart_form import FormFile, MultipartForm
 
 #: Random seeds are below: programs without 64-bit integers read them too.
 _SEEDS: Final = 2**32

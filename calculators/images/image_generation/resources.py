@@ -9,8 +9,7 @@ from typing import Final
 from calculators.images.image_generation.image_settings import ImageSettings
 from calculators.images.image_generation.node_options import ImageGenOptions, read_image_gen_options
 from calculators.images.image_generation.servable import ImageGenServable
-from calculators.kit.model_cache import CacheEntry, ModelCache
-from calculators.kit.model_cache.compiled_models import hold_compiled
+from calculators.kit.model_cache import CacheEntry, ModelCache, hold_compiled
 from calculators.kit.model_initializer import ModelHost, ModelInitializer
 from graph_runtime import NodePlan, ResourceSettings
 

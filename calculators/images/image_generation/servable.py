@@ -34,13 +34,11 @@ from calculators.images.image_generation.request import ImageRequest
 from calculators.images.image_generation.sizes import Size
 from calculators.images.media.image import EncodedImage, pixels_of
 from calculators.kit.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.kit.child_process.process_memory import resident_bytes
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
-from calculators.kit.control_groups import available_memory
-from calculators.kit.model_cache import CacheEntry
-from calculators.kit.model_cache.compiled_models import compiling_with
-from calculators.kit.model_cache.loading import loading
-from calculators.kit.model_initializer import ModelHost
+from calculators.kit.machine import available_memory
+from calculators.kit.memory import resident_bytes
+from calculators.kit.model_cache import CacheEntry, compiling_with
+from calculators.kit.model_initializer import ModelHost, loading
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress
 

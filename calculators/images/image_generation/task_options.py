@@ -12,8 +12,7 @@ from pathlib import Path
 
 from calculators.images.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
 from calculators.images.image_generation.sizes import SIDE_STEP, Size, parse_size
-from calculators.kit.settings.declaration import option
-from calculators.kit.settings.groups import TASK
+from calculators.kit.settings.declaration import TASK, option
 from calculators.kit.settings.value_types import count
 from calculators.kit.tasks.options import DeviceOptions
 

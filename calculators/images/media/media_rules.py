@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from calculators.kit.settings.declaration import option
-from calculators.kit.settings.groups import MEDIA
+from calculators.kit.settings.declaration import MEDIA, option
 from calculators.kit.settings.value_types import words
 
 #: The only entry of ``--allowed_media_domains`` if every host is allowed.

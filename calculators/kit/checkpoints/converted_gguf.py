@@ -23,7 +23,7 @@ from calculators.kit.checkpoints.messages import Converted, Load, from_converter
 from calculators.kit.checkpoints.packed import Form, stored_bytes
 from calculators.kit.checkpoints.pretokenizers import pre_tokenizer_of
 from calculators.kit.child_process.supervisor import LoadError, Supervisor
-from calculators.kit.control_groups import usable_memory
+from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import BeingMade, CacheEntry, ModelCache, key_of
 from graph_runtime import LoadProgress, ResourceError
 

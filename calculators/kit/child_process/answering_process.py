@@ -13,15 +13,15 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.free_memory import return_free_memory
 from calculators.kit.child_process.lean_openvino import leave_out_converter
-from calculators.kit.child_process.load_failure import load_failure
+from calculators.kit.child_process.library_errors import load_failure
 from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
     die_with_parent,
 )
+from calculators.kit.memory import return_free_memory
 
 _LOGGER: Final = "graphrt.child"
 #: Bytes of a question and its answer, after which free memory is given back.

@@ -19,7 +19,7 @@ import msgspec
 from calculators.kit.child_process.child_process import ChildProcess
 from calculators.kit.child_process.framing import Frame
 from calculators.kit.child_process.owned_folder import OwnedFolder
-from calculators.kit.child_process.shared_messages import (
+from calculators.kit.child_process.shared_child import (
     FromWorker,
     KillShared,
     Release,

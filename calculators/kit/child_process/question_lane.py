@@ -16,9 +16,10 @@ from calculators.kit.child_process.supervisor import (
     RETRY_AFTER,
     STALL_SECONDS,
     ChildState,
+    Overrun,
     Supervisor,
+    WorkLimit,
 )
-from calculators.kit.child_process.work_limit import Overrun, WorkLimit
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code, LoadProgress
 

@@ -1,4 +1,4 @@
-"""The texts of a form as the JSON object that the declared members of a request describe.
+"""The members of a form: its uploads by name, and its texts as the object that JSON would have been.
 
 Forms have only texts. The schema of a member gives the type of its text, so a request that comes as
 a form is read by the same declarations as one that comes as JSON.
@@ -10,10 +10,47 @@ import json
 import re
 from typing import Any, Final
 
-from calculators.kit.requests.fields import invalid
+from calculators.kit.requests.fields import invalid, missing
+from calculators.kit.requests.http_payload import FormFile, MultipartForm
 from calculators.kit.requests.members import Members, Standing
-from calculators.kit.requests.multipart_form import MultipartForm
 from calculators.kit.requests.schema import Schema
+
+
+def find_file(form: MultipartForm, name: str) -> FormFile | None:
+    """Return the upload of that name; None without one.
+
+    Raises:
+        RequestError: there are several, or the form has a text of that name.
+    """
+    found = files_of(form, name)
+    if len(found) > 1:
+        raise invalid(name, f"expected one file, got {len(found)}")
+    return found[0] if found else None
+
+
+def required_file(form: MultipartForm, name: str) -> FormFile:
+    """Return the upload of that name.
+
+    Raises:
+        RequestError: there is none, or there are several.
+    """
+    found = find_file(form, name)
+    if found is None:
+        raise missing(name, "it is a file of the form")
+    return found
+
+
+def files_of(form: MultipartForm, name: str) -> list[FormFile]:
+    """Return the uploads of that name, or of that name with ``[]``, as clients write lists.
+
+    Raises:
+        RequestError: the form has a text of that name.
+    """
+    names = (name, f"{name}[]")
+    if any(each in form.fields for each in names):
+        raise invalid(name, "expected a file, got a text: a file's part has a filename")
+    return [upload for each in names for upload in form.files.get(each, ())]
+
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,64}(\.[0-9]{1,64})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _TRUTHS: Final = {"true": True, "false": False}

@@ -11,13 +11,40 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from calculators.kit.requests.request_record import RequestRecord, current_record
 from graph_runtime import Code, GraphError
 
-if TYPE_CHECKING:
-    from calculators.kit.requests.multipart_form import MultipartForm
+
+@dataclass(frozen=True, slots=True)
+class FormFile:
+    """One uploaded file.
+
+    Attributes:
+        filename: as the client wrote it, for messages and for the kind of the file only: it may be
+            empty or have slashes.
+        content_type: its media type in lower case, without parameters; "" if the client sent none.
+        content: its bytes.
+    """
+
+    filename: str
+    content_type: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MultipartForm:
+    """A form. A name may occur several times; values keep the order of the body.
+
+    Attributes:
+        fields: texts by name, among them ``model``.
+        files: uploads by name.
+    """
+
+    fields: Mapping[str, list[str]] = field(default_factory=dict)
+    files: Mapping[str, list[FormFile]] = field(default_factory=dict)
+
 
 #: From the first quotation mark to the last: a quoted text may contain some itself.
 _QUOTED: Final = re.compile(r"""(?<!\w)["'`](?:.*["'`]|.*$)""", re.DOTALL)

@@ -16,10 +16,9 @@ from typing import Any, Final, TypeAlias
 
 from calculators.kit.requests import fields, schema
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.readers import Reader, Value
-from calculators.kit.requests.request_record import MOST_WARNINGS, current_record
+from calculators.kit.requests.readers import STRING, Reader, Value
+from calculators.kit.requests.request_record import MOST_WARNINGS, UnknownMembers, current_record
 from calculators.kit.requests.schema import Schema, nullable, record
-from calculators.kit.requests.unknown_members import UnknownMembers
 from graph_runtime.errors import did_you_mean
 
 #: OpenAI's word for programs.
@@ -336,3 +335,36 @@ def unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") 
         reason=UNKNOWN,
         detail="unknown member",
     )
+
+
+#: Members that every endpoint has, also one that does not generate.
+EVERYWHERE: Final[Members] = table(
+    honoured(
+        "model",
+        STRING,
+        "The name of a model or graph that is served.",
+        is_required=True,
+        minLength=1,
+    ),
+    honoured("timeout", Value()),  # the front reads it, and knows the schema
+)
+
+#: Members of requests for embeddings and the like that change nothing in the answer.
+ABOUT_THE_CLIENT: Final[Members] = table(
+    ignored(
+        "says who asks, or what is kept or counted elsewhere",
+        "user metadata safety_identifier priority request_id",
+    ),
+)
+
+
+def read_model(body: Mapping[str, Any]) -> str:
+    """Return the name of the model in a checked body.
+
+    Raises:
+        RequestError: it is missing or empty.
+    """
+    model: str = body.get("model", "")
+    if not model:
+        raise fields.missing("model", "the name of the model that is to answer")
+    return model

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.common_members import EVERYWHERE, read_model
 from calculators.kit.requests.fields import INT32_MAX
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import Members, honoured, read_members, table
+from calculators.kit.requests.members import (
+    EVERYWHERE,
+    Members,
+    honoured,
+    read_members,
+    read_model,
+    table,
+)
 from calculators.kit.requests.readers import BOOLEAN, Integer, Value
 from calculators.kit.requests.schema import Schema, array, integer, one_of, record, string, word
 

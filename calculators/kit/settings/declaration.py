@@ -174,3 +174,12 @@ def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+RUNNING: Final = Group("running")
+MEDIA: Final = Group("images that requests name")
+TASK: Final = Group(
+    "a model without a graph",
+    "When DIR holds no graph.pbtxt, a graph for its model is made; nothing is written.\n"
+    "These are the options of its node.",
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from calculators.kit.plugin_config import read_json_properties
+from calculators.kit.device_options import read_json_properties
 from calculators.kit.tasks.options import DeviceOptions
 from calculators.kit.tasks.task import TaskError
 from graph_runtime import ResourceError

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from calculators.kit.settings.declaration import option
-from calculators.kit.settings.groups import TASK
+from calculators.kit.settings.declaration import TASK, option
 
 if TYPE_CHECKING:
     from graph_runtime import NodePlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calculators.kit.child_process.process_memory import resident_bytes
+from calculators.kit.memory import resident_bytes
 from calculators.llm.engine.engine import Engine
 from graph_runtime import NodeMetrics
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.kit.child_process.free_memory import FEW_ARENAS
+from calculators.kit.memory import FEW_ARENAS
 
 ENVIRONMENT: Final = {
     # Puts weights and cache into huge pages, where Linux has them on request (glibc 2.35). A step

@@ -11,8 +11,8 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from calculators.kit.child_process.free_memory import return_free_memory
 from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.memory import return_free_memory
 from calculators.llm.engine.adapters import Adapters
 from calculators.llm.engine.core import Refused
 from calculators.llm.engine.engine_settings import EngineSettings

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import openvino
 
-from calculators.kit.child_process.free_memory import return_free_memory
+from calculators.kit.memory import return_free_memory
 from calculators.llm.engine.compile_probe import CompileProbe
 from calculators.llm.grammars.grammar import Grammar
 

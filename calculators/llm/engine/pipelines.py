@@ -15,7 +15,7 @@ import openvino
 from openvino import opset13 as ops
 
 from calculators.kit.child_process.messages import Loading, Log
-from calculators.kit.cpu_features import cpu_flags
+from calculators.kit.machine import cpu_flags
 from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.cache_capacity import find_cache_capacity
 from calculators.llm.engine.core import Refused

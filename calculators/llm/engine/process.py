@@ -19,15 +19,14 @@ import msgspec
 from msgspec.structs import replace
 
 from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
-from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.child_process.load_failure import load_failure
+from calculators.kit.child_process.library_errors import library_reason, load_failure
 from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
     die_with_parent,
 )
-from calculators.kit.garbage import collect_seldom
+from calculators.kit.memory import collect_seldom
 from calculators.llm.engine.core import SIGN_SECONDS, EngineCore
 from calculators.llm.engine.messages import (
     VERSION,

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Final, Protocol
 
 from calculators.kit.child_process.fair_turns import FairTurns, TooManyWaiting
-from calculators.kit.cpu_features import usable_processors
+from calculators.kit.machine import usable_processors
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import leave_out

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.free_memory import FEW_ARENAS
 from calculators.kit.child_process.messages import LoadFailed, Log
 from calculators.kit.child_process.shared_child import make_child, sharers, sharing_here
-from calculators.kit.child_process.work_limit import Overrun, WorkLimit
+from calculators.kit.child_process.supervisor import Overrun, WorkLimit
+from calculators.kit.memory import FEW_ARENAS
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.grammar_process.messages import (
     Accepted,

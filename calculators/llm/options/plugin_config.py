@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.plugin_config import read_json_properties
+from calculators.kit.device_options import read_json_properties
 from calculators.llm.engine.engine_settings import PluginValue
 from graph_runtime import ResourceError
 

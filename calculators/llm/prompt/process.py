@@ -11,7 +11,7 @@ from typing import Any
 from calculators.kit.child_process.answering_process import Report, run
 from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
 from calculators.kit.child_process.messages import Loading
-from calculators.kit.garbage import collect_seldom
+from calculators.kit.memory import collect_seldom
 from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
 
 

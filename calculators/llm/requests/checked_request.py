@@ -8,14 +8,15 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.common_members import EVERYWHERE, read_model
 from calculators.kit.requests.members import (
+    EVERYWHERE,
     Members,
     check_object,
     honoured,
     ignored,
     left_out,
     read_members,
+    read_model,
     refused,
     table,
 )

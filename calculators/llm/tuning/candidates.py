@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.cpu_features import cpu_flags, has_slow_bfloat16, usable_processors
+from calculators.kit.machine import cpu_flags, has_slow_bfloat16, usable_processors
 from calculators.llm.options.draft_options import PROMPT_LOOKUP
 
 PLUGIN_CONFIG: Final = "plugin_config"

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.cpu_features import has_slow_bfloat16, usable_processors
-from calculators.kit.device_name import device_problem
+from calculators.kit.device_options import device_problem, read_json_properties
+from calculators.kit.machine import has_slow_bfloat16, usable_processors
 from calculators.kit.model_directory import find_model_directory, read_checked_json
-from calculators.kit.plugin_config import read_json_properties
 from calculators.kit.tasks.options import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from calculators.kit.child_process.shared_child import sharers
-from calculators.kit.child_process.supervisor import ChildState, Supervisor
-from calculators.kit.child_process.work_limit import Overrun, WorkLimit
+from calculators.kit.child_process.supervisor import ChildState, Overrun, Supervisor, WorkLimit
 from calculators.kit.requests.http_payload import RequestError
 from calculators.speech.speech_to_text.messages import (
     Cancel,

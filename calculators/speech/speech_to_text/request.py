@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from calculators.kit.requests.common_members import ABOUT_THE_CLIENT
 from calculators.kit.requests.fields import invalid
 from calculators.kit.requests.form_members import form_members
-from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import MultipartForm, RequestError
 from calculators.kit.requests.members import (
+    ABOUT_THE_CLIENT,
     Members,
     Standing,
     honoured,
@@ -20,7 +20,6 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.multipart_form import MultipartForm
 from calculators.kit.requests.readers import BOOLEAN, STRING, Choice, Number, Value
 from calculators.kit.requests.schema import array, string, word
 from calculators.speech.audio.speech_recognizer import SpeechSettings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from calculators.kit.model_cache import CacheEntry, ModelCache
-from calculators.kit.model_cache.compiled_models import hold_compiled
+from calculators.kit.model_cache import CacheEntry, ModelCache, hold_compiled
 from calculators.kit.model_initializer import ModelHost, ModelInitializer
 from calculators.speech.speech_to_text.node_options import SpeechToTextOptions, read_speech_options
 from calculators.speech.speech_to_text.placed_speech import AnySpeechToText, PlacedSpeechToText

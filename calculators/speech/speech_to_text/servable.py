@@ -14,9 +14,8 @@ import numpy as np
 
 from calculators.kit.child_process.fair_turns import FairTurns, Turn
 from calculators.kit.child_process.supervisor import RETRY_AFTER
-from calculators.kit.model_cache.compiled_models import compiling_with
-from calculators.kit.model_cache.loading import loading
-from calculators.kit.model_initializer import ModelHost
+from calculators.kit.model_cache import compiling_with
+from calculators.kit.model_initializer import ModelHost, loading
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record

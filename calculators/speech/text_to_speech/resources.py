@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from calculators.kit.model_cache import CacheEntry, ModelCache
-from calculators.kit.model_cache.compiled_models import hold_compiled
+from calculators.kit.model_cache import CacheEntry, ModelCache, hold_compiled
 from calculators.kit.model_initializer import ModelHost, ModelInitializer
 from calculators.speech.text_to_speech.node_options import T2sOptions, read_t2s_options
 from calculators.speech.text_to_speech.servable import T2sServable

@@ -15,9 +15,8 @@ import numpy as np
 
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
-from calculators.kit.model_cache.compiled_models import compiling_with
-from calculators.kit.model_cache.loading import loading
-from calculators.kit.model_initializer import ModelHost
+from calculators.kit.model_cache import compiling_with
+from calculators.kit.model_initializer import ModelHost, loading
 from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, asked_once
 from calculators.kit.requests.http_payload import RequestError
 from calculators.speech.audio.sound import Sound

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.model_cache import CacheEntry, ModelCache
-from calculators.kit.model_cache.compiled_models import PROPERTY, finish, hold_compiled
-from calculators.kit.model_identity import check_model_files
+from calculators.kit.model_cache import PROPERTY, CacheEntry, ModelCache, finish, hold_compiled
+from calculators.kit.model_initializer import check_model_files
 from calculators.tensors.openvino.dimension import Dimension
 from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.model_settings import ANY_INPUT, Conversion, ModelSettings

@@ -18,8 +18,7 @@ import numpy as np
 
 from calculators.kit.child_process.framing import Frame, Piece
 from calculators.kit.requests.http_answer import HttpAnswer
-from calculators.kit.requests.http_payload import HttpPayload
-from calculators.kit.requests.multipart_form import FormFile, MultipartForm
+from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm
 from calculators.tensors.python.pyovms import Tensor
 
 ALIGNMENT: Final = 16

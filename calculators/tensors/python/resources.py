@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from calculators.kit.child_process.framing import Piece
 from calculators.kit.child_process.supervisor import LoadError, Supervisor, unavailable
-from calculators.kit.model_identity import model_identity
+from calculators.kit.model_initializer import model_identity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.python.handler import Handler
 from calculators.tensors.python.handler_file import HandlerFileError

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.common_members import ABOUT_THE_CLIENT, EVERYWHERE
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
+    ABOUT_THE_CLIENT,
+    EVERYWHERE,
     Members,
     honoured,
     ignored,

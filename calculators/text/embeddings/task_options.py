@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calculators.kit.settings.declaration import option
-from calculators.kit.settings.groups import TASK
+from calculators.kit.settings.declaration import TASK, option
 from calculators.kit.settings.value_types import one_of, switch
 from calculators.kit.tasks.options import DeviceOptions
 

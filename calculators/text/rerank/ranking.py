@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.common_members import ABOUT_THE_CLIENT
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import Member, honoured, ignored
+from calculators.kit.requests.members import ABOUT_THE_CLIENT, Member, honoured, ignored
 from calculators.kit.requests.readers import BOOLEAN, POSITIVE, STRING, Choice, Integer, Value
 from calculators.kit.requests.schema import Schema, integer, string
 from calculators.text.rerank.documents import check_text

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.common_members import ABOUT_THE_CLIENT
 from calculators.kit.requests.members import (
+    ABOUT_THE_CLIENT,
     Members,
     honoured,
     ignored,

@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.common_members import ABOUT_THE_CLIENT
-from calculators.kit.requests.members import Members, honoured, read_members, table
+from calculators.kit.requests.members import (
+    ABOUT_THE_CLIENT,
+    Members,
+    honoured,
+    read_members,
+    table,
+)
 from calculators.kit.requests.readers import Value
 from calculators.kit.requests.schema import array, one_of, string, tagged
 from calculators.text.text_classification.common_members import MODEL, TIMEOUT

@@ -12,7 +12,7 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from calculators.kit.child_process.messages import Loading
-from calculators.kit.cpu_features import usable_processors
+from calculators.kit.machine import usable_processors
 from calculators.text.text_models.encoded import Ids, Tokens
 from calculators.text.text_models.messages import Load
 

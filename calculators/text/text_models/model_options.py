@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.cpu_features import has_slow_bfloat16
-from calculators.kit.device_name import device_problem
-from calculators.kit.model_cache import CacheEntry, ModelCache, user_cache
-from calculators.kit.model_cache.compiled_models import hold_compiled
+from calculators.kit.device_options import device_problem, read_json_properties
+from calculators.kit.machine import has_slow_bfloat16
+from calculators.kit.model_cache import CacheEntry, ModelCache, hold_compiled, user_cache
 from calculators.kit.model_directory import find_model_directory, read_checked_json
 from calculators.kit.model_initializer import conversions_of
-from calculators.kit.plugin_config import read_json_properties
 from calculators.kit.tasks.model_config import LENGTH_NAMES
 from graph_runtime import LoadProgress, ResourceError, ResourceSettings
 

@@ -18,9 +18,8 @@ from calculators.kit.child_process.supervisor import (
     ChildState,
     Supervisor,
 )
-from calculators.kit.model_cache import CacheEntry
-from calculators.kit.model_cache.compiled_models import compiling_with
-from calculators.kit.model_cache.loading import loading
+from calculators.kit.model_cache import CacheEntry, compiling_with
+from calculators.kit.model_initializer import loading
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record
 from calculators.text.text_models.large_bodies import off_loop

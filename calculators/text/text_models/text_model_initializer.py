@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from calculators.kit.model_cache import CacheEntry, ModelCache
-from calculators.kit.model_identity import model_identity
-from calculators.kit.model_initializer import ModelInitializer, ModelResource
+from calculators.kit.model_initializer import ModelInitializer, ModelResource, model_identity
 from calculators.text.text_models.model_options import TextModelOptions, compiled_entry
 
 

@@ -9,9 +9,15 @@ import msgspec
 import orjson
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.common_members import EVERYWHERE, read_model
 from calculators.kit.requests.http_payload import HttpPayload
-from calculators.kit.requests.members import Members, honoured, read_members, table
+from calculators.kit.requests.members import (
+    EVERYWHERE,
+    Members,
+    honoured,
+    read_members,
+    read_model,
+    table,
+)
 from calculators.kit.requests.readers import BOOLEAN, Choice, Value
 from calculators.kit.requests.schema import array, integer
 from calculators.kit.requests.tokenize_request import (

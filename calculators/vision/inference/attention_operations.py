@@ -5,12 +5,11 @@ landmarks better. `LandmarksToMatrix` makes the matrix from a small map to the l
 `SampleBilinear` samples the map. Both stand in a network only until `replace_attention` has made
 OpenVINO's operations of them: for all regions together, and what follows them as well.
 
+The branches that follow have the same form, and `join_branches` computes them as one with more
+channels: a small convolution takes a processor as long to begin as to compute, so three of them are
+slower than one of three groups. The sums are the same.
+
 Source: MediaPipe ``util/tflite/operations``, as formulas.
-
-Branches of a network that have the same form, computed as one with more channels.
-
-A small convolution takes a processor as long to begin as to compute, so three of them are slower
-than one of three groups. The sums are the same.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.cpu_features import usable_processors
 from calculators.kit.file_threads import DaemonThreads
+from calculators.kit.machine import usable_processors
 from calculators.tensors.openvino.infer_requests import InferRequests
 from calculators.vision.inference.custom_operations import CONVERSIONS
 from calculators.vision.inference.fast_operations import use_fast_operations

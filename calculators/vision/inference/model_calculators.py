@@ -37,7 +37,7 @@ def read_graph_file(cc: CalculatorContext, path: str) -> bytes:
     """Return the content of a file that the graph names.
 
     A relative path is searched beside the graph and in the working directory, one of MediaPipe's
-    own files (``mediapipe/...``) in the places of `calculators.kit.mediapipe_directory`.
+    own files (``mediapipe/...``) in the places of `calculators.kit.graph_directory`.
 
     Raises:
         NotFoundError: there is no such file.

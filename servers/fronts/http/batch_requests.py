@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from aiohttp import web
 
-from calculators.kit.requests.multipart_form import MultipartForm
+from calculators.kit.requests.http_payload import MultipartForm
 from calculators.kit.tasks import endpoint_at
 from servers.batches.batch_members import ANCHOR, read_creation, seconds_of
 from servers.batches.clock import unix_seconds

@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from calculators.kit.requests.form_members import NOTHING
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.kit.requests.http_payload import HttpPayload, Messages
-from calculators.kit.requests.multipart_form import MultipartForm
+from calculators.kit.requests.http_payload import HttpPayload, Messages, MultipartForm
 from calculators.kit.tasks import ErrorForm, TaskEndpoint, tasks_at
 from calculators.kit.tasks.operation import EVENTS, JSON
 from graph_runtime import Code, GraphError

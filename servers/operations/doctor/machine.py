@@ -7,8 +7,7 @@ import platform
 from pathlib import Path
 from typing import Final
 
-from calculators.kit.control_groups import ControlGroups
-from calculators.kit.cpu_features import affinity_processors
+from calculators.kit.machine import ControlGroups, affinity_processors
 from servers.operations.doctor.section import Section
 
 #: Instruction sets for which OpenVINO has kernels.

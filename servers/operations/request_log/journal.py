@@ -12,9 +12,9 @@ from typing import Final, Protocol
 from calculators.kit.requests.request_record import (
     GenerationRecord,
     RequestRecord,
+    UnknownMembers,
     set_current_record,
 )
-from calculators.kit.requests.unknown_members import UnknownMembers
 from servers.operations.request_log.request_end import RequestEnd
 from servers.operations.request_log.request_texts import log_texts
 

@@ -22,7 +22,7 @@ from calculators.kit.child_process.back_off import BackOff
 from calculators.kit.child_process.child_pool import ChildPool
 from calculators.kit.child_process.child_process import ChildProcess
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.shared_messages import KillShared, Release, Want
+from calculators.kit.child_process.shared_child import KillShared, Release, Want
 from servers.operations.metrics.merged_text import MergedText
 from servers.operations.service_manager import READY, STOPPING, notify
 from servers.server.workers.asked import Asked

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.kit.child_process.shared_messages import (
+from calculators.kit.child_process.shared_child import (
     KillShared,
     Release,
     SharedGone,

@@ -10,10 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.kit.child_process.frame_protocol import FrameProtocol
+from calculators.kit.child_process.child_process import FrameProtocol
 from calculators.kit.child_process.framing import Frame, FrameBuffer
-from calculators.kit.child_process.shared_child import Sharing, share_by
-from calculators.kit.child_process.shared_messages import SharedGone, SharedPhase, SharedUp
+from calculators.kit.child_process.shared_child import (
+    SharedGone,
+    SharedPhase,
+    SharedUp,
+    Sharing,
+    share_by,
+)
 from servers.contract.data_plane import DataPlane
 from servers.operations.metrics.exposition import MetricsText
 from servers.operations.metrics.merged_text import MergedText

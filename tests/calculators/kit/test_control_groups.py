@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calculators.kit.control_groups import ControlGroups, available_memory
+from calculators.kit.machine import ControlGroups, available_memory
 
 
 def write(folder: Path, files: dict[str, str]) -> None:

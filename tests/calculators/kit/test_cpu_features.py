@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.kit.cpu_features import affinity_processors, usable_processors
+from calculators.kit.machine import affinity_processors, usable_processors
 from calculators.llm.tuning.candidates import single_changes
 from calculators.speech.speech_to_text.node_options import read_speech_options
 from graph_runtime import ResourceSettings
@@ -20,7 +20,7 @@ def quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file with the quota of a container on eight processors."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
     file = tmp_path / "cpu.max"
-    monkeypatch.setattr("calculators.kit.cpu_features._QUOTA", file)
+    monkeypatch.setattr("calculators.kit.machine._QUOTA", file)
     return file
 
 

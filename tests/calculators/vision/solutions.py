@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from calculators.kit.mediapipe_directory import find_mediapipe_file
+from calculators.kit.graph_directory import find_mediapipe_file
 
 _MODEL: Final = "mediapipe/modules/pose_landmark/pose_landmark_full.tflite"
 

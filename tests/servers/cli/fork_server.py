@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
-from calculators.kit.cpu_features import cpu_flags
+from calculators.kit.machine import cpu_flags
 from tests.checkout import ROOT
 from tests.servers.cli.forked_children import IMPORTED_BY_CHILDREN, fork_children, run_child
 from tests.servers.cli.forks import (

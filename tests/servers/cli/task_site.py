@@ -75,7 +75,7 @@ NODES = """\
 import asyncio
 import json
 
-from calculators.kit.requests.form_files import required_file
+from calculators.kit.requests.form_members import required_file
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.kit.mediapipe_directory import find_mediapipe_file, installed_directory
+from calculators.kit.graph_directory import find_mediapipe_file, installed_directory
 from servers.cli.messages import CommandFailed
 from servers.cli.pull import is_mediapipe, pull_mediapipe
 

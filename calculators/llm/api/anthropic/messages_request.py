@@ -11,14 +11,15 @@ from msgspec import structs
 
 from calculators.images.media.image import ImageReference
 from calculators.kit.requests import fields
-from calculators.kit.requests.common_members import EVERYWHERE, read_model
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
+    EVERYWHERE,
     Member,
     Members,
     check_object,
     honoured,
     ignored,
+    read_model,
     refused,
     table,
 )

@@ -16,8 +16,7 @@ from PIL import Image
 
 from calculators.images.image_generation.messages import Progress
 from calculators.images.image_generation.servable import ImageGenServable
-from calculators.kit.requests.http_payload import HttpPayload
-from calculators.kit.requests.multipart_form import FormFile, MultipartForm
+from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm
 from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph

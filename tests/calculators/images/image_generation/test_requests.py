@@ -26,8 +26,7 @@ from calculators.images.image_generation.request import (
     text_request,
 )
 from calculators.images.image_generation.sizes import Size
-from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.multipart_form import FormFile, MultipartForm
+from calculators.kit.requests.http_payload import FormFile, MultipartForm, RequestError
 from graph_runtime import Code
 
 PICTURE = FormFile("a.png", "image/png", b"not looked at here")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from calculators.kit.child_process.work_limit import Overrun, WorkLimit, cpu_seconds
+from calculators.kit.child_process.supervisor import Overrun, WorkLimit, cpu_seconds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processor time is read on Linux")
 

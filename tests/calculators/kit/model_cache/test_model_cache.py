@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.kit.model_cache import BeingMade, CacheEntry, ModelCache, key_of
-from calculators.kit.model_cache.model_cache import MANIFEST
+from calculators.kit.model_cache import MANIFEST, BeingMade, CacheEntry, ModelCache, key_of
 from tests.checkout import ROOT
 
 #: Holds an entry, writes a file into it, says so, and waits.

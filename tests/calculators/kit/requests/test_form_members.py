@@ -6,11 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from calculators.kit.requests.form_files import files_of, find_file, required_file
-from calculators.kit.requests.form_members import form_members
-from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.form_members import files_of, find_file, form_members, required_file
+from calculators.kit.requests.http_payload import FormFile, MultipartForm, RequestError
 from calculators.kit.requests.members import honoured, ignored, read_members, refused, table
-from calculators.kit.requests.multipart_form import FormFile, MultipartForm
 from calculators.kit.requests.readers import BOOLEAN, STRING, Array, Choice, Number, Object, Value
 from calculators.kit.requests.schema import number as number_schema
 from calculators.kit.requests.schema import one_of, string

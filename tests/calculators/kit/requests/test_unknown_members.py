@@ -21,9 +21,9 @@ from calculators.kit.requests.readers import Integer
 from calculators.kit.requests.request_record import (
     MOST_WARNINGS,
     RequestRecord,
+    UnknownMembers,
     set_current_record,
 )
-from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.llm.requests.completions_request import CHAT_MEMBERS
 
 KNOWN = table(honoured("size", Integer(minimum=1, maximum=8)))

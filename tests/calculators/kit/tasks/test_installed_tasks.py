@@ -23,7 +23,7 @@ from tests.patience import PATIENCE
 STRANGER = """
 from dataclasses import dataclass, replace
 from calculators.kit.settings.declaration import option
-from calculators.kit.settings.groups import TASK
+from calculators.kit.settings.declaration import TASK
 from calculators.kit.settings.value_types import count
 from calculators.kit.tasks import Task, TaskEndpoint
 from calculators.kit.tasks.operation import TaskDescription

@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from calculators.kit.requests.http_payload import HttpPayload
-from calculators.kit.requests.multipart_form import FormFile, MultipartForm
+from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm
 from tests.checkout import ROOT
 
 MODEL: Final = ROOT / "examples" / "models" / "counter"

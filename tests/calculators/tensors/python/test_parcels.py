@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from calculators.kit.requests.http_answer import HttpAnswer
-from calculators.kit.requests.http_payload import HttpPayload
-from calculators.kit.requests.multipart_form import FormFile, MultipartForm
+from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm
 from calculators.tensors.python.parcel import ALIGNMENT, Head, joined, packed, unpacked
 from calculators.tensors.python.pyovms import DTYPES, Tensor
 from tests.calculators.tensors.python.running import PLAIN, loaded

@@ -11,7 +11,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as op
 
-from calculators.kit.cpu_features import usable_processors
+from calculators.kit.machine import usable_processors
 from calculators.text.text_models.compiled_forms import CompiledForms
 from calculators.text.text_models.encoded import Tokens
 from calculators.text.text_models.messages import Load

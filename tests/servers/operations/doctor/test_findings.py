@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.kit.control_groups import ControlGroups
+from calculators.kit.machine import ControlGroups
 from servers.operations.doctor.machine import machine
 from servers.operations.doctor.report import NEEDED, Report, environment, software
 from servers.operations.doctor.section import Section

@@ -8,25 +8,114 @@ Layout::
                                             other digests, the folder is not an entry
 
 An entry in use has a lock on its folder (``flock``): shared while it is read, exclusive while it is
-made or removed. Locks end with their process, so a crash leaves only a folder that is no entry.
+made or removed. Locks end with their process, so a crash leaves only an incomplete folder.
+
+OpenVINO neither bounds its own cache of compiled models (`CACHE_DIR`) nor guards it against a
+second process that writes the same file. `hold_compiled` gives each model a folder of its own, with
+the rules of `ModelCache`, which do both. OpenVINO checks the content of what it reads, so a wrong
+entry costs time and nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import logging
 import os
+import platform
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final
 
-from calculators.kit.model_cache.content_key import sample_of
-from graphrt_base.regular_file import read_regular_file
+from graphrt_base.regular_file import open_regular_file, read_regular_file
+
+#: Incremented when an entry of an older graphrt must not be used.
+_FORM: Final = "1"
+_PACKAGES: Final = ("openvino", "openvino-genai", "openvino-tokenizers")
+#: Files of up to this size are read whole. Of larger ones the beginning, which has the header, and
+#: windows spread over the file: a whole model of 16 GB takes 10 s to digest.
+_WHOLE: Final = 4 << 20
+_WINDOW: Final = 64 << 10
+_WINDOWS: Final = 16
+
+
+def key_of(files: Iterable[Path], *options: object) -> str:
+    """Return a key that changes with the files' content, the libraries, the machine and options.
+
+    A file's path does not count. Its size, time and sampled content do. ``options`` must have
+    texts (`repr`) that are the same in every process. Reads files: call it in a thread.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for text in (_FORM, *_versions(), _processor(), *map(repr, options)):
+        digest.update(text.encode(errors="backslashreplace") + b"\0")
+    for file in files:
+        _add_file(digest, file)
+    return digest.hexdigest()
+
+
+def sample_of(path: Path) -> str:
+    """Return a digest of a file's size and sampled content, whatever its name and time.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    with open_regular_file(path) as file:
+        _add_content(digest, file)
+    return digest.hexdigest()
+
+
+def _add_file(digest: hashlib.blake2b, path: Path) -> None:
+    with open_regular_file(path) as file:
+        status = os.fstat(file.fileno())
+        digest.update(f"{path.name} {status.st_mtime_ns}\0".encode())
+        _add_content(digest, file)
+
+
+def _add_content(digest: hashlib.blake2b, file: BinaryIO) -> None:
+    size = os.fstat(file.fileno()).st_size
+    digest.update(f"{size}\0".encode())
+    digest.update(file.read(_WHOLE))
+    if size > _WHOLE:
+        stride = (size - _WHOLE) // _WINDOWS
+        for number in range(1, _WINDOWS + 1):
+            file.seek(max(_WHOLE, _WHOLE + number * stride - _WINDOW))
+            digest.update(file.read(_WINDOW))
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    return tuple(f"{package} {_version(package)}" for package in _PACKAGES)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def _processor() -> str:
+    """Return the processor's kind: compiled models use its instructions, and may be on a share."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("model name", "flags", "Features")
+    found = dict(line.split(":", 1) for line in lines if line.startswith(wanted) and ":" in line)
+    return f"{platform.machine()} {sorted(found.items())}"
+
 
 _log: Final = logging.getLogger("graphrt.cache")
 
@@ -320,3 +409,51 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+#: OpenVINO's property for the folder.
+PROPERTY: Final = "CACHE_DIR"
+_KIND: Final = "compiled"
+#: A compiled model is about as large as its weights: of 95 MB 135 (openvino 2026.4.1).
+_GROWTH: Final = 1.5
+
+
+def hold_compiled(
+    cache: ModelCache,
+    files: Iterable[Path],
+    device: str,
+    properties: Mapping[str, Any],
+    *options: object,
+) -> CacheEntry | None:
+    """Return the entry of a model that is about to be compiled; reads files: for a thread.
+
+    Once the model is compiled, call `finish`.
+
+    Args:
+        files: the model's files.
+        device, properties, options: all that has an influence on the compiled model.
+
+    Returns:
+        None: compile without a cache. The operator's properties name another cache, the directory
+        cannot be used, or another process compiles the same model now.
+    """
+    if PROPERTY in properties:
+        return None
+    found = list(files)
+    try:
+        key = key_of(found, device, sorted(properties.items()), *options)
+        size = sum(file.stat().st_size for file in found)
+        return cache.hold(_KIND, key, int(size * _GROWTH))
+    except (BeingMade, OSError):  # a file that cannot be read is reported by whoever loads it
+        return None
+
+
+def compiling_with(properties: Mapping[str, Any], entry: CacheEntry | None) -> dict[str, Any]:
+    """Return OpenVINO's properties with those that make it use an entry."""
+    return {**properties, PROPERTY: str(entry.path)} if entry is not None else {**properties}
+
+
+def finish(entry: CacheEntry | None) -> None:
+    """Keep what OpenVINO has written, now that the model is compiled."""
+    if entry is not None and not entry.is_complete and not entry.complete():
+        entry.close()
