@@ -2,7 +2,7 @@
 
 A graph runs its detector only while it follows fewer objects than it may
 (`CollectionHasMinSizeCalculator`). `AssociationCalculator` joins the regions of the detector with
-those that landmarks of the last frame gave, and drops one of two that overlap.
+those that landmarks of the last frame gave; of two that overlap, that of the later input stays.
 """
 
 from __future__ import annotations

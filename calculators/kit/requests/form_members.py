@@ -1,4 +1,4 @@
-"""The members of a form: its uploads by name, and its texts as the object that JSON would have been.
+"""A form's uploads by name, and its texts as the object that JSON would have been.
 
 Forms have only texts. The schema of a member gives the type of its text, so a request that comes as
 a form is read by the same declarations as one that comes as JSON.
