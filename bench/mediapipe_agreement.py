@@ -30,10 +30,9 @@ from bench.mediapipe_oracle import (
     registry,
     sequence,
 )
-from calculators.images.image.image_format import ImageFormat
-from calculators.images.image.image_frame import ImageFrame
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.vision import FaceDetection, FaceMesh, Hands, Holistic, Pose, SelfieSegmentation
-from calculators.vision.solutions.solution import expanded_with
+from calculators.vision.solution import expanded_with
 from graph_runtime import CalculatorGraph, Packet, SubgraphContext
 from graph_runtime.language.tag_map import parse_tag_index_name
 
