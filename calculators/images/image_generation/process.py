@@ -19,7 +19,7 @@ from calculators.images.image_generation.messages import (
     Load,
     to_artist_decoder,
 )
-from calculators.kit.child_process.library_errors import load_failure
+from calculators.kit.child_process.lean_openvino import load_failure
 from calculators.kit.child_process.messages import LoadFailed, Loading, Stop
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,

@@ -13,8 +13,7 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.lean_openvino import leave_out_converter
-from calculators.kit.child_process.library_errors import load_failure
+from calculators.kit.child_process.lean_openvino import leave_out_converter, load_failure
 from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,

@@ -1,4 +1,4 @@
-"""OpenVINO's imports without what no child process uses.
+"""OpenVINO in a child process: its imports without what no child uses, and reasons of failures.
 
 `import openvino` imports the model converter and its command line too: two thirds of the import's
 time, and 15 MB. openvino_genai imports openvino_tokenizers, which converts tokenizers, to learn
@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
+
+from calculators.kit.child_process.library_errors import library_reason
 
 _CONVERTER: Final = "openvino.tools.ovc"
 _TOKENIZERS: Final = "openvino_tokenizers"
@@ -55,3 +57,36 @@ def whole_tokenizers() -> ModuleType:
     if isinstance(sys.modules.get(_TOKENIZERS), _TokenizersPlace):
         del sys.modules[_TOKENIZERS]
     return import_module(_TOKENIZERS)
+
+
+_MODEL_NAMES: Final = (
+    "openvino_model",
+    "openvino_language_model",
+    "openvino_text_embeddings_model",
+    "openvino_vision_embeddings_model",
+    "openvino_tokenizer",
+    "openvino_detokenizer",
+)
+
+
+def load_failure(model_path: str, error: BaseException) -> str:
+    """The `library_reason`, after the name of the unreadable file if the library names none."""
+    reason = library_reason(error)
+    directory = Path(model_path)
+    if not directory.is_dir() or any(name in reason for name in _MODEL_NAMES):
+        return reason
+    there = [name for name in _MODEL_NAMES if (directory / f"{name}.xml").exists()]
+    return next(filter(None, (_problem(directory / name) for name in there)), reason)
+
+
+def _problem(file: Path) -> str:
+    """Return the reason why the two files of a model cannot be read; "" if they can."""
+    import openvino
+
+    whole_tokenizers()
+
+    try:
+        openvino.Core().read_model(file.with_suffix(".xml"))
+    except RuntimeError as error:
+        return f"{file.name}.xml and {file.name}.bin: {library_reason(error)}"
+    return ""

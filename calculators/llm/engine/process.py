@@ -18,8 +18,12 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
-from calculators.kit.child_process.library_errors import library_reason, load_failure
+from calculators.kit.child_process.lean_openvino import (
+    leave_out_converter,
+    leave_out_tokenizers,
+    load_failure,
+)
+from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from calculators.kit.child_process.answering_process import limit_memory
-from calculators.kit.child_process.library_errors import library_reason, load_failure
+from calculators.kit.child_process.lean_openvino import load_failure
+from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,

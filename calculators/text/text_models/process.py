@@ -25,7 +25,7 @@ from calculators.kit.child_process.answering_process import (
     limit_memory,
 )
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.library_errors import load_failure
+from calculators.kit.child_process.lean_openvino import load_failure
 from calculators.kit.child_process.messages import LoadFailed, Log, Stop
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,

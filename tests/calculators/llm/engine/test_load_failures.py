@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.kit.child_process.library_errors import load_failure
+from calculators.kit.child_process.lean_openvino import load_failure
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.process_engine import ProcessEngine
