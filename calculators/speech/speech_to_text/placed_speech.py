@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from calculators.kit.model_initializer import ModelHost
-from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, pack, unpack
+from calculators.kit.packing import pack, unpack
+from calculators.kit.places import Place, PlacedModel, Question, WorkOrder
 from calculators.speech.audio.sound import Sound
 from calculators.speech.audio.speech_recognizer import SpeechSettings, Transcript
 from calculators.speech.speech_to_text.node_options import SpeechToTextOptions

@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from calculators.kit.places import Place, Question, WorkOrder, asked_once, pack, unpack
+from calculators.kit.packing import pack, unpack
+from calculators.kit.places import Place, Question, WorkOrder, asked_once
 from calculators.tensors.openvino.infer_requests import Array
 from calculators.tensors.openvino.model import Model, ModelFacts
 from calculators.tensors.openvino.model_provider import ModelSources

@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from calculators.kit.model_initializer import ModelHost
-from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, asked_once, pack, unpack
+from calculators.kit.packing import pack, unpack
+from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, asked_once
 from calculators.text.text_models.messages import Answer, Ready
 from calculators.text.text_models.model_options import TextModelOptions
 from calculators.text.text_models.text_model import Outputs, TextModel, outputs_of, packed_question
