@@ -163,7 +163,7 @@ def _agrees(table: TokenTable, ids: Sequence[int], decode: Decode) -> bool:
     return True
 
 
-class TextStream(Protocol):
+class Detokenizer(Protocol):
     """The text of one sequence. Later tokens never change text that `feed` has returned."""
 
     async def feed(self, ids: Sequence[int]) -> str:
@@ -173,7 +173,7 @@ class TextStream(Protocol):
         """Return the remaining text, after the last token."""
 
 
-class TableText(Struct, eq=False):
+class TableDetokenizer(Struct, eq=False):
     """Decodes by a table. Exact for byte-level BPE and SentencePiece.
 
     Attributes:
@@ -214,7 +214,7 @@ _CONTEXT: Final = 6
 _OPEN_END: Final = re.compile(r" (?:n'?|'[rv]?)?\Z")
 
 
-class DecodedText:
+class WindowDetokenizer:
     """Decodes a window of tokens with the tokenizer itself, if no table describes it.
 
     ``decode`` must return the tokenizer's text of all the tokens that it receives.

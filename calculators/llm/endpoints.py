@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from calculators.kit.requests.members import Members
     from calculators.kit.requests.schema import Schema
     from calculators.language.generation_request import Api
-    from calculators.llm.requests.checked_request import GenerationRequest
+    from calculators.llm.requests.checked_request import CheckedRequest
     from calculators.llm.requests.model_defaults import ModelDefaults
     from calculators.llm.requests.request_limits import RequestLimits
     from calculators.llm.servable import LlmServable
 
 _R = TypeVar("_R")
-_G = TypeVar("_G", bound="GenerationRequest")
+_G = TypeVar("_G", bound="CheckedRequest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,6 @@ from calculators.language.tools import NO_TOOLS, Tools
 from calculators.language.usage import Usage
 from calculators.llm.answers.answer import Answer, parts_of
 from calculators.llm.answers.choice import Choice, ChoiceFactory
-from calculators.llm.answers.response import Verbose
 from calculators.llm.api.neutral_request import resolved_request
 from calculators.llm.engine.engine import TOO_LONG, Engine, Generation, Part
 from calculators.llm.engine.generation_settings import GenerationSettings
@@ -36,8 +35,7 @@ from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import Prompt
 from calculators.llm.prompt.messages import Ready as PromptsReady
-from calculators.llm.requests.checked_request import TRUNCATES, Truncation
-from calculators.llm.requests.checked_request import GenerationRequest as CheckedRequest
+from calculators.llm.requests.checked_request import TRUNCATES, CheckedRequest, PromptTruncation
 from calculators.llm.requests.completions_request import ChatRequest, CompletionRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
@@ -264,13 +262,13 @@ class LlmServable:
         ids = None
         if checked.returns_token_ids and not self.sees_images:
             ids = [prompt.input_ids for prompt in prompts]
-        verbose = Verbose(prompts[0].text) if self.settings.verbose_response else None
-        shown = verbose
         parts: list[Part] = []
         choices: list[Choice] = []
         prompt_tokens = 0
         keeps_texts = record is not None and record.keeps_texts
-        written: list[Verbose] = []
+        logs_raw_text = logs_raw_text and keeps_texts
+        # Prompt and raw text beside the answer are of the first choice.
+        shows_raw_text = self.settings.verbose_response
         has_tools = isinstance(checked, ChatRequest) and bool(checked.tools.items)
         is_guided = has_tools or checked.structured is not None
         for prompt in prompts:
@@ -291,10 +289,6 @@ class LlmServable:
             text = prompt.text if self.sees_images else ""
             parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images, prompt.param))
             for _ in range(settings.num_return_sequences):
-                if keeps_texts and logs_raw_text:
-                    verbose = verbose or Verbose(prompt.text)
-                    written.append(verbose)
-                # Prompt and raw text beside the answer are of the first choice.
                 choices.append(
                     self._choices.choice(
                         checked,
@@ -302,10 +296,9 @@ class LlmServable:
                         count,
                         is_trimmed=settings.grammar is not None
                         and not settings.grammar.begins_with_space,
-                        verbose=verbose,
+                        keeps_raw_text=logs_raw_text or (shows_raw_text and not choices),
                     )
                 )
-                verbose = None
         if self.sees_images:
             _check_pixels(parts)
         if request.client.is_disconnected:
@@ -336,9 +329,9 @@ class LlmServable:
             choices,
             copies=checked.n // checked.settings.num_return_sequences,
             pieces=self.tokens.pieces,
-            verbose=shown,
+            shown_prompt=prompts[0].text if shows_raw_text else None,
             record=record,
-            written=written,
+            logs_raw_text=logs_raw_text,
         )
 
     async def _submit(self, parts: list[Part], settings: GenerationSettings) -> Generation:
@@ -394,7 +387,9 @@ class LlmServable:
                 made.append(_Prompt(self.token_ids(text, param=param), shown, param))
         return made
 
-    def _cut(self, prompt: _Prompt, request: CheckedRequest, truncation: Truncation) -> _Prompt:
+    def _cut(
+        self, prompt: _Prompt, request: CheckedRequest, truncation: PromptTruncation
+    ) -> _Prompt:
         # An answer needs a token at least; no limit of the client reserves more.
         asked = request.settings.max_new_tokens if request.limits_itself else None
         ids = self.cut_prompt(prompt.input_ids, truncation, 1 if asked is None else asked)
@@ -487,7 +482,7 @@ class LlmServable:
         encoded = await self._images.read(images)
         return await chat(with_tags(messages), images=encoded)
 
-    def cut_prompt(self, ids: bytes, truncation: Truncation, answer_tokens: int) -> bytes:
+    def cut_prompt(self, ids: bytes, truncation: PromptTruncation, answer_tokens: int) -> bytes:
         """Return the token ids that are left of a prompt beside an answer of ``answer_tokens``.
 
         Raises:

@@ -18,14 +18,13 @@ from calculators.language.delta import (
     Failed,
     Finished,
     Gained,
+    Verbose,
 )
-from calculators.language.delta import Verbose as ShownVerbose
 from calculators.language.events import Event
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.choice import Choice, ScoredToken
-from calculators.llm.answers.response import Verbose
 from calculators.llm.engine.engine import Generation, Part
 from calculators.llm.engine.messages import Tokens
 from graph_runtime import Cancelled
@@ -43,9 +42,9 @@ class Answer:
         choices: those that the engine makes, prompt by prompt.
         copies: the number of equal choices of the answer for each choice of the engine.
         pieces: the bytes of each token by id, for log-probabilities.
-        verbose: prompt and raw text of the first choice, if they are shown.
+        shown_prompt: the first choice's, if prompt and raw text are shown beside the answer.
         record: receives the times of the first token and the end, counts and finish reasons.
-        written: the raw text of each choice, for the record; empty if it keeps no texts.
+        logs_raw_text: the record receives the raw text of each choice.
 
     Attributes:
         is_finished: every choice has ended.
@@ -59,9 +58,9 @@ class Answer:
         *,
         copies: int,
         pieces: Sequence[bytes],
-        verbose: Verbose | None = None,
+        shown_prompt: str | None = None,
         record: GenerationRecord | None = None,
-        written: Sequence[Verbose] = (),
+        logs_raw_text: bool = False,
     ) -> None:
         request = begun.request
         self._begun: Begun | None = begun
@@ -73,11 +72,11 @@ class Answer:
         self._choices = choices
         self._pieces = pieces
         self._prompt_tokens = begun.usage.prompt_tokens
-        self._verbose = verbose
+        self._shown_prompt = shown_prompt
         self._record = record
         if record is not None:
             record.choices = choices
-        self._written = written
+        self._logs_raw_text = logs_raw_text
         #: The choices of the answer by choice of the engine.
         self._targets: list[Sequence[int]] = []
         for number in range(len(choices)):
@@ -190,9 +189,10 @@ class Answer:
         if events or gain.tokens or ids or usage is not None:
             items += [Gained(target, events, logprobs, ids, usage) for target in targets]
         if reason is not None:
-            verbose = self._verbose
-            shown = None if verbose is None else ShownVerbose(verbose.prompt, verbose.content)
-            items += [Finished(target, reason, choice.stop_string, shown) for target in targets]
+            verbose: Verbose | None = None
+            if self._shown_prompt is not None:
+                verbose = Verbose(self._shown_prompt, self._choices[0].raw_text)
+            items += [Finished(target, reason, choice.stop_string, verbose) for target in targets]
         return items
 
     def _note_end(self, record: GenerationRecord, usage: Usage) -> None:
@@ -201,8 +201,8 @@ class Answer:
         record.completion_tokens = usage.completion_tokens
         record.shared_tokens = self._generation.shared_tokens or 0
         record.choices = ()
-        if self._written:
-            record.answers = [text.content for text in self._written]
+        if self._logs_raw_text:
+            record.answers = [choice.raw_text for choice in self._choices]
 
     def _logprobs(self, tokens: Sequence[ScoredToken]) -> list[TokenLogprob]:
         scored: list[TokenLogprob] = []

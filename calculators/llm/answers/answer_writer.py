@@ -17,12 +17,13 @@ from calculators.language.delta import (
     Gained,
     ToolCalled,
     ToolRan,
+    Verbose,
 )
 from calculators.language.events import CallDone, OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.response import AnswerChoice, AnswerDetails, Verbose
+from calculators.llm.answers.response import AnswerChoice, AnswerDetails
 
 
 class AnswerWriter(Protocol):
@@ -216,9 +217,8 @@ class DeltaWriter(Struct, eq=False):
         if writer is None:
             return ""
         number, reason, stop_string = finished.choice, finished.reason, finished.stop_string
-        verbose = finished.verbose
-        if verbose is not None:
-            writer.verbose = Verbose(verbose.prompt, verbose.content)
+        if finished.verbose is not None:
+            writer.verbose = finished.verbose
         if self.choices is not None:
             choice = self.choices[number]
             choice.finish_reason = reason

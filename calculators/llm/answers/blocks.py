@@ -17,7 +17,7 @@ from calculators.language.json_object import is_object
 from calculators.llm.answers.response import AnswerChoice
 
 
-class Kind(Enum):
+class BlockKind(Enum):
     """The kind of a block."""
 
     REASONING = auto()
@@ -29,7 +29,7 @@ class Kind(Enum):
     SERVER_TOOLS = auto()
 
 
-class Block:
+class OutputBlock:
     """One block.
 
     Attributes:
@@ -41,7 +41,7 @@ class Block:
 
     __slots__ = ("_pieces", "call_id", "index", "kind", "name", "ran", "server")
 
-    def __init__(self, kind: Kind, index: int, name: str = "", call_id: str = "") -> None:
+    def __init__(self, kind: BlockKind, index: int, name: str = "", call_id: str = "") -> None:
         self.kind = kind
         self.index = index
         self.name = name
@@ -64,33 +64,33 @@ class Block:
 
         A choice that a stop string ended within a call has the reason "stop" (`Choice.take`).
         """
-        if self.kind is Kind.REFUSAL:
+        if self.kind is BlockKind.REFUSAL:
             return False
-        is_call = self.kind is Kind.CALL and reason is FinishReason.STOP
+        is_call = self.kind is BlockKind.CALL and reason is FinishReason.STOP
         return reason.is_cut or (is_call and not is_object(self.text))
 
 
-class Opened(NamedTuple):
+class BlockOpened(NamedTuple):
     """A block has begun."""
 
-    block: Block
+    block: OutputBlock
 
 
 class BlockDelta(NamedTuple):
     """The open block has grown by ``text``."""
 
-    block: Block
+    block: OutputBlock
     text: str
 
 
-class Closed(NamedTuple):
+class BlockClosed(NamedTuple):
     """The open block has ended. ``is_cut``: before it was complete."""
 
-    block: Block
+    block: OutputBlock
     is_cut: bool = False
 
 
-Step = Opened | BlockDelta | Closed
+Step = BlockOpened | BlockDelta | BlockClosed
 
 
 class Blocks:
@@ -104,49 +104,49 @@ class Blocks:
 
     def __init__(self) -> None:
         #: The block that can grow, if there is one.
-        self.open: Block | None = None
+        self.open: OutputBlock | None = None
         #: The number of blocks so far.
         self.count = 0
         self._blank: list[str] = []
-        self._blank_kind = Kind.CONTENT
+        self._blank_kind = BlockKind.CONTENT
 
     def add(self, event: OutputEvent) -> Sequence[Step]:
         """Return the steps that an event makes."""
         match event:
             case Content(text):
-                return self._grow(Kind.CONTENT, text)
+                return self._grow(BlockKind.CONTENT, text)
             case Reasoning(text):
-                return self._grow(Kind.REASONING, text)
+                return self._grow(BlockKind.REASONING, text)
             case Arguments(text):
                 block = self.open
                 assert block is not None
-                assert block.kind is Kind.CALL
+                assert block.kind is BlockKind.CALL
                 block.add(text)
                 return (BlockDelta(block, text),)
             case ToolCall(name, call_id):
-                return self._begin(Kind.CALL, name, call_id)
+                return self._begin(BlockKind.CALL, name, call_id)
 
     def begin_content(self) -> Sequence[Step]:
         """Open an empty block of text, for an answer that needs one."""
-        return self._begin(Kind.CONTENT)
+        return self._begin(BlockKind.CONTENT)
 
-    def beside(self, kind: Kind) -> tuple[Sequence[Step], Block]:
+    def beside(self, kind: BlockKind) -> tuple[Sequence[Step], OutputBlock]:
         """Close the open block, and return a new one that no event makes grow."""
-        block = Block(kind, self.count)
+        block = OutputBlock(kind, self.count)
         self.count += 1
         self._blank = []
         return self.finish(), block
 
-    def call_server(self, called: ToolCalled) -> tuple[Sequence[Step], Block]:
+    def call_server(self, called: ToolCalled) -> tuple[Sequence[Step], OutputBlock]:
         """Close the open block, and return one for a call that this server begins."""
-        steps, block = self.beside(Kind.SERVER_CALL)
+        steps, block = self.beside(BlockKind.SERVER_CALL)
         block.name, block.call_id, block.server = called.name, called.call_id, called.server
         block.add(called.arguments)
         return steps, block
 
     def refuse(self, text: str) -> Sequence[Step]:
         """Open a block with a refusal."""
-        steps = [*self._begin(Kind.REFUSAL)]
+        steps = [*self._begin(BlockKind.REFUSAL)]
         if text and self.open is not None:
             self.open.add(text)
             steps.append(BlockDelta(self.open, text))
@@ -155,9 +155,9 @@ class Blocks:
     def finish(self, *, is_cut: bool = False) -> Sequence[Step]:
         """Close the open block. ``is_cut``: the answer ended before the model was done."""
         block, self.open = self.open, None
-        return () if block is None else (Closed(block, is_cut),)
+        return () if block is None else (BlockClosed(block, is_cut),)
 
-    def _grow(self, kind: Kind, text: str) -> Sequence[Step]:
+    def _grow(self, kind: BlockKind, text: str) -> Sequence[Step]:
         block = self.open
         if block is not None and block.kind is kind:
             block.add(text)
@@ -173,28 +173,28 @@ class Blocks:
         block.add(text)
         return [*steps, BlockDelta(block, text)]
 
-    def _begin(self, kind: Kind, name: str = "", call_id: str = "") -> Sequence[Step]:
+    def _begin(self, kind: BlockKind, name: str = "", call_id: str = "") -> Sequence[Step]:
         steps: list[Step] = [*self.finish()]
-        self.open = Block(kind, self.count, name, call_id)
+        self.open = OutputBlock(kind, self.count, name, call_id)
         self.count += 1
         self._blank = []
-        steps.append(Opened(self.open))
+        steps.append(BlockOpened(self.open))
         return steps
 
 
-def blocks_of(choice: AnswerChoice) -> list[Block]:
+def blocks_of(choice: AnswerChoice) -> list[OutputBlock]:
     """Return the blocks of a whole answer."""
     blocks = Blocks()
-    found: list[Block] = []
+    found: list[OutputBlock] = []
     for event in choice.events:
         if isinstance(event, ToolCalled):
             found.append(blocks.call_server(event)[1])
         elif isinstance(event, ToolRan):
             for block in found:
-                if block.kind is Kind.SERVER_CALL and block.call_id == event.call_id:
+                if block.kind is BlockKind.SERVER_CALL and block.call_id == event.call_id:
                     block.ran = event
-            found.append(blocks.beside(Kind.SERVER_RESULT)[1])
+            found.append(blocks.beside(BlockKind.SERVER_RESULT)[1])
             found[-1].ran = event
         else:
-            found += [step.block for step in blocks.add(event) if isinstance(step, Opened)]
+            found += [step.block for step in blocks.add(event) if isinstance(step, BlockOpened)]
     return found

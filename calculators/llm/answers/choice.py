@@ -35,15 +35,14 @@ from calculators.language.events import (
 )
 from calculators.language.finish_reason import FinishReason
 from calculators.language.json_object import is_object
-from calculators.llm.answers.response import Verbose
-from calculators.llm.detokenizer import DecodedText, TableText, TextStream, TokenTable
+from calculators.llm.detokenizer import Detokenizer, TableDetokenizer, TokenTable, WindowDetokenizer
 from calculators.llm.engine.messages import Tokens
 from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedStream, merged
-from calculators.llm.requests.checked_request import GenerationRequest
+from calculators.llm.requests.checked_request import CheckedRequest
 from calculators.llm.requests.completions_request import ChatRequest
 
 
-class Parser(Protocol):
+class ChoiceParser(Protocol):
     """Reader of the text of a choice; see `calculators.llm.parsers.output_parsers.OutputStream`.
 
     Adjacent events of one kind are merged afterwards.
@@ -88,6 +87,7 @@ class Choice:
         is_plain: tokens may be fed with `feed_plain`: only the model can end the choice.
         is_stopped: the choice ended before the model did, by a stop string or by a call beyond
             the allowed number.
+        raw_text: the text so far with special tokens and stop strings; "" unless it is kept.
         finish_reason: why the choice ended; None while `take` may get more tokens.
     """
 
@@ -109,17 +109,18 @@ class Choice:
         "finish_reason",
         "is_plain",
         "is_stopped",
+        "raw_text",
     )
 
     def __init__(
         self,
-        stream: TextStream,
+        stream: Detokenizer,
         stops: StopStrings | None = None,
-        parser: Parser | None = None,
+        parser: ChoiceParser | None = None,
         *,
         echoed: int = 0,
         max_calls: int | None = None,
-        raw: RawText | None = None,
+        raw: Detokenizer | None = None,
         reasoning: ReasoningCount | None = None,
     ) -> None:
         """Make a choice without tokens.
@@ -128,7 +129,7 @@ class Choice:
             stops: the strings that end the choice; None for no strings.
             echoed: the number of tokens of the prompt that come before the choice's own.
             max_calls: the choice ends where one more call would begin; None is no limit.
-            raw: receives all tokens as well.
+            raw: makes `raw_text`; must show special tokens.
             reasoning: counts the tokens of reasoning; without it their number is unknown.
         """
         stops = stops or _NO_STOPS
@@ -147,6 +148,7 @@ class Choice:
         self._held: list[_HeldToken] = []
         self._length = 0
         self._shown = 0
+        self.raw_text = ""
         self.echoed = echoed
         self.completion_tokens = 0
         self.calls = 0
@@ -206,7 +208,7 @@ class Choice:
     async def feed(self, ids: Sequence[int], logprobs: Sequence[float] = ()) -> ChoiceDelta:
         """Return the output that these tokens make certain. ``logprobs``: one each, or empty."""
         if self._raw is not None:
-            await self._raw.feed(ids)
+            self.raw_text += await self._raw.feed(ids)
         if len(ids) < 2 or self._steady(ids) == len(ids):
             return await self._feed(ids, logprobs)
         # In parts, so that tokens of reasoning are counted apart from others.
@@ -403,20 +405,6 @@ def finish_reason(engine_reason: str) -> FinishReason:
     return _OF_ENGINE.get(engine_reason, FinishReason.STOP)
 
 
-class RawText:
-    """Records the raw text of a choice, special tokens included."""
-
-    __slots__ = ("_stream", "_verbose")
-
-    def __init__(self, stream: TextStream, verbose: Verbose) -> None:
-        """``stream``: must show special tokens; ``verbose`` receives the text."""
-        self._stream = stream
-        self._verbose = verbose
-
-    async def feed(self, ids: Sequence[int]) -> None:
-        self._verbose.content += await self._stream.feed(ids)
-
-
 class _Ignored:
     """A parser that drops all text, after the last allowed call."""
 
@@ -565,7 +553,7 @@ class _VisibleTokens(NamedTuple):
 
     hidden: frozenset[int]
     turning: frozenset[int] | None
-    start: Callable[[], TextStream]
+    start: Callable[[], Detokenizer]
 
 
 class ChoiceFactory:
@@ -593,20 +581,20 @@ class ChoiceFactory:
 
     def choice(
         self,
-        request: GenerationRequest,
+        request: CheckedRequest,
         prompt: str,
         prompt_tokens: int,
         *,
         is_trimmed: bool,
-        verbose: Verbose | None,
+        keeps_raw_text: bool,
     ) -> Choice:
         """Make one choice.
 
         ``is_trimmed``: the answer follows a form, which does not begin with white space.
-        ``verbose`` receives the raw text.
+        ``keeps_raw_text``: see `Choice.raw_text`.
         """
         shown: frozenset[str] = frozenset()
-        parser: Parser | None = None
+        parser: ChoiceParser | None = None
         max_calls: int | None = None
         thinks = False
         if isinstance(request, ChatRequest):
@@ -632,7 +620,7 @@ class ChoiceFactory:
             parser,
             echoed=prompt_tokens if request.settings.echo else 0,
             max_calls=max_calls,
-            raw=None if verbose is None else RawText(self._visible(None).start(), verbose),
+            raw=self._visible(None).start() if keeps_raw_text else None,
             reasoning=ReasoningCount(visible.turning, visible.hidden) if thinks else None,
         )
 
@@ -642,12 +630,12 @@ class ChoiceFactory:
         if table is None:
             hidden = frozenset[int]() if shown is None else self._tokens.hidden(shown)
             turning = None if self._turning is None else self._turning - hidden
-            start: Callable[[], TextStream]
+            start: Callable[[], Detokenizer]
             if self._tokens.is_exact:
                 pieces = self._tokens.visible(hidden)
-                start = partial(TableText, pieces, strips_space=self._tokens.strips_space)
+                start = partial(TableDetokenizer, pieces, strips_space=self._tokens.strips_space)
             else:
-                start = partial(DecodedText, partial(self._decode, hidden))
+                start = partial(WindowDetokenizer, partial(self._decode, hidden))
             table = self._tables[shown] = _VisibleTokens(hidden, turning, start)
         return table
 

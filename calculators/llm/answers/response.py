@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.delta import Begun, ToolCalled, ToolRan, Verbose
 from calculators.language.events import (
     Arguments,
     Content,
@@ -278,20 +278,15 @@ class AnswerChoice:
         return calls
 
 
-@dataclass(slots=True)
-class Verbose:
-    """The prompt as the model received it and the model's raw text, for ``--verbose_response``.
+def verbose_json(verbose: Verbose | None) -> str:
+    """Return the member ``__verbose`` with a comma before it; "" if nothing is shown.
 
-    ``content``: of the first choice, special tokens included; complete when the choice has ended.
+    The option ``--verbose_response`` shows the prompt and the raw text of the first choice.
     """
-
-    prompt: str
-    content: str = ""
-
-    @property
-    def json(self) -> str:
-        """The member ``__verbose`` as JSON, with a comma before it."""
-        return f',"__verbose":{{"prompt":{quote(self.prompt)},"content":{quote(self.content)}}}'
+    if verbose is None:
+        return ""
+    prompt, content = quote(verbose.prompt), quote(verbose.content)
+    return f',"__verbose":{{"prompt":{prompt},"content":{content}}}'
 
 
 class EventFrame:
@@ -317,7 +312,7 @@ class EventFrame:
 
     def closing_with(self, verbose: Verbose, closing: str) -> str:
         """Return a closing with the prompt and the raw text."""
-        return f"{closing.removesuffix(_END)}{verbose.json}{_END}"
+        return f"{closing.removesuffix(_END)}{verbose_json(verbose)}{_END}"
 
     def usage(self, usage: Usage) -> str:
         """Return the event with the usage and without choices."""

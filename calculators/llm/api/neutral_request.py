@@ -20,8 +20,11 @@ from calculators.language.frozen_json import frozen
 from calculators.language.generation_request import Api, GenerationRequest, check_sampling_by
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
-from calculators.llm.requests.checked_request import TRUNCATION_MEMBERS, read_generation
-from calculators.llm.requests.checked_request import GenerationRequest as CheckedRequest
+from calculators.llm.requests.checked_request import (
+    TRUNCATION_MEMBERS,
+    CheckedRequest,
+    read_generation,
+)
 from calculators.llm.requests.completions_request import (
     CHAT_MEMBERS,
     COMPLETION_MEMBERS,

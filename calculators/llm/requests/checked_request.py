@@ -165,7 +165,7 @@ TRUNCATION_MEMBERS: Final[Members] = table(
 )
 
 
-class Truncation(NamedTuple):
+class PromptTruncation(NamedTuple):
     """The cut of a prompt.
 
     Attributes:
@@ -198,9 +198,9 @@ class Truncation(NamedTuple):
         return input_ids[-size:] if self.keeps_end else input_ids[:size]
 
 
-def read_truncation(body: Mapping[str, Any]) -> Truncation:
+def read_truncation(body: Mapping[str, Any]) -> PromptTruncation:
     """Resolve the members of a checked body that has `TRUNCATES`."""
-    return Truncation(body[TRUNCATES], body.get("truncation_side") != "right")
+    return PromptTruncation(body[TRUNCATES], body.get("truncation_side") != "right")
 
 
 #: Members that every endpoint that generates has.
@@ -265,7 +265,7 @@ ELSEWHERE: Final = {
 }
 
 
-class GenerationRequest(Struct, frozen=True, kw_only=True):
+class CheckedRequest(Struct, frozen=True, kw_only=True):
     """A checked request: how to generate, and how to write what is generated.
 
     Attributes:
@@ -290,7 +290,7 @@ class GenerationRequest(Struct, frozen=True, kw_only=True):
     include_usage: bool = False
     has_running_usage: bool = False
     returns_token_ids: bool = False
-    truncation: Truncation | None = None
+    truncation: PromptTruncation | None = None
     limits_itself: bool = True
     n: int = 1
     settings: GenerationSettings
@@ -318,7 +318,7 @@ def read_generation(
     *,
     needs_max_tokens: bool = False,
     may_echo: bool = False,
-) -> GenerationRequest:
+) -> CheckedRequest:
     """Resolve the members of a checked body that all endpoints share; see `read_sampling`.
 
     Raises:
@@ -326,7 +326,7 @@ def read_generation(
     """
     model = read_model(body)
     streaming = read_streaming_options(body)
-    return GenerationRequest(
+    return CheckedRequest(
         model=model,
         stream=streaming.stream,
         include_usage=streaming.include_usage,

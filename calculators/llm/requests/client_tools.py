@@ -3,7 +3,7 @@
 A client of responses offers tools of several types, one of chats functions and custom tools. Each
 that the client itself runs becomes one or more functions, which is all that chat templates know,
 and a call of such a function is written in the answer as the client expects calls of that type
-(`CallForm`):
+(`ClientCallForm`):
 
 ======================  ============================  ========================================
 type of the tool        for the model                 a call in the answer
@@ -54,7 +54,7 @@ CallKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class CallForm:
+class ClientCallForm:
     """How the answer writes a call of one function.
 
     Attributes:
@@ -68,7 +68,7 @@ class CallForm:
     namespace: str = ""
 
 
-NO_FORMS: Final[Mapping[str, CallForm]] = {}
+NO_FORMS: Final[Mapping[str, ClientCallForm]] = {}
 #: The one argument of the function that a custom tool becomes.
 CUSTOM_INPUT: Final = "input"
 
@@ -150,7 +150,7 @@ class _Offered(NamedTuple):
 
     path: str
     function: dict[str, Any]
-    form: CallForm
+    form: ClientCallForm
     grammar: TextGrammar | None = None
 
     @property
@@ -233,7 +233,7 @@ def read_client_tools(
     )
 
 
-def call_forms(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, CallForm]:
+def call_forms(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, ClientCallForm]:
     """Return the forms of calls that are not plain, by the names that the model knows.
 
     ``tools``: those of the answer, as `shown_tools` returns them.
@@ -307,7 +307,7 @@ def _offered(tool: object, path: str) -> Iterator[_Offered]:
     match kind:
         case None | "function":
             name = _function(tool).get("name")
-            form = CallForm("function_call", name if isinstance(name, str) else "")
+            form = ClientCallForm("function_call", name if isinstance(name, str) else "")
             yield _Offered(path, tool, form)
         case "namespace":
             yield from _of_namespace(tool, path)
@@ -316,7 +316,7 @@ def _offered(tool: object, path: str) -> Iterator[_Offered]:
         case _ if kind in _BUILT_IN and not _is_hosted(tool):
             call, function = _BUILT_IN[kind]
             made = {"type": "function", "name": kind, **function}
-            yield _Offered(path, made, CallForm(call, ""))
+            yield _Offered(path, made, ClientCallForm(call, ""))
         case _:
             # A shell in a container of OpenAI has a type that is known, and is left out.
             known = () if kind in TOOL_TYPES else TOOL_TYPES
@@ -364,7 +364,7 @@ def _custom(tool: dict[str, Any], path: str) -> _Offered:
         "required": [CUSTOM_INPUT],
         "additionalProperties": False,
     }
-    return _Offered(path, function, CallForm("custom_tool_call", name), grammar)
+    return _Offered(path, function, ClientCallForm("custom_tool_call", name), grammar)
 
 
 def _grammar(form: dict[str, Any] | None, path: str) -> TextGrammar | None:

@@ -25,7 +25,7 @@ from calculators.llm.requests.checked_request import (
     CHECKED_CHAT_MEMBERS,
     GENERATING,
     TOKEN_IDS_MEMBER,
-    GenerationRequest,
+    CheckedRequest,
     read_body,
     read_generation,
 )
@@ -108,7 +108,7 @@ CHAT_MEMBERS: Final[Members] = table(
 _TEMPLATE_NAMES: Final = TEMPLATE_MEMBERS.keys() | {"thinking", "reasoning"}
 
 
-class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
+class ChatRequest(CheckedRequest, frozen=True, kw_only=True):
     """A checked chat request.
 
     Attributes:
@@ -238,7 +238,7 @@ COMPLETION_MEMBERS: Final[Members] = table(
 Prompt = str | tuple[int, ...]
 
 
-class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
+class CompletionRequest(CheckedRequest, frozen=True, kw_only=True):
     """A checked completion request.
 
     Attributes:

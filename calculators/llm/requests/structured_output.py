@@ -78,10 +78,10 @@ def read_format(value: object, path: str) -> Format:
     Raises:
         RequestError: with the path of the wrong part.
     """
-    return _Reader().read(value, path, 0)
+    return _TagReader().read(value, path, 0)
 
 
-class _Reader:
+class _TagReader:
     """Reads one format, with a limit on its parts."""
 
     def __init__(self) -> None:
@@ -210,17 +210,17 @@ def _flags(value: Mapping[str, Any], path: str) -> Format:
     }
 
 
-_READERS: Final[dict[str, Callable[[_Reader, Mapping[str, Any], str, int], Format]]] = {
-    "json_schema": _Reader.schema,
-    "regex": _Reader.regex,
-    "grammar": _Reader.grammar,
-    "const_string": _Reader.const,
-    "any_text": _Reader.any_text,
-    "sequence": _Reader.elements,
-    "or": _Reader.elements,
-    "tag": _Reader.tag,
-    "tags_with_separator": _Reader.tags,
-    "triggered_tags": _Reader.triggered,
+_READERS: Final[dict[str, Callable[[_TagReader, Mapping[str, Any], str, int], Format]]] = {
+    "json_schema": _TagReader.schema,
+    "regex": _TagReader.regex,
+    "grammar": _TagReader.grammar,
+    "const_string": _TagReader.const,
+    "any_text": _TagReader.any_text,
+    "sequence": _TagReader.elements,
+    "or": _TagReader.elements,
+    "tag": _TagReader.tag,
+    "tags_with_separator": _TagReader.tags,
+    "triggered_tags": _TagReader.triggered,
 }
 FORMATS: Final = frozenset(_READERS)
 

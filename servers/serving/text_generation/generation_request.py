@@ -20,7 +20,7 @@ _WANTS_EMPTY_FINAL: Final = "triton_enable_empty_final_response"
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationRequest:
+class TextRequest:
     """A request for text, ready for a graph.
 
     Attributes:
@@ -77,7 +77,7 @@ class GenerationRequest:
 
 def read_request(
     request: InferRequest, model: str, version: str, *, in_stream: bool
-) -> GenerationRequest:
+) -> TextRequest:
     """Read a request and check everything that the graph does not check.
 
     In a stream, answers are sent piece by piece unless ``stream`` is false. The input precedes a
@@ -121,7 +121,7 @@ def read_request(
         body["messages"] = [{"role": "user", "content": text.value}]
     else:
         body["prompt"] = text.value
-    return GenerationRequest(
+    return TextRequest(
         model,
         version,
         request.id,

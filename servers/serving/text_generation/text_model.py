@@ -24,7 +24,7 @@ from servers.serving.text_generation.completion import (
     EventReader,
     no_completion,
 )
-from servers.serving.text_generation.generation_request import GenerationRequest, read_request
+from servers.serving.text_generation.generation_request import TextRequest, read_request
 from servers.serving.text_generation.inputs import INPUTS
 from servers.serving.text_generation.outputs import OUTPUTS
 
@@ -73,7 +73,7 @@ class StreamClient(Disconnection):
 
 
 Generate: TypeAlias = Callable[
-    [GenerationRequest, ClientConnection, Callable[[InferResponse], object]], Awaitable[None]
+    [TextRequest, ClientConnection, Callable[[InferResponse], object]], Awaitable[None]
 ]
 
 #: Concurrent requests of one stream; the sender of the next one waits.
@@ -85,7 +85,7 @@ class TextStream:
 
     def __init__(
         self,
-        read: Callable[[InferRequest], GenerationRequest],
+        read: Callable[[InferRequest], TextRequest],
         generate: Generate,
         client: ClientConnection,
         emit: Callable[[InferAnswer], object],
@@ -133,7 +133,7 @@ class TextStream:
         while self._requests:
             await asyncio.wait(self._requests)
 
-    async def _answer(self, request: GenerationRequest) -> None:
+    async def _answer(self, request: TextRequest) -> None:
         client = self._clients.new()
         try:
             await self._generate(request, client, self._emit)
@@ -162,7 +162,7 @@ _NOT_FINISHED: Final = "None"
 class ResponseWriter:
     """Writes the answers to one request. Each tensor has one element per requested text."""
 
-    def __init__(self, request: GenerationRequest) -> None:
+    def __init__(self, request: TextRequest) -> None:
         self._request = request
         count = request.answers
         self._prefixes = [request.prefix] * count
@@ -316,12 +316,10 @@ class TextModel:
         finally:
             await stream.cancel()
 
-    def _read(self, request: InferRequest, model: str, *, in_stream: bool) -> GenerationRequest:
+    def _read(self, request: InferRequest, model: str, *, in_stream: bool) -> TextRequest:
         return read_request(request, model or self._name, self._version, in_stream=in_stream)
 
-    async def _generate(
-        self, request: GenerationRequest, client: ClientConnection, emit: Emit
-    ) -> None:
+    async def _generate(self, request: TextRequest, client: ClientConnection, emit: Emit) -> None:
         """Run the graph; ``emit`` receives at least one answer."""
         answer = _PiecewiseAnswer if request.in_pieces else _WholeAnswer
         taken = answer(request, emit)
@@ -340,7 +338,7 @@ class TextModel:
 class _WholeAnswer:
     """Takes the one packet of a graph."""
 
-    def __init__(self, request: GenerationRequest, emit: Emit) -> None:
+    def __init__(self, request: TextRequest, emit: Emit) -> None:
         self._request = request
         self._emit = emit
         self._packets: list[str | bytes] = []
@@ -363,7 +361,7 @@ class _WholeAnswer:
 class _PiecewiseAnswer:
     """Takes the packets of events of a graph, and emits each piece of text at once."""
 
-    def __init__(self, request: GenerationRequest, emit: Emit) -> None:
+    def __init__(self, request: TextRequest, emit: Emit) -> None:
         self._request = request
         self._emit = emit
         self._writer = ResponseWriter(request)

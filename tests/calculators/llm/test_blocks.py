@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.answers.blocks import BlockDelta, Blocks, Closed, Opened, Step, blocks_of
+from calculators.llm.answers.blocks import (
+    BlockClosed,
+    BlockDelta,
+    BlockOpened,
+    Blocks,
+    Step,
+    blocks_of,
+)
 from calculators.llm.answers.response import AnswerChoice
 
 
@@ -18,11 +25,11 @@ def told(events: list[OutputEvent], *, is_cut: bool = False) -> list[str]:
     for step in steps:
         place = f"{step.block.index}{step.block.kind.name[:2]}"
         match step:
-            case Opened():
+            case BlockOpened():
                 shown.append(f"+{place}")
             case BlockDelta(_, text):
                 shown.append(f"{place} {text}")
-            case Closed(_, cut):
+            case BlockClosed(_, cut):
                 shown.append(f"~{place}" if cut else f"-{place}")
     return shown
 

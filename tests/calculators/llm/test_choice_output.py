@@ -9,9 +9,8 @@ import pytest
 
 from calculators.language.events import Arguments, CallDone, Content, OutputEvent, ToolCall
 from calculators.language.finish_reason import FinishReason
-from calculators.llm.answers.choice import Choice, Parser, RawText, StopStrings
-from calculators.llm.answers.response import Verbose
-from calculators.llm.detokenizer import TableText
+from calculators.llm.answers.choice import Choice, ChoiceParser, StopStrings
+from calculators.llm.detokenizer import Detokenizer, TableDetokenizer
 from calculators.llm.engine.messages import FinishReason as EngineReason
 from calculators.llm.engine.messages import Tokens
 
@@ -30,11 +29,11 @@ class Capitals:
 
 def choice_of(
     *stops: str,
-    parser: Parser | None = None,
+    parser: ChoiceParser | None = None,
     max_calls: int | None = None,
-    raw: RawText | None = None,
+    raw: Detokenizer | None = None,
 ) -> Choice:
-    stream = TableText(PIECES, strips_space=False)
+    stream = TableDetokenizer(PIECES, strips_space=False)
     return Choice(stream, StopStrings(stops), parser, max_calls=max_calls, raw=raw)
 
 
@@ -84,10 +83,9 @@ def test_a_call_at_the_end_counts_towards_the_limit() -> None:
 
 
 def test_the_raw_text_is_recorded_in_full() -> None:
-    verbose = Verbose("prompt")
-    raw = RawText(TableText(PIECES, strips_space=False), verbose)
-    fed(choice_of("xy", parser=Capitals(), raw=raw), "aBx", "y")
-    assert verbose.content == "aBxy"
+    choice = choice_of("xy", parser=Capitals(), raw=TableDetokenizer(PIECES, strips_space=False))
+    fed(choice, "aBx", "y")
+    assert choice.raw_text == "aBxy"
 
 
 def test_a_choice_is_plain_if_nothing_can_end_it_early() -> None:

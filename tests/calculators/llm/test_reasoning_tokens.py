@@ -16,7 +16,7 @@ from calculators.llm.answers.choice import (
     StopStrings,
     turning_tokens,
 )
-from calculators.llm.detokenizer import TableText
+from calculators.llm.detokenizer import TableDetokenizer
 from calculators.llm.parsers.output_parsers import OutputParsers, merged
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Answered, Asking
@@ -47,7 +47,7 @@ def choice_of(
     *stops: str, opened: bool = False, turning: frozenset[int] | None = TURNING
 ) -> Choice:
     return Choice(
-        TableText(PIECES, strips_space=False),
+        TableDetokenizer(PIECES, strips_space=False),
         StopStrings(stops),
         PARSERS.start(tools={"f": {}}, prompt="<think>" if opened else ""),
         reasoning=ReasoningCount(turning, {HIDDEN}),

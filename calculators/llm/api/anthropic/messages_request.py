@@ -88,7 +88,7 @@ def read_messages(
         raise fields.invalid(
             "messages", f"{len(value)} messages are more than the maximum {limits.max_messages}"
         )
-    conversation = _Conversation(media)
+    conversation = _MessagesInput(media)
     if body.get("system") is not None:
         conversation.add_text("system", body["system"], "system")
     for place, message in enumerate(value):
@@ -98,7 +98,7 @@ def read_messages(
     return conversation.messages
 
 
-class _Conversation:
+class _MessagesInput:
     def __init__(self, media: MediaCheck) -> None:
         self.messages: list[dict[str, Any]] = []
         self._media = media

@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Never, Protocol
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.delta import Begun, ToolCalled, ToolRan, Verbose
 from calculators.language.events import OutputEvent, Reasoning, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.blocks import (
-    Block,
+    BlockClosed,
     BlockDelta,
+    BlockKind,
+    BlockOpened,
     Blocks,
-    Closed,
-    Kind,
-    Opened,
+    OutputBlock,
     Step,
     blocks_of,
 )
 from calculators.llm.answers.response import (
     AnswerChoice,
     AnswerDetails,
-    Verbose,
     answering_model,
     quote,
+    verbose_json,
 )
 
 _STOP_REASONS: Final = {
@@ -38,10 +38,10 @@ _STOP_REASONS: Final = {
 }
 
 _DELTAS: Final = {
-    Kind.REASONING: '"thinking_delta","thinking":',
-    Kind.CONTENT: '"text_delta","text":',
-    Kind.CALL: '"input_json_delta","partial_json":',
-    Kind.SERVER_CALL: '"input_json_delta","partial_json":',
+    BlockKind.REASONING: '"thinking_delta","thinking":',
+    BlockKind.CONTENT: '"text_delta","text":',
+    BlockKind.CALL: '"input_json_delta","partial_json":',
+    BlockKind.SERVER_CALL: '"input_json_delta","partial_json":',
 }
 
 
@@ -101,10 +101,10 @@ class MessagesAnswerWriter:
         blocks = [
             _whole_block(block)
             for block in blocks_of(choice)
-            if self._shows_thinking or block.kind is not Kind.REASONING
+            if self._shows_thinking or block.kind is not BlockKind.REASONING
         ]
         ending = _ending(choice.finish_reason, choice.stop_string, choice.refusal)
-        verbose = "" if self.verbose is None else self.verbose.json
+        verbose = verbose_json(self.verbose)
         content = ",".join(blocks)
         return f'{self._head},"content":[{content}],{ending},"usage":{_usage(usage)}{verbose}}}'
 
@@ -128,10 +128,10 @@ class MessagesAnswerWriter:
             arguments = json.dumps(json.loads(_input(block.text)), ensure_ascii=False)
             more: tuple[Step, ...] = (BlockDelta(block, arguments),)
         else:
-            steps, block = self._blocks.beside(Kind.SERVER_RESULT)
+            steps, block = self._blocks.beside(BlockKind.SERVER_RESULT)
             block.ran = item
             more = ()
-        return "".join(map(_written, [*steps, Opened(block), *more, Closed(block)]))
+        return "".join(map(_written, [*steps, BlockOpened(block), *more, BlockClosed(block)]))
 
     def refuse(self, index: int, refused: Refused) -> str:
         """Keep the refusal for the event of `end`."""
@@ -144,7 +144,7 @@ class MessagesAnswerWriter:
         return "".join(map(_written, self._blocks.finish()))
 
     def end(self, usage: Usage) -> str:
-        verbose = "" if self.verbose is None else self.verbose.json
+        verbose = verbose_json(self.verbose)
         members = f'"delta":{{{self._ending}}},"usage":{_usage(usage)}{verbose}'
         return _event("message_delta", members) + _event("message_stop")
 
@@ -159,10 +159,10 @@ def _written(step: Step) -> str:
                 "content_block_delta",
                 f'"index":{block.index},"delta":{{"type":{_DELTAS[block.kind]}{quote(text)}}}',
             )
-        case Opened(block):
+        case BlockOpened(block):
             started = _block(block, "", "{}")
             return _event("content_block_start", f'"index":{block.index},"content_block":{started}')
-        case Closed(block):
+        case BlockClosed(block):
             return _event("content_block_stop", f'"index":{block.index}')
 
 
@@ -170,24 +170,24 @@ def _event(kind: str, members: str = "") -> str:
     return f'event: {kind}\ndata: {{"type":"{kind}"{"," if members else ""}{members}}}\n\n'
 
 
-def _whole_block(block: Block) -> str:
+def _whole_block(block: OutputBlock) -> str:
     text = block.text
-    is_call = block.kind in (Kind.CALL, Kind.SERVER_CALL)
+    is_call = block.kind in (BlockKind.CALL, BlockKind.SERVER_CALL)
     return _block(block, text, _input(text) if is_call else "")
 
 
-def _block(block: Block, text: str, call_input: str) -> str:
+def _block(block: OutputBlock, text: str, call_input: str) -> str:
     match block.kind:
-        case Kind.REASONING:
+        case BlockKind.REASONING:
             return f'{{"type":"thinking","thinking":{quote(text)},"signature":""}}'
-        case Kind.CONTENT | Kind.REFUSAL:
+        case BlockKind.CONTENT | BlockKind.REFUSAL:
             return f'{{"type":"text","text":{quote(text)}}}'
-        case Kind.CALL:
+        case BlockKind.CALL:
             return (
                 f'{{"type":"tool_use","id":{quote(block.call_id)},"name":{quote(block.name)}'
                 f',"input":{call_input}}}'
             )
-        case Kind.SERVER_CALL:
+        case BlockKind.SERVER_CALL:
             return (
                 f'{{"type":"mcp_tool_use","id":{quote(block.call_id)},"name":{quote(block.name)}'
                 f',"server_name":{quote(block.server)},"input":{call_input}}}'
@@ -245,7 +245,7 @@ def _usage(usage: Usage) -> str:
     )
 
 
-class _Asked(NamedTuple):
+class _AskedMessage(NamedTuple):
     model: str
     shows_thinking: bool
 
@@ -253,5 +253,5 @@ class _Asked(NamedTuple):
 def messages_writer(begun: Begun) -> MessagesAnswerWriter:
     """Return the writer of an answer that begins."""
     request = begun.request
-    asked = _Asked(answering_model(begun), request.shows_thinking)
+    asked = _AskedMessage(answering_model(begun), request.shows_thinking)
     return MessagesAnswerWriter(asked, message_id=request.id)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.delta import Begun, ToolCalled, ToolRan, Verbose
 from calculators.language.events import (
     Arguments,
     Content,
@@ -26,17 +26,17 @@ from calculators.llm.answers.response import (
     EventFrame,
     MadeCall,
     ResponseHead,
-    Verbose,
     characters_started,
     chat_logprobs_json,
     completion_logprobs_json,
     quote,
     response_head,
     usage_json,
+    verbose_json,
 )
 from calculators.llm.requests.client_tools import (
     NO_FORMS,
-    CallForm,
+    ClientCallForm,
     CustomInput,
     call_forms,
     custom_input,
@@ -154,7 +154,7 @@ class ChatAnswerWriter(ChunkWriter):
         verbose: Verbose | None = None,
         details: AnswerDetails | None = None,
         shows_reasoning: bool = True,
-        forms: Mapping[str, CallForm] = NO_FORMS,
+        forms: Mapping[str, ClientCallForm] = NO_FORMS,
     ) -> None:
         """``forms``: of calls that are no functions', by the names that the model knows."""
         super().__init__(
@@ -183,7 +183,7 @@ class ChatAnswerWriter(ChunkWriter):
             for index, choice in enumerate(choices)
         )
         head = self._head.json("chat.completion")
-        verbose = "" if self.verbose is None else self.verbose.json
+        verbose = verbose_json(self.verbose)
         prompt = "" if self.details is None else self.details.prompt()
         return f'{{{head},"choices":[{written}],"usage":{usage_json(usage)}{prompt}{verbose}}}'
 
@@ -356,7 +356,7 @@ class CompletionAnswerWriter(ChunkWriter):
             f',"finish_reason":"{choice.finish_reason}"{self._ids(index, choice)}}}'
             for index, choice in enumerate(choices)
         )
-        verbose = "" if self.verbose is None else self.verbose.json
+        verbose = verbose_json(self.verbose)
         head = self._head.json(self.chunk)
         return f'{{{head},"choices":[{written}],"usage":{usage_json(usage)}{verbose}}}'
 

@@ -105,14 +105,14 @@ def read_input(value: object, limits: RequestLimits, media: MediaCheck | None = 
         raise fields.invalid(
             "input", f"{len(value)} items are more than the maximum {limits.max_messages}"
         )
-    conversation = _Conversation(media or MediaCheck(limits))
+    conversation = _ResponsesInput(media or MediaCheck(limits))
     for place, item in enumerate(value):
         conversation.add(item, f"input[{place}]")
     conversation.flush()
     return ReadInput(conversation.messages, conversation.tools)
 
 
-class _Conversation:
+class _ResponsesInput:
     """Gathers the parts of a message of the assistant: reasoning, text and calls."""
 
     def __init__(self, media: MediaCheck) -> None:

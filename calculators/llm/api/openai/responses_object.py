@@ -18,16 +18,17 @@ import msgspec
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.server_secret import server_secret
+from calculators.language.delta import Verbose
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Source
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
-from calculators.llm.answers.blocks import Block, Kind
-from calculators.llm.answers.response import Verbose, logprob_items_json, quote
+from calculators.llm.answers.blocks import BlockKind, OutputBlock
+from calculators.llm.answers.response import logprob_items_json, quote, verbose_json
 from calculators.llm.requests.client_tools import (
     NO_FORMS,
-    CallForm,
     CallKind,
+    ClientCallForm,
     arguments_object,
     custom_input,
 )
@@ -90,12 +91,12 @@ _encode: Final = msgspec.json.Encoder().encode
 Status = Literal["in_progress", "completed", "incomplete"]
 
 _PREFIXES: Final = {
-    Kind.REASONING: "rs",
-    Kind.CONTENT: "msg",
-    Kind.CALL: "fc",
-    Kind.REFUSAL: "msg",
-    Kind.SERVER_CALL: "mcp",
-    Kind.SERVER_TOOLS: "mcpl",
+    BlockKind.REASONING: "rs",
+    BlockKind.CONTENT: "msg",
+    BlockKind.CALL: "fc",
+    BlockKind.REFUSAL: "msg",
+    BlockKind.SERVER_CALL: "mcp",
+    BlockKind.SERVER_TOOLS: "mcpl",
 }
 _CALL_PREFIXES: Final[Mapping[CallKind, str]] = {
     "function_call": "fc",
@@ -111,16 +112,16 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{uuid.uuid4().hex}"
 
 
-class Item:
+class ResponseItem:
     """A block with its id."""
 
     __slots__ = ("block", "form", "id", "is_sealed", "logprobs", "sources", "tools")
 
     def __init__(
         self,
-        block: Block,
+        block: OutputBlock,
         sources: Sequence[Source] = (),
-        forms: Mapping[str, CallForm] = NO_FORMS,
+        forms: Mapping[str, ClientCallForm] = NO_FORMS,
         *,
         is_sealed: bool = False,
     ) -> None:
@@ -134,8 +135,8 @@ class Item:
         self.block = block
         self.sources = sources
         self.is_sealed = is_sealed
-        self.form = forms.get(block.name) or CallForm("function_call", block.name)
-        is_call = block.kind is Kind.CALL
+        self.form = forms.get(block.name) or ClientCallForm("function_call", block.name)
+        is_call = block.kind is BlockKind.CALL
         self.id = new_id(_CALL_PREFIXES[self.form.kind] if is_call else _PREFIXES[block.kind])
         #: Log-probabilities of the tokens of a text, if the request asks for them.
         self.logprobs: list[TokenLogprob] = []
@@ -149,29 +150,29 @@ class Item:
         """
         text = "" if status == "in_progress" else self.block.text
         head = f'{{"id":"{self.id}"'
-        if self.block.kind is Kind.SERVER_TOOLS:
+        if self.block.kind is BlockKind.SERVER_TOOLS:
             tools = [] if status == "in_progress" else [*map(_listed_tool, self.tools)]
             return (
                 f'{head},"type":"mcp_list_tools","server_label":{quote(self.block.server)}'
                 f',"tools":{_encode(tools).decode()},"error":null}}'
             )
-        if self.block.kind is Kind.SERVER_CALL:
+        if self.block.kind is BlockKind.SERVER_CALL:
             return f"{head}{self._server_call(status)}}}"
-        if self.block.kind is not Kind.REASONING:
+        if self.block.kind is not BlockKind.REASONING:
             head += f',"status":"{status}"'
         match self.block.kind:
-            case Kind.REASONING:
+            case BlockKind.REASONING:
                 if status == "in_progress":
                     return f'{head},"type":"reasoning","summary":[]}}'
                 sealed = f',"encrypted_content":{quote(seal(text))}' if self.is_sealed else ""
                 return f'{head},"type":"reasoning","summary":[{summary_part(text)}]{sealed}}}'
-            case Kind.CONTENT:
+            case BlockKind.CONTENT:
                 parts = "" if status == "in_progress" else self.text_part()
                 return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 parts = "" if status == "in_progress" else refusal_part(text)
                 return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
-            case Kind.CALL:
+            case BlockKind.CALL:
                 return f"{head}{self._call(text)}}}"
             case kind:
                 raise AssertionError(f"{kind} is no item")
@@ -369,7 +370,7 @@ class ResponsesObject:
     ) -> str:
         completed = int(time.time()) if status == "completed" else "null"
         details = "null" if why is None else f'{{"reason":"{why}"}}'
-        verbose = self.verbose.json if self.verbose is not None and usage is not None else ""
+        verbose = verbose_json(self.verbose) if usage is not None else ""
         return (
             f'{{{self._head},"status":"{status}","completed_at":{completed},"error":{error}'
             f',"incomplete_details":{details}{self._rest},"output":[{",".join(items)}]'

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import Begun, ToolCalled, ToolRan
+from calculators.language.delta import Begun, ToolCalled, ToolRan, Verbose
 from calculators.language.events import Content, OutputEvent, Refused
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Source
@@ -18,12 +18,12 @@ from calculators.language.token_logprob import TokenLogprob
 from calculators.language.tools import ToolServer
 from calculators.language.usage import Usage
 from calculators.llm.answers.blocks import (
-    Block,
+    BlockClosed,
     BlockDelta,
+    BlockKind,
+    BlockOpened,
     Blocks,
-    Closed,
-    Kind,
-    Opened,
+    OutputBlock,
     Step,
     blocks_of,
 )
@@ -31,13 +31,12 @@ from calculators.llm.answers.response import (
     DONE,
     AnswerChoice,
     AnswerDetails,
-    Verbose,
     answering_model,
     logprob_items_json,
     quote,
 )
 from calculators.llm.api.openai.responses_object import (
-    Item,
+    ResponseItem,
     ResponsesObject,
     citations,
     refusal_part,
@@ -128,10 +127,10 @@ class ResponsesAnswerWriter:
         self._object.verbose = verbose
         self._blocks = Blocks()
         #: The item that grows, and the complete ones as JSON.
-        self._item: Item | None = None
+        self._item: ResponseItem | None = None
         self._done: list[str] = []
         #: The calls that this server runs now, by their ids.
-        self._calls: dict[str, Item] = {}
+        self._calls: dict[str, ResponseItem] = {}
         self._servers = servers
         #: Log-probabilities of tokens whose text has not been sent.
         self._logprobs: list[TokenLogprob] = []
@@ -150,23 +149,23 @@ class ResponsesAnswerWriter:
         choice = choices[0]
         listed = [item.json("completed") for item in self._list_tools()]
         blocks = blocks_of(choice)
-        items = [self._item_of(each) for each in blocks if each.kind is not Kind.SERVER_RESULT]
+        items = [self._item_of(each) for each in blocks if each.kind is not BlockKind.SERVER_RESULT]
         if choice.refusal is not None and not items:
             [opened, *_] = Blocks().refuse(choice.refusal.text)
-            items.append(Item(opened.block))
+            items.append(ResponseItem(opened.block))
         elif not items:
             [opened, *_] = Blocks().begin_content()
-            items.append(Item(opened.block))
+            items.append(ResponseItem(opened.block))
         for item in items:
-            if item.block.kind is Kind.CONTENT:
+            if item.block.kind is BlockKind.CONTENT:
                 item.logprobs = choice.logprobs or []
         is_cut = items[-1].block.is_cut(choice.finish_reason)
         written = [item.json("completed") for item in items[:-1]]
         written.append(items[-1].json("incomplete" if is_cut else "completed"))
         return self._object.ended([*listed, *written], choice.finish_reason, usage)
 
-    def _item_of(self, block: Block) -> Item:
-        return Item(block, self._sources, self._forms, is_sealed=self._is_sealed)
+    def _item_of(self, block: OutputBlock) -> ResponseItem:
+        return ResponseItem(block, self._sources, self._forms, is_sealed=self._is_sealed)
 
     def start(self, usage: Usage) -> str:
         response = f'"response":{self._object.started()}'
@@ -184,13 +183,13 @@ class ResponsesAnswerWriter:
             ]
         return "".join(written)
 
-    def _list_tools(self) -> list[Item]:
+    def _list_tools(self) -> list[ResponseItem]:
         """Return an item for each server that the client named, before all others."""
-        items: list[Item] = []
+        items: list[ResponseItem] = []
         for server in self._servers:
-            _, block = self._blocks.beside(Kind.SERVER_TOOLS)
+            _, block = self._blocks.beside(BlockKind.SERVER_TOOLS)
             block.server = server.label
-            items.append(Item(block))
+            items.append(ResponseItem(block))
             items[-1].tools = server.tools
         return items
 
@@ -211,7 +210,7 @@ class ResponsesAnswerWriter:
         if isinstance(item, ToolRan):
             return self._end_call(item)
         steps, block = self._blocks.call_server(item)
-        self._calls[item.call_id] = call = Item(block)
+        self._calls[item.call_id] = call = ResponseItem(block)
         place = _place(call)
         return "".join(
             [
@@ -277,42 +276,42 @@ class ResponsesAnswerWriter:
             case BlockDelta(block, text):
                 assert self._item is not None
                 return self._grow(self._item, text)
-            case Opened(block):
+            case BlockOpened(block):
                 self._item = self._item_of(block)
                 self._custom = CustomInput()
                 return self._open(self._item)
-            case Closed(_, is_cut):
+            case BlockClosed(_, is_cut):
                 assert self._item is not None
                 item, self._item = self._item, None
                 return self._end_text(item) + self._close(item, is_cut=is_cut)
 
-    def _open(self, item: Item) -> str:
+    def _open(self, item: ResponseItem) -> str:
         added = self._event(
             "response.output_item.added",
             f'"output_index":{item.block.index},"item":{item.json("in_progress")}',
         )
         place = _place(item)
         match item.block.kind:
-            case Kind.REASONING:
+            case BlockKind.REASONING:
                 part = f'{place},"summary_index":0,"part":{summary_part("")}'
                 return added + self._event("response.reasoning_summary_part.added", part)
-            case Kind.CONTENT:
+            case BlockKind.CONTENT:
                 part = f'{place},"content_index":0,"part":{text_part("")}'
                 return added + self._event("response.content_part.added", part)
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 part = f'{place},"content_index":0,"part":{refusal_part("")}'
                 return added + self._event("response.content_part.added", part)
             case _:
                 return added
 
-    def _grow(self, item: Item, text: str) -> str:
+    def _grow(self, item: ResponseItem, text: str) -> str:
         more = f'{_place(item)},"delta":{quote(text)}'
         match item.block.kind:
-            case Kind.REASONING:
+            case BlockKind.REASONING:
                 return self._event(
                     "response.reasoning_summary_text.delta", f'{more},"summary_index":0'
                 )
-            case Kind.CONTENT:
+            case BlockKind.CONTENT:
                 fresh, self._logprobs = self._logprobs, []
                 item.logprobs += fresh
                 listed = logprob_items_json(fresh)
@@ -320,12 +319,12 @@ class ResponsesAnswerWriter:
                     "response.output_text.delta",
                     f'{more},"content_index":0,"logprobs":[{listed}]',
                 )
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 return self._event("response.refusal.delta", f'{more},"content_index":0')
             case _:
                 return self._grow_call(item, text)
 
-    def _grow_call(self, item: Item, text: str) -> str:
+    def _grow_call(self, item: ResponseItem, text: str) -> str:
         """Return the events of further arguments; actions are written when they are complete."""
         match item.form.kind:
             case "function_call":
@@ -337,7 +336,7 @@ class ResponsesAnswerWriter:
                 return ""
         return self._event(kind, f'{_place(item)},"delta":{quote(text)}') if text else ""
 
-    def _end_arguments(self, item: Item) -> str:
+    def _end_arguments(self, item: ResponseItem) -> str:
         arguments = item.block.text
         place = _place(item)
         match item.form.kind:
@@ -358,18 +357,18 @@ class ResponsesAnswerWriter:
             case _:
                 return ""
 
-    def _end_text(self, item: Item) -> str:
+    def _end_text(self, item: ResponseItem) -> str:
         text = item.block.text
         place = _place(item)
         match item.block.kind:
-            case Kind.REASONING:
+            case BlockKind.REASONING:
                 place += ',"summary_index":0'
                 return self._event(
                     "response.reasoning_summary_text.done", f'{place},"text":{quote(text)}'
                 ) + self._event(
                     "response.reasoning_summary_part.done", f'{place},"part":{summary_part(text)}'
                 )
-            case Kind.CONTENT:
+            case BlockKind.CONTENT:
                 place += ',"content_index":0'
                 listed = logprob_items_json(item.logprobs)
                 return (
@@ -383,7 +382,7 @@ class ResponsesAnswerWriter:
                         f'{place},"part":{item.text_part()}',
                     )
                 )
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 place += ',"content_index":0'
                 return self._event(
                     "response.refusal.done", f'{place},"refusal":{quote(text)}'
@@ -393,7 +392,7 @@ class ResponsesAnswerWriter:
             case _:
                 return self._end_arguments(item)
 
-    def _cite(self, item: Item) -> str:
+    def _cite(self, item: ResponseItem) -> str:
         """Return the events about the passages that a complete text cites."""
         return "".join(
             self._event(
@@ -404,7 +403,7 @@ class ResponsesAnswerWriter:
             for number, annotation in enumerate(citations(item.block.text, item.sources))
         )
 
-    def _close(self, item: Item, *, is_cut: bool) -> str:
+    def _close(self, item: ResponseItem, *, is_cut: bool) -> str:
         done = item.json("incomplete" if is_cut else "completed")
         self._done.append(done)
         return self._event(
@@ -412,11 +411,11 @@ class ResponsesAnswerWriter:
         )
 
 
-def _place(item: Item) -> str:
+def _place(item: ResponseItem) -> str:
     return f'"item_id":"{item.id}","output_index":{item.block.index}'
 
 
-class _Asked(NamedTuple):
+class _AskedResponse(NamedTuple):
     model: str
     logprobs: bool
     echo: Mapping[str, Any]
@@ -433,7 +432,7 @@ def responses_writer(begun: Begun) -> ResponsesAnswerWriter:
             "temperature": begun.sampling.temperature,
             "top_p": begun.sampling.top_p,
         }
-    asked = _Asked(answering_model(begun), request.wants_logprobs, echo)
+    asked = _AskedResponse(answering_model(begun), request.wants_logprobs, echo)
     return ResponsesAnswerWriter(
         asked,
         response_id=request.id,

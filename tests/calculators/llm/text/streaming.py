@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from calculators.llm.detokenizer import TextStream
+from calculators.llm.detokenizer import Detokenizer
 
 
-def pieces_of(stream: TextStream, splits: Sequence[Sequence[int]]) -> list[str]:
+def pieces_of(stream: Detokenizer, splits: Sequence[Sequence[int]]) -> list[str]:
     """Return the text of each group of tokens, and the text of the end."""
 
     async def feed() -> list[str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from calculators.language.events import Content
 from calculators.llm.answers.choice import Choice, ChoiceDelta, ScoredToken, StopStrings
-from calculators.llm.detokenizer import TableText
+from calculators.llm.detokenizer import TableDetokenizer
 from tests.calculators.llm.text.streaming import lengths, split_at
 
 #: A readable vocabulary: letters, halves of a character, one hidden token.
@@ -22,7 +22,7 @@ HIDDEN = 6
 
 
 def choice(*stops: str, include: bool = False, echoed: int = 0) -> Choice:
-    stream = TableText(PIECES, strips_space=False)
+    stream = TableDetokenizer(PIECES, strips_space=False)
     return Choice(stream, StopStrings(stops, include=include), echoed=echoed)
 
 

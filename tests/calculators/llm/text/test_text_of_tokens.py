@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calculators.llm.detokenizer import DecodedText, TableText, TextStream
+from calculators.llm.detokenizer import Detokenizer, TableDetokenizer, WindowDetokenizer
 from tests.calculators.llm.text.streaming import lengths, pieces_of, split_at, token_ids
 from tests.calculators.llm.text.tokenizers_for_tests import (
     TABLE_KINDS,
@@ -30,17 +30,17 @@ SENTENCES = [
 ]
 
 
-def table_text(path: Path, *, skip: bool) -> TextStream:
+def table_text(path: Path, *, skip: bool) -> Detokenizer:
     table = table_of(path)
     pieces = table.visible(table.special) if skip else table.pieces
-    return TableText(pieces, strips_space=table.strips_space)
+    return TableDetokenizer(pieces, strips_space=table.strips_space)
 
 
-def decoded_text(path: Path, *, skip: bool) -> TextStream:
+def decoded_text(path: Path, *, skip: bool) -> Detokenizer:
     async def call(ids: Sequence[int]) -> str:
         return decode(path, ids, skip=skip)
 
-    return DecodedText(call)
+    return WindowDetokenizer(call)
 
 
 STREAMS = {"table": table_text, "decoded": decoded_text}

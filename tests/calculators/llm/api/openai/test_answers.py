@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from calculators.language.delta import Verbose
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api
@@ -18,7 +19,6 @@ from calculators.llm.answers.response import (
     DONE,
     AnswerChoice,
     ResponseHead,
-    Verbose,
 )
 from calculators.llm.api.neutral_request import new_answer_id
 from calculators.llm.api.openai.completions_writer import ChatAnswerWriter, CompletionAnswerWriter

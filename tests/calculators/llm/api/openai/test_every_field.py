@@ -17,7 +17,7 @@ from calculators.kit.requests.members import Standing
 from calculators.llm import endpoints
 from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.llm.endpoints import LlmEndpoint
-from calculators.llm.requests.checked_request import GenerationRequest
+from calculators.llm.requests.checked_request import CheckedRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from servers.contract.error_text import clean
@@ -125,9 +125,9 @@ def outcomes(kind: type[Outcome]) -> list[Any]:
     ]
 
 
-def parse(endpoint: str, members: dict[str, Any]) -> GenerationRequest:
+def parse(endpoint: str, members: dict[str, Any]) -> CheckedRequest:
     body = {"model": "m", **_BODIES[endpoint], **_SEED, **members}
-    request: GenerationRequest = _ENDPOINTS[endpoint].parse(body, RequestLimits(), ModelDefaults())
+    request: CheckedRequest = _ENDPOINTS[endpoint].parse(body, RequestLimits(), ModelDefaults())
     if isinstance(request, ResponsesRequest):
         # Members that the answer only repeats change nothing else.
         return msgspec.structs.replace(request, echo={})
