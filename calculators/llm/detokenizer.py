@@ -1,11 +1,16 @@
-"""How token ids become text, token by token.
+"""Detokenizing: token ids become text as they arrive, at the cost of a table lookup.
 
-UTF-8 as openvino-tokenizers' ``UTF8Validate`` reads it, in pieces.
+`TokenTable` has the bytes of every token. The prompt process makes it once from the tokenizer's
+files and compares it with the tokenizer's own decoding; where they agree (byte-level BPE,
+SentencePiece), a `TableDetokenizer` decodes without the tokenizer. Otherwise a `WindowDetokenizer`
+lets the tokenizer decode the last few tokens again with each new one. Later tokens never change
+text that either has returned.
 
-Invalid bytes become U+FFFD by a simpler rule than Python's ``errors="replace"``: a lead byte
-(0xC2-0xDF, 0xE0-0xEF, 0xF0-0xF7) with too few continuation bytes becomes one U+FFFD together with
-them; with enough of them that still encode no character (0xED 0xA0 0x80), each byte becomes one.
-Measured against openvino-tokenizers 2026.4.1; a test compares.
+Bytes are read as openvino-tokenizers' ``UTF8Validate`` reads UTF-8. Invalid ones become U+FFFD by a
+simpler rule than Python's ``errors="replace"``: a lead byte (0xC2-0xDF, 0xE0-0xEF, 0xF0-0xF7) with
+too few continuation bytes becomes one U+FFFD together with them; with enough of them that still
+encode no character (0xED 0xA0 0x80), each byte becomes one. Measured against openvino-tokenizers
+2026.4.1; a test compares.
 """
 
 from __future__ import annotations

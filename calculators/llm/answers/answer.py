@@ -1,4 +1,10 @@
-"""`Answer`: turns the engine's tokens for one request into deltas."""
+"""`Answer`: the choices of one request while the engine generates them, as deltas.
+
+An answer reads the tokens of its `Generation`, gives each `Choice` its own, and returns the events
+as packets: `Begun`, `Gained` for each group of events, `Finished` for each choice, `Ended`. Choices
+that would be equal are generated once and copied. `parts_of` divides a prompt into the requests
+that the engine gets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`AnswerWriter`: the interface by which an endpoint writes an answer."""
+"""From deltas to text for the client: `AnswerWriter` and `DeltaWriter`.
+
+`DeltaWriter` takes the packets of an answer, also those that nodes have changed or made, and drives
+the `AnswerWriter` of the API that was asked. Each API has one, in `calculators.llm.api`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Parts that answers of all endpoints share: identity, choices, the frame of an event."""
+"""Parts of the JSON of answers that several APIs share.
+
+Texts are quoted by hand (`quote`), because an event has little else; identity and frame of an event
+are constant text of one answer (`ResponseHead`, `EventFrame`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Whole answers of graphs as events, for clients that asked for a stream.
+"""Answers of an API: the writer for deltas, and events for an answer that a graph gave whole.
 
 A calculator of an author's own may answer with the JSON of a chat, a completion, a response or a
-message whatever the client asked for. A stream of that text would be empty to every client.
+message whatever the client asked for. A stream of that text would be empty to every client, so the
+answer becomes events.
 """
 
 from __future__ import annotations

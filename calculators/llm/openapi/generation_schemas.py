@@ -1,4 +1,4 @@
-"""The schemas that several endpoints refer to."""
+"""The schemas that several endpoints refer to: tools, structured output, usage, finish reasons."""
 
 from __future__ import annotations
 

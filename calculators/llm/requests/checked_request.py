@@ -1,4 +1,10 @@
-"""The members that endpoints share, and what requests to all that generate have in common."""
+"""`CheckedRequest`: what requests to all endpoints that generate have in common.
+
+`GENERATING` has the members that all these endpoints have, with those that change nothing but are
+checked, of streams, and of the cut of a prompt that is too long. `read_body` refuses unknown and
+wrong members; `read_generation` resolves the shared ones. Each endpoint adds members, a reader and
+a subclass (`calculators.llm.requests.completions_request`, `calculators.llm.api`).
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The accepted forms are OpenVINO Model Server's (``llm/apis/openai_completions.cpp``). Unlike there,
 content or tool calls of a wrong type are an error and not dropped, as is a message without content
-that is not the assistant's.
+that is not the assistant's. Files of text become text of the prompt; `MediaCheck` gathers images
+and refuses media that the model cannot read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Members about sampling and length, resolved to the settings of the engine."""
+"""Members about sampling, length and end of an answer, resolved to the settings of the engine.
+
+Each group of members stands with its reader: log-probabilities, stop strings and tokens, the number
+of answers, assisted decoding, and sampling itself. `read_sampling` resolves a whole body: its
+values, else the defaults of the model, else the built-in ones. When the prompt's length is known,
+`fit_to_model` limits the answer to the room that is left.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Structured output: ``response_format``, and the members of vLLM for the same purpose."""
+"""Structured output: the form that an answer must have, and how a request asks for it.
+
+OpenAI's ``response_format`` and ``text.format``, the members of vLLM for the same purpose, and
+structural tags, whose formats are nested, all become a `StructuredOutput`. `request_grammar` joins
+it with the calls of tools and with reasoning to the form that the grammar process compiles.
+
+Only sizes and shapes are checked here, on the event loop. Schemas, expressions and grammars are
+read in the grammar process, because the client determines how long that takes.
+"""
 
 from __future__ import annotations
 

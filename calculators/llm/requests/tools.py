@@ -1,10 +1,9 @@
-"""``tools`` and ``tool_choice``: the tools of a chat request, and the choice among them.
+"""``tools`` and ``tool_choice``: the tools of a request, and the choice among them.
 
-Servers of tools that a request names by their labels, for a node of the graph to call.
-
-A client names a server; it does not say where it is. An address from outside would make this server
-send requests where the client wants, so addresses that are not the node's own are refused there,
-and credentials here.
+A request may also name servers of tools by their labels, for a node of the graph to call. A client
+does not say where such a server is: an address from outside would make this server send requests
+where the client wants. So the node refuses addresses that are not its own, and credentials are
+refused here.
 """
 
 from __future__ import annotations

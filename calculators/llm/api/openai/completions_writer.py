@@ -1,4 +1,8 @@
-"""Answers of ``/chat/completions`` and ``/completions``, whole and as streams of chunks."""
+"""Answers of ``/chat/completions`` and ``/completions``, whole and as events.
+
+Events of both carry one choice each, in the same frame: `ChunkWriter` has what they share. Chats
+have messages with reasoning and calls in them, completions have texts.
+"""
 
 from __future__ import annotations
 

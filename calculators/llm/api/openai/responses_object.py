@@ -1,4 +1,9 @@
-"""The object of a response, as JSON: the body of an answer, and part of some events."""
+"""The object of a response and its items, as JSON: the body of an answer, and part of some events.
+
+Each block of the answer is one `ResponseItem`. A text's numbers that name passages become
+annotations, and reasoning can be sealed: an opaque text by which a client without stored responses
+gives it back (`seal`, `opened`).
+"""
 
 from __future__ import annotations
 
