@@ -128,7 +128,7 @@ class Choice:
         Args:
             stops: the strings that end the choice; None for no strings.
             echoed: the number of tokens of the prompt that come before the choice's own.
-            max_calls: the choice ends where one more call would begin; None is no limit.
+            max_calls: the choice ends where one more call would begin; None: at none.
             raw: makes `raw_text`; must show special tokens.
             reasoning: counts the tokens of reasoning; without it their number is unknown.
         """

@@ -49,13 +49,13 @@ _STOP_REASONS: Final = {
 def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
     """Return the events of the asked API for an answer that a graph gave whole.
 
-    JSON that is no answer of a language model becomes the data of one event.
+    JSON that is not an answer of a language model becomes the data of one event.
 
     Args:
         asked: the members ``model`` and ``stream_options`` of the request.
 
     Raises:
-        ValueError: the text is no JSON object.
+        ValueError: the text is not a JSON object.
     """
     body = json.loads(answer)
     if not isinstance(body, dict):

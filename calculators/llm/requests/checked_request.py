@@ -185,7 +185,7 @@ class PromptTruncation(NamedTuple):
     def cut(self, input_ids: bytes, room: int | None) -> bytes:
         """Return the ids that are left of a prompt, 64-bit integers like ``input_ids``.
 
-        ``room``: the tokens that the model can take as a prompt; None is no limit.
+        ``room``: the tokens that the model can take as a prompt; None: any number.
 
         Raises:
             RequestError: the model cannot hold so many, or has no known length for -1.
@@ -311,7 +311,7 @@ def read_body(value: object, members: Members) -> dict[str, Any]:
     None of them is None.
 
     Raises:
-        RequestError: the body is no object; else the first member that is not one of ``members``,
+        RequestError: the body is not an object; else the first member that ``members`` lacks,
             else the first one that is refused or wrong, with its name as ``param``.
     """
     return read_members(fields.body_object(value), members, lambda name: ELSEWHERE.get(name, ""))

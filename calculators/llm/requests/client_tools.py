@@ -190,7 +190,7 @@ def read_client_tools(
 
     Args:
         more: tools that items of the input add, each after its path.
-        takes_servers: those of the type "mcp" are read elsewhere.
+        takes_servers: tools of the type "mcp" are allowed, and read elsewhere.
         has_servers: some are there.
         longest_name: the most characters of a name.
 
@@ -236,7 +236,7 @@ def read_client_tools(
 def call_forms(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, ClientCallForm]:
     """Return the forms of calls that are not plain, by the names that the model knows.
 
-    ``tools``: those of the answer, as `shown_tools` returns them.
+    ``tools``: the tools of the answer, as `shown_tools` returns them.
     """
     return {
         each.name: each.form

@@ -92,7 +92,7 @@ def file_text(file: Mapping[str, Any], path: str) -> str:
     The data is a ``data:`` URL or plain Base64.
 
     Raises:
-        RequestError: there is no data, or it is no text.
+        RequestError: it has no data, or the data is not text.
     """
     data = fields.string(file, "file_data", f"{path}.file_data")
     name = fields.string(file, "filename", f"{path}.filename") or ""
@@ -110,7 +110,7 @@ def decoded_text(data: str, media_type: str, path: str) -> str:
     """Return the text of a file that is written in Base64 or as a ``data:`` URL.
 
     Raises:
-        RequestError: it is not written so, or it is no text in UTF-8.
+        RequestError: it is written otherwise, or is not text in UTF-8.
     """
     if (url := _DATA_URL.match(data)) is not None:
         media_type = url["type"] or "text/plain"
@@ -308,8 +308,8 @@ def _tool_call(call: object, path: str) -> dict[str, Any]:
 def check_arguments(text: str, path: str) -> None:
     """Check the arguments of a call, a text that the prompt process parses as `json.loads` does.
 
-    Text that is no JSON stays: some models write it, and a limit of tokens may cut a call. A client
-    that sends it back could not go on with the conversation if that was an error.
+    Text that is not JSON stays: some models write it, and a limit of tokens may cut a call. A
+    client that sends it back could not go on with the conversation if that was an error.
 
     Raises:
         RequestError: the JSON has half of a surrogate pair, which no process can send on.

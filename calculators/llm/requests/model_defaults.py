@@ -32,7 +32,7 @@ class ModelDefaults:
     OpenVINO Model Server ``llm/io_processing/base_generation_config_builder.cpp``.
 
     Attributes:
-        top_k: 0 is no limit; with None 40 applies.
+        top_k: 0 lets all tokens be sampled; with None 40 applies.
         eos_token_ids: the tokens that end a generation; from ``config.json`` if this file has none.
     """
 

@@ -14,7 +14,7 @@ class RequestLimits:
 
     Attributes:
         max_tokens_limit: new tokens of an answer, and the default for requests that set no limit;
-            the option of that name. None is no limit.
+            the option of that name. None: unlimited.
         decoding_mode: how tokens are proposed; some members cannot be combined with it.
         best_of_limit: beams; the option of that name.
         max_model_length: tokens of prompt and answer together, from the model's ``config.json``;

@@ -74,7 +74,7 @@ def read_logprobs(body: Mapping[str, Any], limits: RequestLimits) -> bool:
     """Return True if a checked body asks for log-probabilities; a completion request's 0 does.
 
     Raises:
-        RequestError: this model has none, or the body asks for those of tokens not chosen.
+        RequestError: this model has none, or the body asks for tokens that were not chosen.
     """
     asked = body.get("logprobs", False)
     wanted = asked is not False
@@ -123,7 +123,7 @@ def read_stop_strings(
 ) -> tuple[str, ...]:
     """Read ``stop`` or ``stop_sequences``: a string or an array of strings, without duplicates.
 
-    The strings of the request replace those of the model; an empty array does not.
+    The strings of the request replace the model's; an empty array does not.
 
     Raises:
         RequestError: too many strings, an empty one, or one that is too long.
@@ -175,7 +175,7 @@ def read_token_id(path: str, token: object) -> int:
     """Return a token id, of any vocabulary.
 
     Raises:
-        RequestError: it is no integer, negative, or too large.
+        RequestError: it is not an integer, is negative, or is too large.
     """
     token = fields.whole(token)
     if type(token) is not int:
@@ -216,7 +216,7 @@ ONE_CHOICE: Final = Choices()
 def most_unasked(most: int | None, *, n: int, beams: int) -> int | None:
     """Return the most new tokens of each answer of a request that sets no limit.
 
-    ``most`` is the limit of the model or of the node's options; None is no limit. A single answer
+    ``most`` is the limit of the model or of the node's options; None: no limit. A single answer
     may use all of it; several also share a fixed number.
     """
     if beams > 1:
@@ -377,7 +377,7 @@ def fit_to_model(
     has_images: bool = False,
     may_be_less: bool = False,
 ) -> GenerationSettings:
-    """Check that prompt and answer fit a model of ``length`` tokens; None is no limit.
+    """Check that prompt and answer fit a model of ``length`` tokens; None: of any length.
 
     A request without a limit gets the remaining length, or its answers' share of what several may
     have (`most_unasked`). With images, ``prompt_tokens`` counts only the text, and the engine
@@ -646,7 +646,7 @@ _NEUTRAL_PENALTIES: Final = {
 
 
 def _top_k(body: Mapping[str, Any], defaults: ModelDefaults) -> int | None:
-    """Return the limit; None is no limit."""
+    """Return how many tokens may be sampled from; None: all."""
     asked: int | None = body.get("top_k")
     if asked is not None:
         return None if asked in (-1, 0) else asked

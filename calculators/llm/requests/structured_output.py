@@ -325,12 +325,12 @@ def _after_reasoning(
     if parser is None or not parser.end_tag or not parser.start_tags:
         return rest
     turn = formats.turn() if parser.turn is None else formats.const(parser.turn)
-    behind = (turn, rest)
+    after = (turn, rest)
     if is_open:
         ending = formats.tag("", formats.any_text(), parser.end_tag)
-        return formats.sequence(ending, *behind)
+        return formats.sequence(ending, *after)
     thoughts = formats.tag(parser.start_tags[0], formats.any_text(), parser.end_tag)
-    return formats.one_of(formats.sequence(thoughts, *behind), rest)
+    return formats.one_of(formats.sequence(thoughts, *after), rest)
 
 
 #: Bytes of JSON of a schema, of choices or of a structural tag; characters of a grammar. Real ones

@@ -160,7 +160,7 @@ class ChatAnswerWriter(ChunkWriter):
         shows_reasoning: bool = True,
         forms: Mapping[str, ClientCallForm] = NO_FORMS,
     ) -> None:
-        """``forms``: of calls that are no functions', by the names that the model knows."""
+        """``forms``: how the client sees calls of other tools than functions, by their names."""
         super().__init__(
             head,
             choices=n,

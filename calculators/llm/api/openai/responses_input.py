@@ -293,7 +293,7 @@ def _call(item: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _client_call(item: dict[str, Any], kind: str, path: str) -> dict[str, Any]:
-    """Return a call of a tool that is no function, as the call of the function it has become."""
+    """Return a call of a tool that is not a function, as the call of the function it has become."""
     call_id = _call_id(item, path)
     match kind:
         case "custom_tool_call":

@@ -251,7 +251,7 @@ def text_part(
     )
 
 
-# Calls of tools that are no functions -------------------------------------------------------------
+# Calls of tools that are not functions ------------------------------------------------------------
 
 
 def _texts(value: object) -> list[str]:
