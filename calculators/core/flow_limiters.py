@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from calculators.core.headers import copy_headers
-from calculators.core.timeline import Timeline
+from calculators.core.timeline import ValueOverTime
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -94,7 +94,7 @@ class FlowLimiterCalculator(Calculator):
         #: Timestamps of the packets in flight, in rising order.
         self._in_flight: deque[int] = deque()
         #: The decision from each main timestamp on, for the auxiliary streams.
-        self._allowed = Timeline(ts.UNSET, True)
+        self._allowed = ValueOverTime(ts.UNSET, True)
         copy_headers(cc)
 
     def process(self, cc: CalculatorContext) -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from calculators.core.timeline import Timeline
+from calculators.core.timeline import ValueOverTime
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -148,7 +148,7 @@ class SwitchDemuxCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         self._channel = first_channel(cc, self.options)
-        self._channels = Timeline(ts.UNSTARTED, self._channel)
+        self._channels = ValueOverTime(ts.UNSTARTED, self._channel)
         #: Packets and bounds that are not sent yet, by input.
         self._queues: dict[tuple[str, int], deque[Packet]] = {
             (tag, index): deque()
@@ -238,7 +238,7 @@ class SwitchMuxCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         self._channel = first_channel(cc, self.options)
-        self._channels = Timeline(ts.UNSTARTED, self._channel)
+        self._channels = ValueOverTime(ts.UNSTARTED, self._channel)
         self._tags = channel_tags(cc.inputs.tags())
         #: Packets and bounds that are not sent yet, by input.
         self._queues: dict[tuple[str, int], deque[Packet]] = {

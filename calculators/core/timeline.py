@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Timeline(Generic[T]):
+class ValueOverTime(Generic[T]):
     """Values over packet time, each valid from its timestamp until the next one's.
 
     Times are raw 64-bit values and are given in rising order. There is always at least one entry.

@@ -62,7 +62,7 @@ async def in_file_thread(
             raise FilesNotAnsweringError(
                 f"{what} are not read: the files of {len(turns.hanging)} others do not answer"
             )
-        begun = _Begun(partial(work, *args, **kwargs))
+        begun = _BegunWork(partial(work, *args, **kwargs))
         waiting = asyncio.wrap_future(begun.future)
         # Not shared with the thread, which a cancelled waiter leaves behind.
         await asyncio.wait({waiting}, timeout=_TURN_SECONDS)
@@ -102,7 +102,7 @@ def _turns() -> _Turns:
     return _turns_by_loop.setdefault(asyncio.get_running_loop(), _Turns())
 
 
-class _Begun(Generic[T]):
+class _BegunWork(Generic[T]):
     """A call in a thread of its own. ``thread``: the thread's id; None until it runs."""
 
     def __init__(self, work: Callable[[], T]) -> None:
@@ -140,7 +140,7 @@ def _for_future(error: BaseException) -> BaseException:
     return error
 
 
-class _Call(Generic[T]):
+class _FileCall(Generic[T]):
     """A call that waits for a thread, or is made."""
 
     def __init__(self, work: Callable[[], T]) -> None:
@@ -154,7 +154,7 @@ class _Call(Generic[T]):
             result = self._work()
         except BaseException as error:
             future = self.future
-            del self  # as in `_Begun`
+            del self  # as in `_BegunWork`
             future.set_exception(_for_future(error))
             del future
         else:
@@ -177,7 +177,7 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """See `concurrent.futures.Executor.submit`."""
-        call = _Call(partial(fn, *args, **kwargs))
+        call = _FileCall(partial(fn, *args, **kwargs))
         with self._guard:
             self._waiting.append(call.run)
             if self._running >= self._most:

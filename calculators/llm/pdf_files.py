@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
 from calculators.kit.requests import fields
@@ -158,9 +158,9 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     reason: str
 
 
-to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Load | Read | Stop)
+to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Load | Read | StopChild)
 from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Ready | Loading | LoadFailed | Log | Text | Refused
+    Ready | LoadingPhase | LoadFailed | Log | Text | Refused
 )
 
 

@@ -79,7 +79,7 @@ def pixels_in(content: bytes | memoryview) -> int:
     return header.width * header.height
 
 
-class _Room:
+class _FrameRoom:
     """The bytes of frames that have not been freed. Used on one event loop."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class _Decoding:
 
     def __init__(self) -> None:
         self.turns = FairTurns()
-        self.room = _Room()
+        self.room = _FrameRoom()
 
 
 _of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Decoding] = (

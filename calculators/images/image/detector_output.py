@@ -209,7 +209,7 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class TensorOrder:
+class DetectorTensors:
     """The place of each tensor in the list."""
 
     boxes: int = 0
@@ -242,7 +242,7 @@ class DetectorOutput:
     options: Any
     decoding: BoxDecoding
     allowed: npt.NDArray[np.bool_]
-    order: TensorOrder
+    order: DetectorTensors
     corners: tuple[int, int, int, int]
     classes_per_box: int
     max_results: int
@@ -394,7 +394,7 @@ class FixedOrderDetector(Calculator):
             options=options,
             decoding=BoxDecoding.of(options, "XYWH" if options.reverse_output_order else "YXHW"),
             allowed=allowed_classes(options.num_classes, options.ignore_classes),
-            order=TensorOrder(),
+            order=DetectorTensors(),
             corners=(0, 1, 2, 3),
             classes_per_box=1,
             max_results=-1,

@@ -8,8 +8,8 @@ from typing import Any
 from calculators.images.image.detector_output import (
     BoxDecoding,
     DetectorOutput,
+    DetectorTensors,
     FixedOrderDetector,
-    TensorOrder,
     allowed_classes,
     check_detector_options,
 )
@@ -135,11 +135,11 @@ def _corners(options: Any) -> tuple[int, int, int, int]:
     return indices.ymin, indices.xmin, indices.ymax, indices.xmax
 
 
-def _order(options: Any) -> TensorOrder:
+def _order(options: Any) -> DetectorTensors:
     if not options.HasField("tensor_mapping"):
-        return TensorOrder()
+        return DetectorTensors()
     mapping = options.tensor_mapping
-    return TensorOrder(
+    return DetectorTensors(
         boxes=mapping.detections_tensor_index,
         classes=mapping.classes_tensor_index,
         scores=mapping.scores_tensor_index,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
 class Adapter(msgspec.Struct, frozen=True, array_like=True):
@@ -181,10 +181,10 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     code: str = "INVALID_ARGUMENT"
 
 
-ToArtist = Load | Draw | Continue | Cancel | Stop
+ToArtist = Load | Draw | Continue | Cancel | StopChild
 FromArtist = (
     Ready
-    | Loading
+    | LoadingPhase
     | LoadFailed
     | Log
     | Begun

@@ -18,7 +18,7 @@ from calculators.images.image_generation.messages import Load, Ready
 from calculators.images.image_generation.model_directory import DENOISERS, MODEL_INDEX
 from calculators.kit.child_process.answering_process import Report
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.child_process.messages import Loading
+from calculators.kit.child_process.messages import LoadingPhase
 from calculators.kit.model_json import read_model_json
 
 #: Called after each step with the number of steps done, of all, and the library's latent image.
@@ -60,9 +60,9 @@ class Pipelines:
         self._load = load
         self._directory = Path(load.model_path)
         self._adapters = [genai.Adapter(each.path) for each in load.adapters]
-        report(Loading("compiling the model", 0.1, 0.9))
+        report(LoadingPhase("compiling the model", 0.1, 0.9))
         self._pipelines = self._open()
-        report(Loading("loading the tokenizer", 0.9, 1.0))
+        report(LoadingPhase("loading the tokenizer", 0.9, 1.0))
         self._tokenizer = _tokenizer(self._directory / "tokenizer")
         self._most_tokens = _most_tokens(self._directory / "tokenizer" / "tokenizer_config.json")
         self.seconds = time.monotonic() - start

@@ -20,7 +20,7 @@ from calculators.images.image_generation.messages import (
     to_artist_decoder,
 )
 from calculators.kit.child_process.lean_openvino import load_failure
-from calculators.kit.child_process.messages import LoadFailed, Loading, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, StopChild
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -62,7 +62,7 @@ def _load(connection: ParentConnection) -> Artist | None:
         from calculators.images.image_generation.artist import Artist
         from calculators.images.image_generation.pipelines import Pipelines
 
-        def report(phase: Loading) -> None:
+        def report(phase: LoadingPhase) -> None:
             connection.send(encode(phase))
 
         pipelines = Pipelines(load, report)
@@ -87,7 +87,7 @@ def _run(artist: Artist, connection: ParentConnection) -> None:
         seconds = _SIGN_SECONDS if artist.is_busy else None
         for frame in connection.receive(wait=True, seconds=seconds):
             match to_artist_decoder.decode(frame):
-                case Stop():
+                case StopChild():
                     return
                 case Draw() as draw:
                     artist.begin(draw)

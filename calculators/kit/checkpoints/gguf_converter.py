@@ -36,7 +36,7 @@ from calculators.kit.checkpoints.pretokenizers import PreTokenizer, pre_tokenize
 from calculators.kit.checkpoints.tokenizer_graph import word_pieces, write_tokenizer
 from calculators.kit.checkpoints.weights import DryScratch, Scratch
 from calculators.kit.child_process.answering_process import Report
-from calculators.kit.child_process.messages import Loading
+from calculators.kit.child_process.messages import LoadingPhase
 from graph_runtime import ResourceError
 
 _META_SPACE: Final = "▁"
@@ -253,16 +253,16 @@ def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) 
     decoder, pooling = check_file(file), pooling_of(file)
     vocabulary = read_vocabulary(file.metadata, file.name)
     build = build_encoder if pooling else build_model
-    report(Loading("checking the GGUF file", 0.0, _CHECKED))
+    report(LoadingPhase("checking the GGUF file", 0.0, _CHECKED))
     # A tensor that is missing or wrong is found before anything takes time.
     dry = DryScratch()
     drawn = build(file, decoder, form, dry)
-    report(Loading("converting the tokenizer of the GGUF file", _CHECKED, _BUILDING[0]))
+    report(LoadingPhase("converting the tokenizer of the GGUF file", _CHECKED, _BUILDING[0]))
     write_tokenizer(vocabulary, directory, file.name)
     # The constants are written as they are made, into the file of the model.
     scratch = _ReportingScratch(directory / f"{_MODEL}.bin", size, report)
     build(file, decoder, form, scratch)
-    report(Loading("writing the converted model", _BUILDING[1], 1.0))
+    report(LoadingPhase("writing the converted model", _BUILDING[1], 1.0))
     _write_graph(drawn, dry, scratch, directory / f"{_MODEL}.xml")
     config = _config(file, vocabulary)
     if pooling == "RANK":
@@ -293,7 +293,7 @@ class _ReportingScratch(Scratch):
             begin, end = _BUILDING
             self._next = share + _NOTICED
             here, there = (begin + (end - begin) * min(1.0, each) for each in (share, self._next))
-            self._report(Loading("converting the weights of the GGUF file", here, there))
+            self._report(LoadingPhase("converting the weights of the GGUF file", here, there))
         found = super().empty(shape, dtype)
         self._made += found.nbytes
         return found

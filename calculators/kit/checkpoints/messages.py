@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -31,8 +31,8 @@ class Converted(msgspec.Struct, frozen=True, tag="converted", array_like=True):
     """The folder holds the model."""
 
 
-ToConverter = Load | Stop
-FromConverter = Converted | Loading | LoadFailed | Log
+ToConverter = Load | StopChild
+FromConverter = Converted | LoadingPhase | LoadFailed | Log
 
 to_converter_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToConverter)
 from_converter_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromConverter)

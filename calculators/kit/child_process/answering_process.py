@@ -14,7 +14,7 @@ import msgspec
 
 from calculators.kit.child_process.framing import Frame
 from calculators.kit.child_process.lean_openvino import leave_out_converter, load_failure
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -42,7 +42,7 @@ class ModelLoad(Protocol):
 
 
 #: Reports that a phase of loading has begun.
-Report = Callable[[Loading], None]
+Report = Callable[[LoadingPhase], None]
 
 #: Loads; returns the message for the parent, and the function that answers questions.
 Loader = Callable[[Any, Report], tuple[msgspec.Struct, Callable[[Any], msgspec.Struct]]]
@@ -60,7 +60,7 @@ def run(
     loader: Loader,
     failure: Failure,
 ) -> int:
-    """Load, then answer until the parent sends `Stop` or is gone; returns the exit code.
+    """Load, then answer until the parent sends `StopChild` or is gone; returns the exit code.
 
     ``loader`` is called once, with the message of ``load_type``, a `ModelLoad`, and a function that
     reports its phases; its exception is reported as `LoadFailed`. An exception while answering a
@@ -88,7 +88,7 @@ def _run(
         for frame in connection.receive(wait=True):
             try:
                 message = decode(frame)
-                if isinstance(message, Stop):
+                if isinstance(message, StopChild):
                     return 0
                 if isinstance(message, load_type):
                     load = cast(ModelLoad, message)

@@ -18,7 +18,7 @@ import msgspec
 
 from calculators.kit.child_process.early_start import child_environment, start_module, take_early
 from calculators.kit.child_process.framing import Frame, FrameBuffer, FramingError, Piece, framed
-from calculators.kit.child_process.messages import Stop
+from calculators.kit.child_process.messages import StopChild
 from calculators.kit.child_process.parent_connection import LISTENER
 
 
@@ -265,7 +265,7 @@ class ChildProcess(FrameProtocol):
 
     def stop(self) -> None:
         """Ask the child to end; see `wait`."""
-        self.send(msgspec.msgpack.encode(Stop()))
+        self.send(msgspec.msgpack.encode(StopChild()))
 
     def kill(self, reason: str) -> None:
         """Kill the child now; `on_end` gets ``reason``."""

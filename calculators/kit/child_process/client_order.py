@@ -50,7 +50,7 @@ class ClientWork(Protocol):
 WorkT = TypeVar("WorkT", bound=ClientWork)
 
 
-class _Line(Generic[WorkT]):
+class _ClientLine(Generic[WorkT]):
     """The waiting work of one client.
 
     Attributes:
@@ -113,7 +113,7 @@ class ClientOrder(Generic[WorkT]):
     def __init__(self, rank: Callable[[WorkT], float]) -> None:
         self._rank = rank
         #: By client; no line is empty.
-        self._lines: dict[str, _Line[WorkT]] = {}
+        self._lines: dict[str, _ClientLine[WorkT]] = {}
         self._count = 0
         #: The start of the work that was taken last.
         self._now = 0.0
@@ -128,7 +128,7 @@ class ClientOrder(Generic[WorkT]):
         """Add work that waits."""
         line = self._lines.get(work.client.name)
         if line is None:
-            line = self._lines[work.client.name] = _Line(self._start(work.client))
+            line = self._lines[work.client.name] = _ClientLine(self._start(work.client))
         line.add(work, self._rank)
         self._count += 1
 
@@ -185,7 +185,7 @@ class ClientOrder(Generic[WorkT]):
         for line in self._lines.values():
             yield from line.work
 
-    def _take_out(self, line: _Line[WorkT], work: WorkT) -> None:
+    def _take_out(self, line: _ClientLine[WorkT], work: WorkT) -> None:
         line.remove(work)
         self._count -= 1
         if not line.work:
@@ -205,5 +205,5 @@ class ClientOrder(Generic[WorkT]):
         return end
 
 
-def _start_of(line: _Line[WorkT]) -> float:
+def _start_of(line: _ClientLine[WorkT]) -> float:
     return line.start

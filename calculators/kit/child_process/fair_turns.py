@@ -23,7 +23,7 @@ class TooManyWaiting(Exception):
     """The limit of waiting work is reached, and this work would come last."""
 
 
-class Turn(Struct, eq=False):
+class FairTurn(Struct, eq=False):
     """One client's turn with a child.
 
     Attributes:
@@ -59,14 +59,14 @@ class FairTurns:
         """``at_once`` limits the work that a child has, ``most_waiting`` the work that waits."""
         self._free = at_once
         self._most_waiting = most_waiting
-        self._waiting: ClientOrder[Turn] = ClientOrder(self._rank)
+        self._waiting: ClientOrder[FairTurn] = ClientOrder(self._rank)
         #: The number of waiting pieces by connection.
         self._waits_of: Counter[ClientIdentity] = Counter()
         #: The number of waiting pieces that go on.
         self._going_on = 0
         self._number = 0
         #: Turns that last.
-        self._lasting: set[Turn] = set()
+        self._lasting: set[FairTurn] = set()
         self._costs: OrderedDict[ClientIdentity, float] = OrderedDict()
         self._new_cost = 0.0
 
@@ -81,7 +81,7 @@ class FairTurns:
         client: ClientIdentity | None = None,
         *,
         goes_on: bool = False,
-    ) -> AsyncIterator[Turn]:
+    ) -> AsyncIterator[FairTurn]:
         """Wait for a turn as `begin` does, and have it until the end of the ``async with``."""
         turn = await self.begin(expected, client, goes_on=goes_on)
         try:
@@ -95,7 +95,7 @@ class FairTurns:
         client: ClientIdentity | None = None,
         *,
         goes_on: bool = False,
-    ) -> Turn:
+    ) -> FairTurn:
         """Wait for a turn. It lasts until `end`.
 
         ``expected``: seconds of processor time, estimated from the size of the work.
@@ -109,7 +109,7 @@ class FairTurns:
             record = current_record()
             client = UNKNOWN_CLIENT if record is None else record.client
         self._number += 1
-        turn = Turn(self._number, client, expected, goes_on=goes_on)
+        turn = FairTurn(self._number, client, expected, goes_on=goes_on)
         if self._free:  # then nobody waits
             self._free -= 1
             self._waiting.begin(client)
@@ -118,7 +118,7 @@ class FairTurns:
         self._lasting.add(turn)
         return turn
 
-    def end(self, turn: Turn) -> None:
+    def end(self, turn: FairTurn) -> None:
         """End a turn that has begun; the next one begins."""
         self._free += 1
         self._lasting.discard(turn)
@@ -127,7 +127,7 @@ class FairTurns:
         if len(self._waiting):
             self._begin_turns()
 
-    async def _wait(self, turn: Turn) -> None:
+    async def _wait(self, turn: FairTurn) -> None:
         turn.started = started = asyncio.get_running_loop().create_future()
         self._waiting.put(turn)
         self._waits_of[turn.client] += 1
@@ -151,13 +151,13 @@ class FairTurns:
                 self._remove(turn)
             raise
 
-    def _remove(self, turn: Turn) -> None:
+    def _remove(self, turn: FairTurn) -> None:
         before = len(self._waiting)
         self._waiting.remove(turn)
         if len(self._waiting) < before:
             self._count_down(turn)
 
-    def _count_down(self, turn: Turn) -> None:
+    def _count_down(self, turn: FairTurn) -> None:
         self._going_on -= turn.goes_on
         self._waits_of[turn.client] -= 1
         if not self._waits_of[turn.client]:
@@ -190,7 +190,7 @@ class FairTurns:
             if each in self._waits_of:
                 self._waiting.rank_anew(each)
 
-    def _rank(self, turn: Turn) -> float:
+    def _rank(self, turn: FairTurn) -> float:
         # By what is known now: turns that began to wait before the first costs were noted would
         # pass for cheaper than a new one.
         if turn.goes_on:

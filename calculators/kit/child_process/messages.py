@@ -11,7 +11,7 @@ class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed", array_like=True
     reason: str
 
 
-class Loading(msgspec.Struct, frozen=True, tag="loading", array_like=True):
+class LoadingPhase(msgspec.Struct, frozen=True, tag="loading", array_like=True):
     """A phase of loading has begun; see `graph_runtime.LoadProgress.begin`.
 
     Attributes:
@@ -27,7 +27,7 @@ class Loading(msgspec.Struct, frozen=True, tag="loading", array_like=True):
     file_bytes: int = 0
 
 
-class Stop(msgspec.Struct, frozen=True, tag="stop", array_like=True):
+class StopChild(msgspec.Struct, frozen=True, tag="stop", array_like=True):
     """End the process; running work is dropped."""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from calculators.kit.child_process.fair_turns import FairTurns, TooManyWaiting, Turn
+from calculators.kit.child_process.fair_turns import FairTurn, FairTurns, TooManyWaiting
 from calculators.kit.child_process.framing import Frame
 from calculators.kit.child_process.shared_child import sharers
 from calculators.kit.child_process.supervisor import (
@@ -35,7 +35,7 @@ class _Lost(Exception):
 _DOWN: Final = (ChildState.STOPPED, ChildState.CLOSED)
 
 
-class _Question(msgspec.Struct, eq=False):
+class _QueuedQuestion(msgspec.Struct, eq=False):
     """A question that the process has.
 
     Attributes:
@@ -44,7 +44,7 @@ class _Question(msgspec.Struct, eq=False):
         is_left: the asker left, so that the lane ends the turn.
     """
 
-    turn: Turn
+    turn: FairTurn
     limit: WorkLimit
     answer: asyncio.Future[Any]
     is_left: bool = False
@@ -93,7 +93,7 @@ class QuestionLane(Generic[ReadyT]):
         self._cpu_seconds = cpu_seconds * turns
         self._wall_seconds = wall_seconds = wall_seconds * turns
         self._turns = FairTurns(most_waiting=most_waiting)
-        self._question: _Question | None = None
+        self._question: _QueuedQuestion | None = None
         self._overrun: Overrun | None = None
         self._is_at_fault = False
         self._child = Supervisor(
@@ -182,7 +182,7 @@ class QuestionLane(Generic[ReadyT]):
             else:
                 self._turns.end(turn)
 
-    def _put(self, body: bytes, turn: Turn) -> asyncio.Future[Any]:
+    def _put(self, body: bytes, turn: FairTurn) -> asyncio.Future[Any]:
         """Put a question to the process, which is ready; return the future answer."""
         pid = self._child.pid
         assert pid is not None
@@ -193,7 +193,7 @@ class QuestionLane(Generic[ReadyT]):
             pid, cpu=self._cpu_seconds, wall=self._wall_seconds, on_overrun=self._stop
         )
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._question = _Question(turn, limit, answer)
+        self._question = _QueuedQuestion(turn, limit, answer)
         return answer
 
     def _end_question(self) -> asyncio.Future[Any] | None:

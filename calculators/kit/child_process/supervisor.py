@@ -24,7 +24,7 @@ import msgspec
 
 from calculators.kit.child_process.back_off import BackOff
 from calculators.kit.child_process.framing import Frame, Piece
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log
 from calculators.kit.child_process.shared_child import Child, make_child, sharing_here
 from calculators.kit.memory import mapped_part
 from calculators.kit.requests.http_payload import RequestError
@@ -171,7 +171,7 @@ class Supervisor:
         name: the child's name in logs, ``engine of "demo"``.
         module: run with ``python -m``.
         load: the first message to each child.
-        decode: decodes a frame to a message: a `Loading`, a `LoadFailed`, a `Log`, one of type
+        decode: decodes a frame to a message: a `LoadingPhase`, a `LoadFailed`, a `Log`, one of type
             ``ready``, or another.
         on_message: called with each other message.
         on_down: called with the reason when a child that was ready has ended.
@@ -374,7 +374,7 @@ class Supervisor:
         elif self.state is ChildState.LOADING:
             if isinstance(message, LoadFailed):
                 self._last_reason = message.reason
-            elif isinstance(message, Loading):
+            elif isinstance(message, LoadingPhase):
                 self._note_phase(message)
             elif isinstance(message, self._ready_type):
                 self._move(ChildEvent.READY)
@@ -389,7 +389,7 @@ class Supervisor:
                     log.info("the %s is back", self._name)
                     self._on_back()
 
-    def _note_phase(self, phase: Loading) -> None:
+    def _note_phase(self, phase: LoadingPhase) -> None:
         if self._progress is not None and self._child is not None:
             measure = mapped_part(self._child.pid, phase.file_bytes)
             self._progress.begin(phase.phase, phase.start, phase.end, measure)

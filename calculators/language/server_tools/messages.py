@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
 class ServerSettings(msgspec.Struct, frozen=True, array_like=True):
@@ -115,12 +115,12 @@ class Result(msgspec.Struct, frozen=True, tag="result", array_like=True):
     error: str | None
 
 
-Question = LoadServers | LoadFunctions | Call | Abandon | Stop
+Question = LoadServers | LoadFunctions | Call | Abandon | StopChild
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _questions: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(Question)
 _answers: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
-    Ready | Loading | LoadFailed | Result | Log
+    Ready | LoadingPhase | LoadFailed | Result | Log
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from calculators.images.media.image import Image
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.generation_settings import GenerationSettings
@@ -148,8 +148,8 @@ class Metrics(msgspec.Struct, frozen=True, tag="metrics", array_like=True):
     accepted_candidates: int = 0
 
 
-ToEngine = Load | Add | Cancel | Stop
-FromEngine = Ready | Loading | Log | LoadFailed | Step | Metrics
+ToEngine = Load | Add | Cancel | StopChild
+FromEngine = Ready | LoadingPhase | Log | LoadFailed | Step | Metrics
 
 to_engine_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToEngine)
 from_engine_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromEngine)

@@ -14,7 +14,7 @@ import numpy as np
 import openvino
 from openvino import opset13 as ops
 
-from calculators.kit.child_process.messages import Loading, Log
+from calculators.kit.child_process.messages import LoadingPhase, Log
 from calculators.kit.machine import cpu_flags
 from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.cache_capacity import find_cache_capacity
@@ -200,7 +200,7 @@ _LOGGER: Final = "graphrt.llm"
 def open_pipeline(
     settings: EngineSettings,
     wake: Callable[[], None],
-    report: Callable[[Loading | Log], None] = lambda news: None,
+    report: Callable[[LoadingPhase | Log], None] = lambda news: None,
 ) -> AdapterScheduler | Admission | StatefulPipeline:
     """Load the model.
 
@@ -211,14 +211,14 @@ def open_pipeline(
     Raises:
         Exception: the library cannot load it; the text is the library's.
     """
-    report(Loading("compiling the model", 0.1, 0.8))
+    report(LoadingPhase("compiling the model", 0.1, 0.8))
     settings, warning = with_working_precision(settings, settings.device or recommended_device())
     if warning:
         report(Log(logging.WARNING, _LOGGER, warning))
 
     def on_opened() -> None:
         # With the first token the library reads all weights, and packs them.
-        report(Loading("reading the weights", 0.8, 1.0, _mapped_weights(settings)))
+        report(LoadingPhase("reading the weights", 0.8, 1.0, _mapped_weights(settings)))
 
     if settings.kind.batches:
         return _open_batching(settings, on_opened)

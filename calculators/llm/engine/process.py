@@ -24,7 +24,7 @@ from calculators.kit.child_process.lean_openvino import (
     load_failure,
 )
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -142,7 +142,7 @@ def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
         # Imported here, as its import may fail.
         from calculators.llm.engine.pipelines import open_pipeline
 
-        def report(news: Loading | Log) -> None:
+        def report(news: LoadingPhase | Log) -> None:
             connection.send(encode(news))
 
         pipeline = open_pipeline(load.settings, connection.wake, report)
@@ -161,7 +161,7 @@ def _run(core: EngineCore, connection: ParentConnection) -> None:
         seconds = SIGN_SECONDS if core.is_busy else None
         for frame in connection.receive(wait=not core.has_work, seconds=seconds):
             message = decode(frame)
-            if isinstance(message, Stop):
+            if isinstance(message, StopChild):
                 return
             core.handle(message)
         if core.has_work:
@@ -178,7 +178,7 @@ def _run_shared(core: EngineCore, connection: ParentConnection) -> None:
         seconds = SIGN_SECONDS if core.is_busy else None
         for frame in connection.receive(wait=not core.has_work, seconds=seconds):
             message = decode(frame)
-            if isinstance(message, Stop):
+            if isinstance(message, StopChild):
                 return
             core.handle(requests.inward(connection.link, message))
         while connection.gone:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, Log, StopChild
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 
 
@@ -80,7 +80,7 @@ class Postponed(msgspec.Struct, frozen=True, tag="postponed", array_like=True):
     length: int | None
 
 
-ToChecker = Load | Check | Stop
+ToChecker = Load | Check | StopChild
 FromChecker = Ready | LoadFailed | Log | Accepted | Refused | Postponed
 
 to_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToChecker)

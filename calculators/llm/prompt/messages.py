@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from calculators.images.media.image import EncodedImage, Image
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.llm.detokenizer import TokenTable
 from calculators.llm.parsers.parser import CallForm
 
@@ -155,8 +155,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
 
 
 Question = Chat | Encode | Tokenize | Decode
-ToPrompt = Load | Question | Stop
-FromPrompt = Ready | Loading | LoadFailed | Log | Prompt | Tokens | Text | Refused
+ToPrompt = Load | Question | StopChild
+FromPrompt = Ready | LoadingPhase | LoadFailed | Log | Prompt | Tokens | Text | Refused
 
 to_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToPrompt)
 from_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromPrompt)

@@ -10,7 +10,7 @@ from typing import Any
 
 from calculators.kit.child_process.answering_process import Report, run
 from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
-from calculators.kit.child_process.messages import Loading
+from calculators.kit.child_process.messages import LoadingPhase
 from calculators.kit.memory import collect_seldom
 from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
 
@@ -21,7 +21,7 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
     from calculators.llm.prompt.builder import PromptBuilder
     from calculators.llm.prompt.chat_template.limits import RenderLimits
 
-    report(Loading("loading the tokenizer", 0.5, 0.7))
+    report(LoadingPhase("loading the tokenizer", 0.5, 0.7))
     builder = PromptBuilder(
         message.model_path,
         message.max_tokens,
@@ -30,7 +30,7 @@ def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
         template_directory=message.template_directory,
         limits=RenderLimits(seconds=message.render_seconds),
     )
-    report(Loading("making the token table", 0.7, 1.0))
+    report(LoadingPhase("making the token table", 0.7, 1.0))
     return builder.ready(), builder.answer
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -89,8 +89,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
 
 
 to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Load | Open | Read | Close | Stop
+    Load | Open | Read | Close | StopChild
 )
 from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Ready | Loading | LoadFailed | Log | Opened | SoundRead | Forgotten | Refused
+    Ready | LoadingPhase | LoadFailed | Log | Opened | SoundRead | Forgotten | Refused
 )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 #: Samples per second that speech models hear, and those of a window, which they hear at once.
 SAMPLE_RATE: Final = 16_000
@@ -116,8 +116,8 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped", array_like=True):
     """The recognition was cancelled."""
 
 
-ToModel = Load | Samples | Recognize | Yield | Cancel | Stop
-FromModel = Ready | Loading | LoadFailed | Log | Piece | Recognized | Failed | Stopped
+ToModel = Load | Samples | Recognize | Yield | Cancel | StopChild
+FromModel = Ready | LoadingPhase | LoadFailed | Log | Piece | Recognized | Failed | Stopped
 
 to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)
 from_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromModel)

@@ -15,7 +15,7 @@ import numpy as np
 from calculators.kit.child_process.answering_process import limit_memory
 from calculators.kit.child_process.lean_openvino import load_failure
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -65,7 +65,7 @@ class SpeechProcess:
         self._left: set[int] = set()
 
     def run(self) -> int:
-        """Answer until the server sends `Stop`; returns the exit code.
+        """Answer until the server sends `StopChild`; returns the exit code.
 
         Raises:
             ParentGone: the server is gone.
@@ -74,7 +74,7 @@ class SpeechProcess:
             self._receive(wait=not self._waiting)
             while self._waiting:
                 link, message = self._waiting.popleft()
-                if isinstance(message, Stop):
+                if isinstance(message, StopChild):
                     return 0
                 if isinstance(message, Load):
                     if not self._load(message):
@@ -93,7 +93,7 @@ class SpeechProcess:
             if isinstance(message, Yield):
                 self._yielding[self._connection.link] = message.number
                 continue
-            self._is_stopping = isinstance(message, Stop)
+            self._is_stopping = isinstance(message, StopChild)
             self._waiting.append((self._connection.link, message))
         while self._connection.gone:
             link = self._connection.gone.pop()
@@ -116,7 +116,7 @@ class SpeechProcess:
         self._connection.send(encode(Ready()))
         return True
 
-    def _report(self, phase: Loading) -> None:
+    def _report(self, phase: LoadingPhase) -> None:
         self._connection.send(encode(phase))
 
     def _answer(self, link: int, question: Recognize) -> Recognized | Stopped | Failed:

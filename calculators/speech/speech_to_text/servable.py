@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from calculators.kit.child_process.fair_turns import FairTurns, Turn
+from calculators.kit.child_process.fair_turns import FairTurn, FairTurns
 from calculators.kit.child_process.supervisor import RETRY_AFTER
 from calculators.kit.model_cache import compiling_with
 from calculators.kit.model_initializer import ModelHost, loading
@@ -299,7 +299,7 @@ class SpeechToTextServable:
         return text.transcript(seconds)
 
     async def _in_process(
-        self, spoken: SpokenText, part: Part, question: Recognize, turn: Turn
+        self, spoken: SpokenText, part: Part, question: Recognize, turn: FairTurn
     ) -> Recognized:
         """Recognize a part in a free process; once more in another if that is lost."""
         has_pieces = False

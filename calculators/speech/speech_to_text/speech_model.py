@@ -22,7 +22,7 @@ import numpy as np
 import openvino_genai as genai
 
 from calculators.kit.child_process.answering_process import Report
-from calculators.kit.child_process.messages import Loading
+from calculators.kit.child_process.messages import LoadingPhase
 from calculators.speech.audio.sound import Samples
 from calculators.speech.speech_to_text.messages import WINDOW, Load, Recognize, Recognized, Stopped
 
@@ -158,7 +158,7 @@ class SpeechModel:
         Raises:
             RuntimeError: the library's.
         """
-        report(Loading("loading the model", 0.3, 1.0))
+        report(LoadingPhase("loading the model", 0.3, 1.0))
         properties = dict(load.properties)
         if load.finds_words:
             properties["word_timestamps"] = True

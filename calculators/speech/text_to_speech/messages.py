@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -69,8 +69,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     reason: str
 
 
-ToModel = Load | Speak | Stop
-FromModel = Ready | Loading | LoadFailed | Log | Spoken | Refused
+ToModel = Load | Speak | StopChild
+FromModel = Ready | LoadingPhase | LoadFailed | Log | Spoken | Refused
 
 to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)
 from_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromModel)

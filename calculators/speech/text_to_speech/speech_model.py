@@ -13,7 +13,7 @@ import openvino_genai as genai
 
 from calculators.kit.child_process.answering_process import Report
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.child_process.messages import Loading
+from calculators.kit.child_process.messages import LoadingPhase
 from calculators.speech.text_to_speech.messages import Load, Refused, Speak, Spoken
 
 _log: Final = logging.getLogger("graphrt.child")
@@ -34,9 +34,9 @@ class SpeechModel:
             VoiceError: a voice is not of the model's form.
         """
         self._load = load
-        report(Loading("compiling the model", 0.3, 0.9))
+        report(LoadingPhase("compiling the model", 0.3, 0.9))
         self._pipeline: Any = self._make_pipeline()
-        report(Loading("reading voices", 0.9, 1.0))
+        report(LoadingPhase("reading voices", 0.9, 1.0))
         shape = [int(each) for each in self._pipeline.get_speaker_embedding_shape()]
         # A tensor refers to the memory of its array: both must live as long as the model.
         self._arrays = {name: _read(name, file, shape) for name, file in load.voices.items()}

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.kit.child_process.framing import MAX_FRAME, Frame, Piece
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.python.handler_error import HandlerError
 from calculators.tensors.python.handler_settings import HandlerSettings
@@ -97,11 +97,11 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", array_like=True):
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
-_to_process: Final[msgspec.msgpack.Decoder[HandlerSettings | Execute | Next | End | Stop]] = (
-    msgspec.msgpack.Decoder(HandlerSettings | Execute | Next | End | Stop)
+_to_process: Final[msgspec.msgpack.Decoder[HandlerSettings | Execute | Next | End | StopChild]] = (
+    msgspec.msgpack.Decoder(HandlerSettings | Execute | Next | End | StopChild)
 )
 _from_process: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
-    Ready | Loading | LoadFailed | Yielded | Failed | Ended | Log
+    Ready | LoadingPhase | LoadFailed | Yielded | Failed | Ended | Log
 )
 
 
@@ -129,7 +129,7 @@ def frame_of(message: Execute | Yielded, pieces: Sequence[Piece]) -> list[Piece]
     return frame
 
 
-def decode_question(frame: Frame) -> HandlerSettings | Execute | Next | End | Stop:
+def decode_question(frame: Frame) -> HandlerSettings | Execute | Next | End | StopChild:
     """Decode a frame that came to the process."""
     return _to_process.decode(message_of(frame))
 

@@ -11,7 +11,7 @@ import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
-from calculators.kit.child_process.messages import Loading
+from calculators.kit.child_process.messages import LoadingPhase
 from calculators.kit.machine import usable_processors
 from calculators.text.text_models.encoded import Ids, Tokens
 from calculators.text.text_models.messages import Load
@@ -41,14 +41,14 @@ class CompiledForms:
     """
 
     def __init__(
-        self, load: Load, build_head: BuildHead, report: Callable[[Loading], None]
+        self, load: Load, build_head: BuildHead, report: Callable[[LoadingPhase], None]
     ) -> None:
         """Read, complete and compile the model; ``report`` gets the phases.
 
         Raises:
             RuntimeError: the library's, or the model is none of the task.
         """
-        report(Loading("reading the model", 0.3, 0.4))
+        report(LoadingPhase("reading the model", 0.3, 0.4))
         core = ov.Core()
         file = Path(load.model_path) / "openvino_model.xml"
         model = build_head(core.read_model(file), load)
@@ -57,7 +57,7 @@ class CompiledForms:
         self._is_stateful = bool(model.get_sinks())
         shape = model.outputs[0].get_partial_shape()
         self.columns: int = shape[1].get_length() if shape[1].is_static else 0
-        report(Loading("compiling the model", 0.4, 1.0))
+        report(LoadingPhase("compiling the model", 0.4, 1.0))
         properties = dict(load.properties)
         chosen = _CHOICES & properties.keys()
         if load.device == "CPU" and not chosen:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -103,8 +103,8 @@ class Working(msgspec.Struct, frozen=True, tag="working", array_like=True):
     """The process is alive, and computes."""
 
 
-ToModel = Load | Ask | Cancel | Stop
-FromModel = Ready | Loading | LoadFailed | Log | Answer | Refused | Computed | Working
+ToModel = Load | Ask | Cancel | StopChild
+FromModel = Ready | LoadingPhase | LoadFailed | Log | Answer | Refused | Computed | Working
 
 to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)
 from_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromModel)

@@ -26,7 +26,7 @@ from calculators.kit.child_process.answering_process import (
 )
 from calculators.kit.child_process.framing import Frame
 from calculators.kit.child_process.lean_openvino import load_failure
-from calculators.kit.child_process.messages import LoadFailed, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, Log, StopChild
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -122,7 +122,7 @@ _PULSE: Final = 1.0
 def run_text_model(
     arguments: Sequence[str], question: type[msgspec.Struct], encode: str, build_head: str
 ) -> int:
-    """Load, then answer until the parent sends `Stop` or is gone; returns the exit code.
+    """Load, then answer until the parent sends `StopChild` or is gone; returns the exit code.
 
     Args:
         arguments: those of the process: its module, a descriptor and the parent's id.
@@ -208,7 +208,7 @@ class TextModelProcess:
                     return 1
                 limit_memory(message.memory_limit)
                 self._send(ready)
-            case Stop():
+            case StopChild():
                 return 0
             case _:
                 raise AssertionError(message)
@@ -216,12 +216,12 @@ class TextModelProcess:
 
     def _load(self, load: Load) -> Ready:
         # Imported here: the libraries take long to load, and may be what is broken.
-        from calculators.kit.child_process.messages import Loading
+        from calculators.kit.child_process.messages import LoadingPhase
         from calculators.text.text_models.batch_runner import BatchRunner
         from calculators.text.text_models.compiled_forms import CompiledForms, find_function
         from calculators.text.text_models.tokenizer_files import open_tokenizer
 
-        self._send(Loading("loading the tokenizer", 0.0, 0.3))
+        self._send(LoadingPhase("loading the tokenizer", 0.0, 0.3))
         encode, build_head = self._names
         self._encode = find_function(encode)
         self._tokenizer = tokenizer = open_tokenizer(load)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from calculators.kit.child_process.answering_process import run
-from calculators.kit.child_process.messages import LoadFailed, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, Log, StopChild
 
 MODULE = "tests.calculators.kit.child_process.raising_child"
 
@@ -51,7 +51,7 @@ def answer(question: Question) -> Answer:
             raise KeyError(other)
 
 
-decoder = msgspec.msgpack.Decoder(Load | Question | Stop)
+decoder = msgspec.msgpack.Decoder(Load | Question | StopChild)
 from_child = msgspec.msgpack.Decoder(Ready | LoadFailed | Log | Answer | Refused)
 
 if __name__ == "__main__":

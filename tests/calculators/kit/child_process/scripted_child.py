@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, Stop
+from calculators.kit.child_process.messages import LoadFailed, StopChild
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -40,7 +40,7 @@ class Say(msgspec.Struct, frozen=True, tag="say", array_like=True):
     text: str
 
 
-to_child = msgspec.msgpack.Decoder(Load | Say | Stop)
+to_child = msgspec.msgpack.Decoder(Load | Say | StopChild)
 from_child: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Ready | LoadFailed | Say)
 
 
@@ -71,7 +71,7 @@ def main(descriptor: int, parent: int) -> None:
         while True:
             for frame in connection.receive(wait=True):
                 message = to_child.decode(frame)
-                if isinstance(message, Stop):
+                if isinstance(message, StopChild):
                     return
                 if isinstance(message, Load):
                     file = Path(message.file)

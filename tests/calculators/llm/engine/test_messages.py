@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from calculators.images.media.image import Image
-from calculators.kit.child_process.messages import LoadFailed, Stop
+from calculators.kit.child_process.messages import LoadFailed, StopChild
 from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
 from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import (
@@ -53,7 +53,7 @@ TO_ENGINE = [
     Add(2**40, ids_of(1, -1, 2**62), GENERATION),
     Add(3, ids_of(1), GENERATION, "a", (Image(1, 2, b"rgbrgb"),), group=2),
     Cancel(7),
-    Stop(),
+    StopChild(),
 ]
 FROM_ENGINE = [
     Ready(VERSION, "CPU", "openvino-genai 2026.4", 0.25),
