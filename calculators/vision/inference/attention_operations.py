@@ -25,7 +25,7 @@ import numpy.typing as npt
 import openvino
 from openvino import opset13 as ov
 
-from calculators.vision.inference.custom_operations import constant_value, floats, ints
+from calculators.vision.inference.constant_values import constant_value, floats, ints
 
 Array = npt.NDArray[Any]
 Key = tuple[str, int]

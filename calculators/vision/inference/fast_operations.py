@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from calculators.vision.inference.custom_operations import constant_value, ints
+from calculators.vision.inference.constant_values import constant_value, ints
 
 Array = npt.NDArray[Any]
 
