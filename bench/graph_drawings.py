@@ -25,8 +25,8 @@ from servers.drawing.description import describe_graph
 from servers.drawing.drawing import DrawnNode, GraphDrawing, Point
 from servers.drawing.layout import draw
 from servers.drawing.level import crossings, length
-from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
+from servers.serving.python_path import registry_with
 
 ROOT = Path(__file__).parents[1]
 _OPTIONS = {

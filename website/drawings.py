@@ -10,8 +10,8 @@ from graph_runtime import GraphError, Registry, ValidatedGraph, parse_graph_text
 from servers.drawing.description import describe_graph
 from servers.drawing.layout import draw
 from servers.drawing.svg import to_svg
-from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
+from servers.serving.python_path import registry_with
 
 
 def draw_node(text: str, name: str, registry: Registry) -> str:

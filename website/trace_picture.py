@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from graph_runtime import CalculatorGraph, Registry, Tracer
 from servers.drawing.svg import COLORS, MONO, SANS
-from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
+from servers.serving.python_path import registry_with
 
 _LEFT: Final = 160.0
 _COLUMN: Final = 76.0

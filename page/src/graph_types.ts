@@ -1,4 +1,4 @@
-// Made by `python -m servers.page.graph_types` from servers/drawing/drawing.py. Do not edit.
+// Made by `python -m servers.page.typescript` from servers/drawing/drawing.py. Do not edit.
 
 /**
  * A graph with all places.

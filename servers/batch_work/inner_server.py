@@ -22,8 +22,8 @@ from aiohttp.client_reqrep import ClientRequest
 from aiohttp.tracing import Trace
 from msgspec import Struct
 
+from servers.batches.batch_lines import BatchRequest, answer_line, error_body, one_line
 from servers.batches.objects import Answer, TokenUsage, new_id
-from servers.batches.request_lines import BatchRequest, answer_line, error_body, one_line
 from servers.server.lifecycle import Server, ServerSettings
 
 #: Gives a connected socket to the front.

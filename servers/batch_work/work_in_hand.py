@@ -28,8 +28,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from servers.batches.errors import StoreError
-from servers.batches.objects import Phase, Piece
+from servers.batches.objects import Phase, Piece, StoreError
 from servers.batches.store import BatchStore
 
 _log: Final = logging.getLogger(__name__)

@@ -10,26 +10,82 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import BinaryIO, Final, ParamSpec, TypeVar
 
 from calculators.kit.child_process.back_off import BackOff
-from servers.batches.clock import clock_of_child, unix_seconds
-from servers.batches.errors import StorageFullError, StoreError, storage_errors
+from servers.batches.batch_lines import end_batch
+from servers.batches.contents import StoreLock, drop_file, keep_file
 from servers.batches.objects import (
     INPUT_PURPOSE,
     INPUT_SECONDS,
     WINDOW_SECONDS,
     Batch,
+    BatchSettings,
     Status,
+    StorageFullError,
     StoredFile,
+    StoreError,
+    clock_of_child,
     new_id,
+    storage_errors,
+    unix_seconds,
 )
-from servers.batches.result_files import end_batch
-from servers.batches.settings import BatchSettings
 from servers.batches.store import BatchStore, StoreCounts
-from servers.batches.store_lock import StoreLock
-from servers.batches.upload import Upload
+from servers.operations.metrics.families import Families
+
+
+class Upload:
+    """Writes one file. Methods block; one thread at a time may call them.
+
+    Raises:
+        StoreError: the constructor and every method; `StorageFullError` if the disk is full.
+    """
+
+    def __init__(self, store: BatchStore) -> None:
+        self._store = store
+        self._id = new_id("file-")
+        with storage_errors():
+            self._path = store.place_for_writing(self._id)
+            self._file: BinaryIO | None = self._path.open("xb")
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        assert self._file is not None
+        with storage_errors():
+            self._file.write(data)
+        self.size += len(data)
+
+    def finish(
+        self, *, owner: str, filename: str, purpose: str, now: int, expires_at: int | None
+    ) -> StoredFile:
+        """Make the file known, once it is on the disk, and return it."""
+        assert self._file is not None
+        try:
+            keep_file(self._file, self._path, self._store.path_of(self._id))
+        except StorageFullError:
+            self.discard()
+            raise
+        self._file = None
+        file = StoredFile(
+            id=self._id,
+            owner=owner,
+            filename=filename,
+            purpose=purpose,
+            size=self.size,
+            created_at=now,
+            expires_at=expires_at,
+        )
+        self._store.add_file(file)
+        return file
+
+    def discard(self) -> None:
+        """Remove what was written unless it is finished."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            drop_file(file, self._path)
+
 
 _NICE: Final = 19
 
@@ -400,3 +456,43 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 def worker_command(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command of the worker of a server. ``words``: of `graphrt serve`."""
     return (sys.executable, "-m", "servers.cli.batch_worker", *words)
+
+
+def publish_batches(families: Families, desk: BatchDesk) -> None:
+    """Make the families of batches, which follow the desk's sums.
+
+    The sums are kept with the batches, so they do not begin anew with the server.
+    """
+
+    def follow(read: Callable[[StoreCounts], float]) -> Callable[[], float]:
+        return lambda: read(desk.counts)
+
+    batches = families.gauge("graphrt_batches", "Batches by status.")
+    for status in Status:
+        batches.of({"status": status.value}).follow(follow(partial(_batches_in, status)))
+    requests = families.counter(
+        "graphrt_batch_requests_total", "Requests of batches that have an answer, by outcome."
+    )
+    requests.of({"outcome": "completed"}).follow(follow(lambda c: c.completed))
+    requests.of({"outcome": "failed"}).follow(follow(lambda c: c.failed))
+    tokens = families.counter(
+        "graphrt_batch_tokens_total", "Tokens of answers to requests of batches."
+    )
+    tokens.of({"kind": "input"}).follow(follow(lambda c: c.input_tokens))
+    tokens.of({"kind": "output"}).follow(follow(lambda c: c.output_tokens))
+    waiting = families.gauge(
+        "graphrt_batch_requests_waiting", "Requests of batches that have no answer yet."
+    )
+    waiting.of({}).follow(follow(lambda c: c.waiting))
+    files = families.gauge("graphrt_batch_files", "Files for batches, and their results.")
+    files.of({}).follow(follow(lambda c: c.files))
+    size = families.gauge("graphrt_batch_file_bytes", "Bytes of these files.")
+    size.of({}).follow(follow(lambda c: c.file_bytes))
+    worker = families.gauge(
+        "graphrt_batch_worker", "1 while the process that answers requests of batches runs."
+    )
+    worker.of({}).follow(lambda: float(desk.has_worker))
+
+
+def _batches_in(status: Status, counts: StoreCounts) -> float:
+    return counts.batches.get(status.value, 0)

@@ -1,12 +1,204 @@
-"""Files and batches as they are kept, and the objects of OpenAI's API that show them."""
+"""Files and batches as they are kept, and the objects of OpenAI's API that show them.
+
+The time of files and batches.
+
+Time limits of files and batches outlive processes and restarts of the machine, so they are compared
+with the wall clock. No other time limits are.
+
+A wall clock may jump: somebody sets it, or a machine starts with a wrong one until the network has
+told it the time. What expires by a jump is lost for good, so a jump counts only when it has lasted
+(`SteadyClock`). A process that starts in the meantime is told what the one that started it believes
+(`clock_of_child`).
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
+
+from calculators.kit.requests import fields
+from calculators.kit.requests.members import Members, honoured, read_members, table
+from calculators.kit.requests.readers import STRING, Choice, Integer, Value
+from calculators.kit.requests.schema import anything, record, string, word
+from graph_runtime import Code, GraphError
+
+#: Seconds by which clocks may drift apart without a jump: a correction in small steps.
+_DRIFT: Final = 5.0
+#: Seconds after which the clock that jumped is believed.
+_SETTLING: Final = 600.0
+#: The variable with the offset that a parent believes.
+_INHERITED: Final = "GRAPHRT_CLOCK_OFFSET"
+
+
+class SteadyClock:
+    """The wall clock without jumps that last less than `_SETTLING`. Safe in any thread."""
+
+    def __init__(self, offset: float | None = None) -> None:
+        """``offset``: wall clock minus steady clock, as another process believes it."""
+        self._lock = threading.Lock()
+        #: Wall clock minus steady clock, as it is believed. guarded by: self._lock
+        self._offset = time.time() - _steady() if offset is None else offset
+        #: The same after a jump, and when that was first seen.
+        self._jumped: tuple[float, float] | None = None
+
+    def seconds(self) -> float:
+        """Return Unix time."""
+        with self._lock:
+            steady = _steady()
+            offset = time.time() - steady
+            if abs(offset - self._offset) <= _DRIFT:
+                self._offset, self._jumped = offset, None
+            elif self._jumped is None or abs(offset - self._jumped[0]) > _DRIFT:
+                self._jumped = offset, steady
+            elif steady - self._jumped[1] >= _SETTLING:
+                self._offset, self._jumped = offset, None
+            return self._offset + steady
+
+    def offset(self) -> float:
+        """Return the wall clock minus the steady clock, as it is believed."""
+        self.seconds()
+        with self._lock:
+            return self._offset
+
+
+def _steady() -> float:
+    """Return seconds that nobody sets; they go on while the machine sleeps, where it tells them."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+def _inherited() -> float | None:
+    try:
+        return float(os.environ[_INHERITED])
+    except (KeyError, ValueError):
+        return None
+
+
+_CLOCK: Final = SteadyClock(_inherited())
+
+
+def clock_of_child() -> Mapping[str, str]:
+    """Return variables for the environment of a process that is started now."""
+    return {_INHERITED: repr(_CLOCK.offset())}
+
+
+def unix_seconds() -> int:
+    """Return Unix time in whole seconds, as OpenAI's objects have it."""
+    return int(_CLOCK.seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """The directory and the limits of files and batches.
+
+    Attributes:
+        directory: holds the store; made if it is missing.
+        width: requests of batches that run at a time.
+        max_requests: lines of one batch.
+        max_file_bytes: the largest file.
+        max_line_bytes: the longest line of an input file; a longer one gets an error.
+        worker_command: starts the process that answers the requests of batches. It works in
+            ``directory`` until there is nothing to do, and ends when its standard input does.
+        is_idle: the worker has the lowest priority.
+        is_shared: several servers on one port use the directory; one of them starts the worker.
+    """
+
+    directory: Path
+    width: int = 32
+    max_requests: int = 1_000_000
+    max_file_bytes: int = 16 << 30
+    max_line_bytes: int = 8 << 20
+    worker_command: tuple[str, ...] = ()
+    is_idle: bool = True
+    is_shared: bool = False
+
+
+class StoreError(GraphError):
+    """The store cannot be used; the text says why."""
+
+    code = Code.UNAVAILABLE
+
+
+class StorageFullError(StoreError):
+    """The disk of the store is full. Nothing was written."""
+
+
+class ContentError(StoreError):
+    """The content of one file is missing or damaged. Other files are not concerned."""
+
+
+class NotStoredError(GraphError):
+    """The file or batch does not exist, or belongs to another client."""
+
+    code = Code.NOT_FOUND
+
+
+class NotNowError(GraphError):
+    """The state of the file or batch does not allow this."""
+
+    code = Code.ALREADY_EXISTS
+
+
+class DamagedStoreError(StoreError):
+    """The database is no database, or its structure is damaged."""
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: SQLite's errors of a full disk. A write beyond a limit of the file's size, a log whose index
+#: cannot grow, and a synchronization that finds no room are errors of input and output.
+_FULL_NAMES = frozenset(
+    {
+        "SQLITE_FULL",
+        "SQLITE_IOERR_WRITE",
+        "SQLITE_IOERR_FSYNC",
+        "SQLITE_IOERR_DIR_FSYNC",
+        "SQLITE_IOERR_TRUNCATE",
+        "SQLITE_IOERR_SHMSIZE",
+        "SQLITE_IOERR_SHMMAP",
+    }
+)
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+@contextmanager
+def storage_errors() -> Iterator[None]:
+    """Raise a `StoreError` for errors of the disk and of SQLite.
+
+    Raises:
+        StorageFullError: the disk is full.
+        DamagedStoreError: the database is damaged.
+        StoreError: any other reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StorageFullError("the disk for files and batches is full") from error
+        raise StoreError("the files of batches cannot be read or written") from error
+    except sqlite3.Error as error:
+        name, code = _sqlite_error(error)
+        if name in _FULL_NAMES:
+            raise StorageFullError("the disk for files and batches is full") from error
+        if code & 0xFF in _DAMAGED:
+            raise DamagedStoreError("the database of files and batches is damaged") from error
+        raise StoreError("the store of batches cannot be read or written") from error
+
+
+def _sqlite_error(error: sqlite3.Error) -> tuple[str, int]:
+    """Return name and code of an error; those that Python's module raises itself have none."""
+    return getattr(error, "sqlite_errorname", ""), getattr(error, "sqlite_errorcode", 0)
+
 
 #: The time that a batch has, the only one that OpenAI's API knows.
 WINDOW: Final = "24h"
@@ -250,3 +442,114 @@ class Watermark(Struct, frozen=True):
 def new_id(prefix: str) -> str:
     """Return an identifier that nobody can guess, such as ``file-`` with 32 digits."""
     return prefix + os.urandom(16).hex()
+
+
+_MOST_PAIRS: Final = 16
+_LONGEST_KEY: Final = 64
+_LONGEST_VALUE: Final = 512
+_SECONDS: Final = Integer(minimum=LEAST_SECONDS, maximum=MOST_SECONDS)
+ANCHOR: Final = "created_at"
+
+
+def read_metadata(value: Any, path: str) -> dict[str, str]:
+    """Return checked metadata.
+
+    Raises:
+        RequestError: it has too many pairs, or one that is too long or no text.
+    """
+    if not isinstance(value, dict):
+        raise fields.wrong_type(path, "an object", value)
+    if len(value) > _MOST_PAIRS:
+        raise fields.invalid(path, f"more than {_MOST_PAIRS} pairs")
+    for key, text in value.items():
+        if not isinstance(text, str):
+            raise fields.wrong_type(path, "strings as values", text)
+        if len(key) > _LONGEST_KEY or len(text) > _LONGEST_VALUE:
+            raise fields.invalid(
+                path,
+                f"a key of more than {_LONGEST_KEY} or a value of more than {_LONGEST_VALUE} "
+                "characters",
+            )
+    return value
+
+
+def read_expiry(value: Any, path: str) -> int:
+    """Return the seconds of ``{"anchor": "created_at", "seconds": N}``.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    if not isinstance(value, dict):
+        raise fields.wrong_type(path, "an object", value)
+    anchor = value.get("anchor")
+    if anchor != ANCHOR:
+        raise fields.invalid(f"{path}.anchor", f'"{ANCHOR}" is the only anchor')
+    return _SECONDS.read(value.get("seconds"), f"{path}.seconds")
+
+
+def seconds_of(text: str, path: str) -> int:
+    """Return the seconds that a field of a form has.
+
+    Raises:
+        RequestError: it is no number, or none in the range.
+    """
+    digits = text.strip()
+    is_number = digits.isascii() and digits.isdigit() and len(digits) < 10
+    return _SECONDS.read(int(digits) if is_number else text, path)
+
+
+EXPIRY_SCHEMA: Final = record(
+    {"anchor": word((ANCHOR,)), "seconds": _SECONDS.schema("")}, required=("anchor", "seconds")
+)
+METADATA_SCHEMA: Final = anything(
+    f"At most {_MOST_PAIRS} pairs of texts.",
+    additionalProperties=string(maxLength=_LONGEST_VALUE),
+    propertyNames={"maxLength": _LONGEST_KEY},
+    maxProperties=_MOST_PAIRS,
+)
+
+BATCH_MEMBERS: Final[Members] = table(
+    honoured(
+        "input_file_id", STRING, "A file of purpose `batch`, a request per line.", is_required=True
+    ),
+    honoured("endpoint", STRING, "The path that every line names as its `url`.", is_required=True),
+    honoured(
+        "completion_window",
+        Choice((WINDOW,)),
+        "The time until the batch expires.",
+        is_required=True,
+    ),
+    honoured("metadata", Value(METADATA_SCHEMA, read_metadata), "For the client's own use."),
+    honoured(
+        "output_expires_after",
+        Value(EXPIRY_SCHEMA, read_expiry),
+        "How long the results are kept; by default until they are deleted.",
+    ),
+)
+
+
+class BatchCreation(Struct, frozen=True, kw_only=True):
+    """A checked request for a new batch. `servers.batches.objects.Batch` describes the members."""
+
+    input_file_id: str
+    endpoint: str
+    metadata: dict[str, str] | None
+    output_seconds: int | None
+
+
+def read_creation(body: Mapping[str, Any]) -> BatchCreation:
+    """Return the request of a body.
+
+    Raises:
+        RequestError: a member is missing, unknown or wrong.
+    """
+    members = read_members(body, BATCH_MEMBERS)
+    for name, member in BATCH_MEMBERS.items():
+        if member.is_required and members.get(name) is None:
+            raise fields.missing(name)
+    return BatchCreation(
+        input_file_id=members["input_file_id"],
+        endpoint=members["endpoint"],
+        metadata=members.get("metadata"),
+        output_seconds=members.get("output_expires_after"),
+    )

@@ -30,23 +30,31 @@ from typing import Any, Final
 
 import msgspec
 
-from servers.batches.clock import unix_seconds
 from servers.batches.contents import remove_content
-from servers.batches.errors import NotNowError, NotStoredError, storage_errors
 from servers.batches.objects import (
     CANCELLABLE,
     UNFINISHED,
     Answer,
     Batch,
     BatchError,
+    NotNowError,
+    NotStoredError,
     Phase,
     Piece,
     Status,
     StoredFile,
     Watermark,
+    storage_errors,
+    unix_seconds,
 )
-from servers.batches.store_schema import make_tables
-from servers.batches.stored_rows import batch_of, file_of, readable_row, readable_rows, row_of
+from servers.batches.store_schema import (
+    batch_of,
+    file_of,
+    make_tables,
+    readable_row,
+    readable_rows,
+    row_of,
+)
 
 #: Seconds that a statement waits while another process writes.
 _BUSY_SECONDS: Final = 60.0

@@ -21,12 +21,18 @@ from typing import Final
 from calculators.kit.file_threads import DaemonThreads
 from servers.batch_work.inner_server import inner_client
 from servers.batch_work.worker import BatchWorker
-from servers.batches.clock import unix_seconds
-from servers.batches.errors import StoreError
-from servers.batches.objects import INPUT_PURPOSE, Batch, Status, StoredFile, new_id
-from servers.batches.settings import BatchSettings
+from servers.batches.contents import StoreLock
+from servers.batches.objects import (
+    INPUT_PURPOSE,
+    Batch,
+    BatchSettings,
+    Status,
+    StoredFile,
+    StoreError,
+    new_id,
+    unix_seconds,
+)
 from servers.batches.store import BatchStore
-from servers.batches.store_lock import StoreLock
 from servers.cli.messages import CommandFailed, ProgressLine
 from servers.cli.on_cluster import on_cluster
 from servers.cli.serve_options import serve_options

@@ -22,14 +22,11 @@ from calculators.kit.child_process.parent_connection import die_with_parent
 from calculators.kit.file_threads import DaemonThreads
 from graph_runtime import NodePlan
 from graph_runtime.interrupts import without_interrupts
-from servers.batch_work.answer_writer import when_there_is_room
 from servers.batch_work.inner_server import inner_client
-from servers.batch_work.worker import BatchWorker
-from servers.batches.errors import StoreError
-from servers.batches.objects import Batch
-from servers.batches.settings import BatchSettings
+from servers.batch_work.worker import BatchWorker, when_there_is_room
+from servers.batches.contents import StoreLock
+from servers.batches.objects import Batch, BatchSettings, StoreError
 from servers.batches.store import BatchStore
-from servers.batches.store_lock import StoreLock
 from servers.cli.arguments import make_parser
 from servers.cli.messages import CommandFailed, print_error
 from servers.cli.serve_options import serve_options

@@ -11,8 +11,7 @@ from servers.cli.messages import CommandFailed
 from servers.cli.validate import check_of
 from servers.config import ConfigError, read_config
 from servers.contract.finding import Finding
-from servers.operations.doctor import make_report
-from servers.operations.doctor.section import Section
+from servers.operations.doctor import Section, make_report
 
 _MOST_FINDINGS: Final = 20
 

@@ -25,8 +25,7 @@ from graph_runtime.language.statements import DraftText
 from graph_runtime.plan.plan import GraphWarning
 from graph_runtime.plan.resources import check_resources
 from graphrt_base.regular_file import read_regular_file
-from servers.contract.finding import Finding
-from servers.serving.finding_place import with_word
+from servers.contract.finding import Finding, with_word
 from servers.serving.graph_source import GraphSource, answer_problems
 
 _log: Final = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from graph_runtime import REGISTRY, Registry
 from servers.cli.examples import examples_directory
 from servers.drawing.description import describe_graph
 from servers.drawing.diagram import make_diagram, to_mermaid
-from servers.serving.author_code import registry_with
 from servers.serving.graph_source import GraphSource
+from servers.serving.python_path import registry_with
 
 _HEAD: Final = """\
 # Graphs of language models

@@ -29,8 +29,7 @@ from servers.cli.feed import FeedError, FeedRunner, observed_streams, read_feed
 from servers.cli.graph_check import GraphCheck
 from servers.cli.json_value import decode_value, encode_time, encode_value
 from servers.contract.finding import Finding
-from servers.page.graph_view import drawn
-from servers.page.live_graph import ShownGraph
+from servers.page.live_graph import ShownGraph, drawn
 from servers.page.scratch_messages import (
     Begin,
     Check,
@@ -43,8 +42,8 @@ from servers.page.scratch_messages import (
     Run,
     SentPacket,
 )
-from servers.serving.author_code import registry_with
 from servers.serving.graph_source import answer_problems
+from servers.serving.python_path import registry_with
 
 #: The name of the text in messages. There is no such file.
 _NAME: Final = "graph.pbtxt"

@@ -26,7 +26,7 @@ from calculators.kit.tasks import (
     installed_tasks,
 )
 from graph_runtime import REGISTRY
-from servers.batches.errors import StoreError
+from servers.batches.objects import StoreError
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.on_cluster import check_cluster, on_cluster
 from servers.cli.serve_options import ServeOptions, serve_options
@@ -42,20 +42,17 @@ from servers.cli.server_settings import (
 )
 from servers.cli.telemetry import JSON, metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
-from servers.contract.servable_states import ServableState
+from servers.contract.data_plane import ServableState
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
-from servers.operations.package_names import CLASH_HINT, clash_text, clashes
+from servers.operations.process import CLASH_HINT, clash_text, clashes
 from servers.options.server_options import WITHOUT_EFFECT, WITHOUT_EFFECT_AS, ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, serve
-from servers.server.workers.crew import CrewSettings, run_crew
-from servers.server.workers.ports import ReservedPorts
+from servers.server.workers.crew import CrewSettings, ReservedPorts, run_crew
 from servers.server.workers.worker import Worker
-from servers.serving.author_code import ImportFailure
-from servers.serving.loading import Loading
-from servers.serving.servable import Servable
-from servers.serving.shared_modules import SharedModulesError
+from servers.serving.python_path import ImportFailure, SharedModulesError
+from servers.serving.servable import Loading, Servable
 
 # gRPC's settings are 32-bit integers.
 _MAX_MESSAGE: Final = 2**31 - 1

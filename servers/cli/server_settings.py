@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from calculators.kit.settings.declaration import values_of
 from servers.access import Access, ApiKeys, KeyFileError, TlsError, TlsFiles
 from servers.batches.desk import worker_command
-from servers.batches.settings import BatchSettings
+from servers.batches.objects import BatchSettings
 from servers.cli.graph_registry import author_file, is_author_file, make_registry
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.serve_options import ServeOptions

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from calculators.tensors.openvino.directory_models import DirectoryModels
 from graph_runtime import GraphError, ValidatedGraph
 from servers.config import GraphEntry, ModelEntry
-from servers.serving.graph_inference.model_tensors import model_of_session, sessions_of
-from servers.serving.models.version_folders import version_paths
+from servers.serving.graph_inference.graph_interface import model_of_session, sessions_of
+from servers.serving.models.model_version import version_paths
 
 
 def session_errors(

@@ -29,7 +29,7 @@ from servers.cli.model_graph import (
 )
 from servers.cli.pull import given_task_options
 from servers.config.entries import GRAPH_FILE
-from servers.operations.doctor.machine import processor
+from servers.operations.doctor import processor
 from servers.options.model_options import TuneOptions
 
 _HEADINGS: Final = ("setting", "throughput", "95 %", "tokens/s", "first token", "answers", "")

@@ -24,16 +24,16 @@ from servers.cli.graph_registry import make_registry
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
 from servers.config.json_text import parse_json
 from servers.contract.finding import Finding
-from servers.serving.author_code import ModuleImports, registry_with
+from servers.serving.graph_inference.runs import SideNeeds
+from servers.serving.graph_inference.stream_kinds import is_only_http
 from servers.serving.graph_source import (
     RESPONSE_NAME,
     RESPONSE_TAGS,
     response_stream_of,
     serving_problems,
 )
-from servers.serving.http_streams import is_only_http
-from servers.serving.models.version_folders import version_paths
-from servers.serving.side_needs import SideNeeds
+from servers.serving.models.model_version import version_paths
+from servers.serving.python_path import ModuleImports, registry_with
 
 #: The tag of the port of nodes that name a model.
 _SESSION: Final = "SESSION"
@@ -95,7 +95,7 @@ def _takes_http(entry: GraphEntry, plan: ValidatedGraph) -> bool:
     """
     # Here: graphs without tensors need no NumPy.
     from servers.serving.graph_inference import GraphInterface
-    from servers.serving.graph_inference.model_tensors import ModelTensors
+    from servers.serving.graph_inference.graph_interface import ModelTensors
 
     return GraphInterface(entry.name, plan, ModelTensors()).takes_http
 

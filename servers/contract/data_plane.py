@@ -1,18 +1,115 @@
-"""The data plane: the interface between the fronts and the served graphs and plain models."""
+"""The data plane: the interface between the fronts and the served graphs and plain models.
+
+States and transitions of a servable: a graph, or a version of a plain model.
+
+As in `graph_runtime.engine.states`, an event that the table does not list raises and changes
+nothing. The names and codes that `/v1/config` shows are OpenVINO Model Server's
+(``modelversionstatus.hpp``, ``dags/pipelinedefinitionstatus.cpp``).
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum, auto
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
 from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import Code, GraphError
+from graph_runtime.engine.states import Transitions
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Disconnection:
+    """The part of a `ClientConnection` that all fronts share.
+
+    Attributes:
+        is_disconnected: True once the client has disconnected.
+    """
+
+    is_disconnected = False
+    _callbacks: tuple[Callable[[], None], ...] = ()
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once when the client disconnects, or now if it already has."""
+        if self.is_disconnected:
+            callback()
+        else:
+            self._callbacks = (*self._callbacks, callback)
+
+    def disconnect(self) -> None:
+        """Mark the client as disconnected and run the callbacks. Later calls do nothing."""
+        self.is_disconnected = True
+        callbacks, self._callbacks = self._callbacks, ()
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                _log.exception("a disconnect callback failed")
+
+    def forget(self) -> None:
+        """Drop the callbacks: the request is over."""
+        self._callbacks = ()
+
+
+class ServableState(IntEnum):
+    """The state of a graph or of a version of a model."""
+
+    START = auto()  # named by the configuration; loading has not begun
+    LOADING = auto()  # the file is checked, resources are made, the model is compiled
+    FAILED = auto()  # could not be loaded; the reason is kept
+    AVAILABLE = auto()  # answers requests
+    UNLOADING = auto()  # refuses requests; closes its resources after the last one in flight
+    END = auto()  # everything is closed
+    ON_DEMAND = auto()  # nothing is loaded; the next request loads it and waits
+
+
+class ServableEvent(IntEnum):
+    """A cause of a transition."""
+
+    LOAD = auto()  # loading begins
+    LOADED = auto()  # ... and succeeds
+    LOAD_FAILED = auto()  # ... or fails, or is interrupted
+    RETIRE = auto()  # retiring begins
+    UNLOADED = auto()  # ... and ends
+    DEFER = auto()  # the next request loads it, because the config says so or it was idle
+
+
+SERVABLE_TRANSITIONS: Final[Transitions[ServableState, ServableEvent]] = Transitions(
+    {
+        (ServableState.START, ServableEvent.LOAD): ServableState.LOADING,
+        (ServableState.LOADING, ServableEvent.LOADED): ServableState.AVAILABLE,
+        (ServableState.LOADING, ServableEvent.LOAD_FAILED): ServableState.FAILED,
+        (ServableState.FAILED, ServableEvent.LOAD): ServableState.LOADING,
+        (ServableState.END, ServableEvent.LOAD): ServableState.LOADING,
+        (ServableState.ON_DEMAND, ServableEvent.LOAD): ServableState.LOADING,
+        (ServableState.START, ServableEvent.DEFER): ServableState.ON_DEMAND,
+        (ServableState.FAILED, ServableEvent.DEFER): ServableState.ON_DEMAND,
+        (ServableState.END, ServableEvent.DEFER): ServableState.ON_DEMAND,
+        (ServableState.START, ServableEvent.RETIRE): ServableState.UNLOADING,
+        (ServableState.FAILED, ServableEvent.RETIRE): ServableState.UNLOADING,
+        (ServableState.AVAILABLE, ServableEvent.RETIRE): ServableState.UNLOADING,
+        (ServableState.ON_DEMAND, ServableEvent.RETIRE): ServableState.UNLOADING,
+        (ServableState.UNLOADING, ServableEvent.UNLOADED): ServableState.END,
+    }
+)
+
+#: The ``state`` and the ``error_code`` that clients see.
+SHOWN: Final[dict[ServableState, tuple[str, str]]] = {
+    ServableState.START: ("START", "OK"),
+    ServableState.LOADING: ("LOADING", "OK"),
+    ServableState.FAILED: ("LOADING", "FAILED_PRECONDITION"),
+    ServableState.AVAILABLE: ("AVAILABLE", "OK"),
+    ServableState.UNLOADING: ("UNLOADING", "OK"),
+    ServableState.END: ("END", "OK"),
+    ServableState.ON_DEMAND: ("AVAILABLE", "OK"),  # a request is answered
+}
 
 
 @dataclass(frozen=True, slots=True)

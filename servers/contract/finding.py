@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
+
+from graph_runtime.language.statements import DraftText, Statement
 
 
 @dataclass(frozen=True)
@@ -39,3 +43,83 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+_QUOTED = re.compile(r'"([^"\n]{1,200})"|`([^`\n]{1,200})`')
+#: ``Class::GetContract failed``, and the beginning of messages about tags.
+_CALCULATOR = re.compile(r"\A\w+(\.\w+)*::|\bCalculator\b|\bcalculator\b")
+
+
+def with_word(finding: Finding, draft: DraftText) -> Finding:
+    """Return the finding at the word that it is about, with the end of that word.
+
+    A finding about a node that quotes one of its values, such as a stream, is moved to that value;
+    one about its ports or its class as a whole is moved to its calculator. Other findings keep
+    their place and get the end of the word there. Without a place, the finding stays as it is.
+    """
+    if finding.line is None or finding.column is None:
+        return finding
+    offset = draft.offset(finding.line, finding.column)
+    node = next(
+        (
+            block.node
+            for block in draft.blocks
+            if block.path == ("node",) and block.name_start == offset
+        ),
+        None,
+    )
+    word = _quoted_value(finding, draft, node) if node is not None else None
+    if word is None:
+        word = next((each for each in draft.statements if each.start == offset), None)
+    if word is None:
+        line, column = draft.place(draft.word_end(offset))
+        return replace(finding, end_line=line, end_column=column)
+    line, column = draft.place(word.start)
+    end_line, end_column = draft.place(word.end)
+    return replace(
+        finding,
+        line=line,
+        column=column,
+        end_line=end_line,
+        end_column=end_column,
+        field=".".join((*word.path, word.name)),
+    )
+
+
+def _quoted_value(finding: Finding, draft: DraftText, node: int | None) -> Statement | None:
+    """Return the value of a node that the message quotes; None if it quotes none."""
+    assert node is not None
+    values = list(draft.of_node(node))
+    # A field that the message names comes first, as the same stream may be input and output.
+    values.sort(key=lambda each: each.name not in finding.message.replace(" ", "_"))
+    message = finding.message.removeprefix(f'node "{finding.node}"')
+    for quoted in _quotes(message):
+        for matches in (_is_value, _is_stream, _is_tag):
+            for each in values:
+                if each.name != "name" and matches(each, quoted):
+                    return each
+    if _CALCULATOR.search(message) is None:
+        return None
+    return _first(each for each in values if each.name == "calculator")
+
+
+def _quotes(message: str) -> Iterator[str]:
+    # The word after "Did you mean" is not in the text.
+    for match in _QUOTED.finditer(message.partition("Did you mean")[0]):
+        yield match[1] or match[2]
+
+
+def _is_value(statement: Statement, quoted: str) -> bool:
+    return statement.value == quoted
+
+
+def _is_stream(statement: Statement, quoted: str) -> bool:
+    return statement.is_port and statement.value.rpartition(":")[2] == quoted
+
+
+def _is_tag(statement: Statement, quoted: str) -> bool:
+    return statement.is_port and statement.value.rpartition(":")[0] == quoted.removesuffix(":0")
+
+
+def _first(statements: Iterable[Statement]) -> Statement | None:
+    return next(iter(statements), None)

@@ -8,15 +8,26 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from graph_runtime import Calculator, GraphError, SubgraphContext, parse_graph_text
+import msgspec
+
+from graph_runtime import (
+    Calculator,
+    GraphError,
+    NotFoundError,
+    Registry,
+    SubgraphContext,
+    parse_graph_text,
+)
 from graph_runtime.authoring.calculator import options_of
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.authoring.ports import Port, ports_of
+from graph_runtime.errors import did_you_mean
 from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.tag_map import TagMap
 from graph_runtime.options.options import OptionsType
 from graph_runtime.options.options_text import OptionField, describe_options, options_snippet
 from graph_runtime.plan.subgraph import Subgraph
+from servers.page.scratch_messages import CalculatorEntry, Calculators, CalculatorView
 
 #: Fields of a node by kind of port, in the usual order.
 FIELDS = {
@@ -303,3 +314,35 @@ def _end_of_block(text: str, at: int) -> int:
         if not depth:
             return place + 1
     return len(text)
+
+
+def list_calculators(registry: Registry) -> Calculators:
+    """Return names and summaries of everything that a node may name."""
+    return Calculators(
+        [CalculatorEntry(name, summary_of(cls)) for name, cls in registry.calculators().items()],
+        list(registry.subgraphs()),
+    )
+
+
+def view_calculator(name: str, registry: Registry) -> CalculatorView:
+    """Return the description of a calculator or subgraph.
+
+    Raises:
+        NotFoundError: there is none of this name.
+    """
+    page = find_page(name, registry)
+    if page is None:
+        known = [*registry.calculators(), *registry.subgraphs()]
+        raise NotFoundError(
+            f'No calculator "{name[:100]}" is registered.{did_you_mean(name, known)}'
+        )
+    return msgspec.convert(page.to_json(), CalculatorView)
+
+
+def find_page(name: str, registry: Registry) -> CalculatorPage | None:
+    """Return the page of a calculator or subgraph; None if there is none of this name."""
+    calculator = registry.find_calculator(name)
+    if calculator is not None:
+        return make_page(name, calculator)
+    subgraph = registry.find_subgraph(name)
+    return None if subgraph is None else make_subgraph_page(subgraph)

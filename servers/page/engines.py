@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from servers.operations.metrics.series import Counter, Gauge
+from servers.operations.metrics.families import Counter, Gauge
 from servers.operations.metrics.server_metrics import ServerMetrics
 from servers.page.events import EngineNow
 from servers.page.request_feed import RequestFeed

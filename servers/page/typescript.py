@@ -1,6 +1,7 @@
-"""The types of the page in TypeScript, made from `servers.page.events`.
+"""The types of the page in TypeScript: of its events, and of drawings of graphs.
 
-``python -m servers.page.typescript`` writes `page/src/live_types.ts`.
+``python -m servers.page.typescript`` writes `page/src/live_types.ts` from `servers.page.events`
+and `page/src/graph_types.ts` from `servers.drawing.drawing`.
 """
 
 from __future__ import annotations
@@ -16,30 +17,35 @@ import msgspec
 from servers.drawing.drawing import GraphDrawing
 from servers.page.events import ANSWERS, EVENTS
 
-FILE = Path(__file__).parents[2] / "page" / "src" / "live_types.ts"
-_HEAD = """\
+LIVE_TYPES = Path(__file__).parents[2] / "page" / "src" / "live_types.ts"
+GRAPH_TYPES = LIVE_TYPES.with_name("graph_types.ts")
+_LIVE_HEAD = """\
 // Made by `python -m servers.page.typescript` from servers/page/events.py. Do not edit.
 import type { GraphDrawing } from "./graph_types"
+"""
+_GRAPH_HEAD = """\
+// Made by `python -m servers.page.typescript` from servers/drawing/drawing.py. Do not edit.
 """
 _WORDS = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean"}
 _REF = "#/components/schemas/"
 
 
-def typescript() -> str:
+def graph_types() -> str:
+    """Return the text of `page/src/graph_types.ts`."""
+    schemas = schemas_of([GraphDrawing])
+    return "\n".join([_GRAPH_HEAD, *(_interface(name, each) for name, each in schemas.items())])
+
+
+def live_types() -> str:
     """Return the text of `page/src/live_types.ts`."""
     drawing = schemas_of([GraphDrawing])
     schemas = schemas_of((*EVENTS.values(), *ANSWERS))
-    parts = [_HEAD]
+    parts = [_LIVE_HEAD]
     parts += [_interface(name, each) for name, each in schemas.items() if name not in drawing]
     lines = "".join(f"  {event}: {kind.__name__}\n" for event, kind in EVENTS.items())
     parts.append(f"/** The data of events by the name in their `event:` line. */\n"
                  f"export interface LiveEvents {{\n{lines}}}\n")  # fmt: skip
     return "\n".join(parts)
-
-
-def interfaces(roots: Iterable[type]) -> list[str]:
-    """Return the interfaces of classes and of all that they have in them, with their docstrings."""
-    return [_interface(name, schema) for name, schema in schemas_of(roots).items()]
 
 
 def schemas_of(roots: Iterable[type]) -> dict[str, dict[str, Any]]:
@@ -82,10 +88,10 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write the file."""
-    FILE.parent.mkdir(parents=True, exist_ok=True)
-    FILE.write_text(typescript(), encoding="utf-8")
-    sys.stdout.write(f"{FILE.name} is written\n")
+    """Write both files."""
+    for file, text in ((LIVE_TYPES, live_types()), (GRAPH_TYPES, graph_types())):
+        file.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{file.name} is written\n")
 
 
 if __name__ == "__main__":

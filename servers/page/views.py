@@ -10,14 +10,11 @@ from typing import Any, Final, get_args
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import REGISTRY, NotFoundError, Registry
 from servers.drawing.drawing import Direction
-from servers.page.calculator_page import make_page
-from servers.page.calculator_views import list_calculators, view_calculator
+from servers.page.calculator_page import list_calculators, make_page, view_calculator
 from servers.page.events import Following, FollowRequest, GraphView, NodeView, Timeline
-from servers.page.feed import LiveFeed, split_focus
-from servers.page.followed import MOST_AWAITED
-from servers.page.graph_view import view_graph, view_node
-from servers.page.live_graph import ShownGraph
-from servers.page.live_reader import FASTEST_HZ, LiveReader
+from servers.page.feed import FASTEST_HZ, LiveFeed, LiveReader, split_focus
+from servers.page.live_graph import ShownGraph, view_graph, view_node
+from servers.page.request_feed import MOST_AWAITED
 from servers.page.scratch import Scratch
 from servers.page.scratch_messages import Calculators, CalculatorView
 

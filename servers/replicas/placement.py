@@ -23,8 +23,7 @@ from typing import Final, Self
 
 from servers.config import GraphEntry, LoadPolicy, ModelEntry
 from servers.config.entries import Scale
-from servers.operations.metrics.exposition import MetricsText
-from servers.operations.metrics.merged_text import MergedText
+from servers.operations.metrics.exposition import MergedText, MetricsText
 from servers.replicas.cluster import RayCluster
 from servers.replicas.replica import ReplicaWork
 from servers.replicas.replicated_servable import ReplicatedServable

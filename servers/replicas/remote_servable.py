@@ -49,7 +49,7 @@ from servers.replicas.wire import (
     answer_of,
     size_of,
 )
-from servers.serving.use_count import UseCount
+from servers.serving.servable import UseCount
 
 #: Tries of a request: once more if the first replica is lost before it has sent anything.
 _TRIES: Final = 2

@@ -21,8 +21,7 @@ from calculators.kit.requests.request_record import RequestRecord
 from graph_runtime import REGISTRY, Code, Registry
 from servers import version
 from servers.config import GraphEntry, LoadPolicy, ModelEntry
-from servers.contract.data_plane import InferStream, Method, ModelMetadata
-from servers.contract.servable_states import ServableState
+from servers.contract.data_plane import InferStream, Method, ModelMetadata, ServableState
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
 from servers.replicas.own_nodes import OwnPlaces, PlacedNode
 from servers.replicas.wire import (
@@ -39,8 +38,8 @@ from servers.replicas.wire import (
 )
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
+from servers.serving.python_path import SharedModules
 from servers.serving.servable import Servable
-from servers.serving.shared_modules import SharedModules
 
 
 @dataclass(frozen=True, slots=True)

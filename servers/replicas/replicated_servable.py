@@ -28,8 +28,13 @@ from graph_runtime.errors import reason_of
 from servers import version
 from servers.config import GraphEntry, ModelEntry
 from servers.config.entries import Scale
-from servers.contract.data_plane import IndexEntry, ModelMetadata
-from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
+from servers.contract.data_plane import (
+    SERVABLE_TRANSITIONS,
+    IndexEntry,
+    ModelMetadata,
+    ServableEvent,
+    ServableState,
+)
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
 from servers.page.live_graph import ShownGraph
 from servers.replicas.cluster import ClusterError, RayCluster, Target
@@ -39,17 +44,17 @@ from servers.replicas.replica import NotLoadedError, ReplicaWork, ServableReplic
 from servers.replicas.wire import REASON_MARKS, Description, Origin, Outgoing, Update
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
-from servers.serving.http_role import HttpRole
-from servers.serving.loading import Loading
 from servers.serving.models.model_definition import ModelDefinition
-from servers.serving.servable import Servable
-from servers.serving.servable_status import (
+from servers.serving.servable import (
+    HttpRole,
+    Loading,
+    Servable,
+    UseCount,
     failure_of,
     index_entry,
     unavailable_error,
     version_status,
 )
-from servers.serving.use_count import UseCount
 
 
 class NodeReplica:

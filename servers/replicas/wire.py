@@ -43,10 +43,15 @@ from calculators.tensors.inference import (
     Tensor,
 )
 from graph_runtime import Code, NotFoundError, RunError
-from servers.contract.data_plane import IndexEntry, InferAnswer, InferFailure, ModelMetadata
-from servers.contract.disconnection import Disconnection
+from servers.contract.data_plane import (
+    Disconnection,
+    IndexEntry,
+    InferAnswer,
+    InferFailure,
+    ModelMetadata,
+)
 from servers.contract.failure import Failure, failure_of
-from servers.serving.http_role import HttpRole
+from servers.serving.servable import HttpRole
 
 #: Around the reason in the text of an exception, which Ray shows with its traceback.
 REASON_MARKS = ("[[graphrt: ", " :graphrt]]")

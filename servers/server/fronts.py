@@ -16,11 +16,11 @@ from servers.fronts.body_room import BodyRoom
 from servers.fronts.http import HttpFront, HttpSettings
 from servers.fronts.http import start_front as start_http
 from servers.fronts.http.handler import MetricsText
-from servers.fronts.http.published_document import MakeDocument
+from servers.fronts.http.page_requests import MakeDocument
 from servers.fronts.kserve_grpc.settings import GrpcSettings
-from servers.operations.metrics.graph_requests import GRPC as GRPC_INTERFACE
-from servers.operations.metrics.graph_requests import REST
 from servers.operations.metrics.observed_data_plane import ObservedDataPlane
+from servers.operations.metrics.requests import GRPC as GRPC_INTERFACE
+from servers.operations.metrics.requests import REST
 from servers.operations.metrics.server_metrics import ServerMetrics
 from servers.operations.request_log import RequestJournal
 from servers.page.views import PageViews

@@ -22,34 +22,82 @@ from graph_runtime import REGISTRY, GraphError, Registry
 from graph_runtime.interrupts import raise_interrupt, without_interrupts
 from graphrt_base.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.access import Followed, follow
-from servers.batches.desk import BatchDesk
-from servers.batches.settings import BatchSettings
+from servers.batches.desk import BatchDesk, publish_batches
+from servers.batches.objects import BatchSettings
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.contract.data_plane import DataPlane
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
-from servers.operations.heap import freeze_garbage
 from servers.operations.loop_watchdog import LoopWatchdog
 from servers.operations.metrics.exposition import MetricsText
 from servers.operations.metrics.server_metrics import Served, ServerMetrics
-from servers.operations.process_state import logged_on_signal
+from servers.operations.process import READY, STOPPING, freeze_garbage, logged_on_signal, notify
 from servers.operations.request_log import RequestJournal
-from servers.operations.service_manager import READY, STOPPING, notify
 from servers.options.server_options import LifecycleOptions
 from servers.page.engines import engines_now, memory_of
 from servers.page.feed import LiveFeed
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
-from servers.server.batch_metrics import publish_batches
 from servers.server.fronts import Fronts
-from servers.server.loading_report import Show, draw_loading, log_loading
 from servers.server.workers.worker import Worker
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import Elsewhere, Holding, ModelRepository
-from servers.serving.page_sources import servables_now, shown_graph_of
+from servers.serving.page_sources import StallReporter, servables_now, shown_graph_of
+from servers.serving.python_path import SharedModules
 from servers.serving.reloader import Reloader
-from servers.serving.shared_modules import SharedModules
-from servers.serving.stall_reporter import StallReporter
+from servers.serving.servable import Loading
+
+_loading_log: Final = logging.getLogger("graphrt.loading")
+
+#: Seconds between two drawings on a terminal while something is being loaded.
+DRAW_SECONDS: Final = 0.2
+#: Seconds between two looks while nothing is, and of loading that needs no line.
+LOOK_SECONDS: Final = 1.0
+#: Seconds between two lines of the log about the same loading.
+LINE_SECONDS: Final = 5.0
+
+#: Shows what is being loaded now; called again and again, at last with nothing.
+Show = Callable[[Sequence[Loading]], object]
+
+
+async def draw_loading(loading: Callable[[], Sequence[Loading]], show: Show) -> None:
+    """Call ``show`` with what is being loaded, until cancelled."""
+    try:
+        was_loading = False
+        while True:
+            now = loading()
+            if now or was_loading:
+                show(now)
+            was_loading = bool(now)
+            await asyncio.sleep(DRAW_SECONDS if now else LOOK_SECONDS)
+    finally:
+        show(())
+
+
+async def log_loading(
+    loading: Callable[[], Sequence[Loading]], line_seconds: float = LINE_SECONDS
+) -> None:
+    """Log the progress of each loading every ``line_seconds``, until cancelled.
+
+    Its beginning and its end have lines of their own, so short ones have no further line.
+    """
+    due: dict[Loading, float] = {}
+    while True:
+        now = loading()
+        due = {each: due.get(each, line_seconds) for each in now}
+        for each in now:
+            if each.seconds >= due[each]:
+                due[each] = each.seconds + line_seconds
+                _loading_log.info(
+                    "%s: loading, %d%%: %s (%.0f s)",
+                    each.name,
+                    each.percent,
+                    each.progress.phase,
+                    each.seconds,
+                    extra={"event": "loading", "fields": {"name": each.name, **each.as_json()}},
+                )
+        await asyncio.sleep(min(LOOK_SECONDS, line_seconds))
+
 
 T = TypeVar("T")
 

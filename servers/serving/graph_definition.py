@@ -27,17 +27,26 @@ from graph_runtime.errors import reason_of
 from graph_runtime.interrupts import contained, is_being_cancelled
 from servers.config import GraphEntry
 from servers.config.entries import Scale
-from servers.contract.data_plane import IndexEntry, ModelMetadata
-from servers.contract.servable_states import SERVABLE_TRANSITIONS, ServableEvent, ServableState
+from servers.contract.data_plane import (
+    SERVABLE_TRANSITIONS,
+    IndexEntry,
+    ModelMetadata,
+    ServableEvent,
+    ServableState,
+)
 from servers.page.live_graph import ShownGraph
 from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.graph_source import GraphSource
-from servers.serving.http_role import HttpRole
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph, shown_graph
-from servers.serving.loading import Loading
-from servers.serving.models.graph_models import GraphModels
-from servers.serving.servable import Servable
-from servers.serving.servable_status import index_entry, unavailable_error, version_status
+from servers.serving.models.model_definition import GraphModels
+from servers.serving.servable import (
+    HttpRole,
+    Loading,
+    Servable,
+    index_entry,
+    unavailable_error,
+    version_status,
+)
 from servers.serving.watched_files import (
     Marks,
     WatchedFiles,

@@ -25,7 +25,7 @@ from graph_runtime.language.source_map import node_positions, port_positions
 from graph_runtime.plan.link_errors import no_output_producer
 from graph_runtime.plan.stall_check import has_path
 from graphrt_base.regular_file import read_regular_file
-from servers.serving.http_role import HttpRole
+from servers.serving.servable import HttpRole
 
 #: The streams of an HTTP graph, by tag, else by name (OpenVINO Model Server knows only the names).
 REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")

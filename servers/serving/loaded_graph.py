@@ -56,7 +56,6 @@ from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
 from servers.page.feed import LiveFeed
 from servers.page.live_graph import LiveGraph, ShownGraph
-from servers.serving.author_code import registry_of
 from servers.serving.graph_inference import (
     GIVE_UP_SECONDS,
     VERSIONS,
@@ -79,12 +78,12 @@ from servers.serving.graph_source import (
     request_stream_of,
     response_stream_of,
 )
-from servers.serving.http_role import HttpRole
+from servers.serving.python_path import registry_of
+from servers.serving.servable import HttpRole, UseCount
 from servers.serving.text_generation import TextModel
-from servers.serving.use_count import UseCount
 
 if TYPE_CHECKING:
-    from servers.operations.metrics.graph_runs import GraphRuns
+    from servers.operations.metrics.requests import GraphRuns
     from servers.operations.metrics.server_metrics import ServerMetrics
 
 #: The first part of calculators' modules, and what their first call imports: a module, or a

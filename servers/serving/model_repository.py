@@ -19,16 +19,14 @@ from servers.contract.data_plane import (
     Method,
     ModelDescription,
     ModelMetadata,
+    ServableState,
     TensorMetadata,
 )
-from servers.contract.servable_states import ServableState
 from servers.operations.metrics.exposition import MetricsText
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
-from servers.serving.loading import Loading
-from servers.serving.models.graph_models import GraphModels
-from servers.serving.models.model_definition import ModelDefinition
-from servers.serving.servable import Servable
+from servers.serving.models.model_definition import GraphModels, ModelDefinition
+from servers.serving.servable import Loading, Servable
 from servers.serving.served_entry import Entry, ServedEntry
 
 T = TypeVar("T")
@@ -358,17 +356,17 @@ class ModelRepository:
     # Plain models for graphs ----------------------------------------------------------------------
 
     def model_names(self) -> Collection[str]:
-        """See `servers.serving.models.graph_models.ConfiguredModels`."""
+        """See `servers.serving.models.model_definition.ConfiguredModels`."""
         return [each.name for each in self.servables() if isinstance(each, ModelDefinition)]
 
     def find_model(self, name: str) -> ModelDefinition | None:
-        """See `servers.serving.models.graph_models.ConfiguredModels`."""
+        """See `servers.serving.models.model_definition.ConfiguredModels`."""
         slot = self._slots.get(name)
         servable = None if slot is None else slot.servable
         return servable if isinstance(servable, ModelDefinition) else None
 
     async def awake_model(self, name: str) -> ModelDefinition | None:
-        """See `servers.serving.models.graph_models.ConfiguredModels`."""
+        """See `servers.serving.models.model_definition.ConfiguredModels`."""
         slot = self._slots.get(name)
         if slot is None or not isinstance(slot.servable, ModelDefinition):
             return None

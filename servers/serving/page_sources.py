@@ -4,20 +4,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
-from graph_runtime import NotFoundError
-from servers.contract.servable_states import ServableState
+from graph_runtime import NodePlan, NotFoundError
+from servers.contract.data_plane import ServableState
+from servers.operations.loop_watchdog import Stall
 from servers.page.events import FilePlace, ServableNow
 from servers.page.live_graph import ShownGraph
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.graph_inference.graph_interface import VERSION
-from servers.serving.loading import Loading
 from servers.serving.model_repository import ModelRepository
 from servers.serving.models.model_definition import ModelDefinition
-from servers.serving.servable import ShowsGraph
+from servers.serving.servable import Loading, Servable, ShowsGraph, UseCount
 from servers.serving.served_entry import ServedEntry
-from servers.serving.use_count import UseCount
+
+
+class StallReporter:
+    """Names nodes for a `servers.operations.loop_watchdog.LoopWatchdog` and takes its reports.
+
+    ``servables`` returns what is served now.
+    """
+
+    def __init__(self, servables: Callable[[], Sequence[Servable]]) -> None:
+        self._servables = servables
+
+    def name_of(self, node: NodePlan) -> str:
+        """Return ``node "x" of graph "y"``. Safe in any thread."""
+        graph = self._graph_of(node)
+        return f'node "{node.name}"' + (f' of graph "{graph.name}"' if graph is not None else "")
+
+    def note(self, stall: Stall) -> None:
+        """Keep a stall beside the state of its graph until the graph is loaded again."""
+        graph = self._graph_of(stall.node) if stall.node is not None else None
+        if graph is not None and stall.node is not None:
+            graph.hold_up = (
+                f'its node "{stall.node.name}" held up the whole server for {stall.seconds:.0f} s, '
+                f"until {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; a calculator that computes for "
+                f"long needs an executor, or to be a coroutine"
+            )
+
+    def _graph_of(self, node: NodePlan) -> GraphDefinition | None:
+        for each in self._servables():
+            if isinstance(each, GraphDefinition) and each.holds(node):
+                return each
+        return None
+
 
 #: A place in a reason: ``graph.pbtxt:6:3``.
 _PLACE: Final = re.compile(r"(?:^|[\s(])([^\s:()]+\.\w+):(\d{1,9}):(\d{1,9})")

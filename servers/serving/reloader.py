@@ -14,12 +14,12 @@ from calculators.kit.seen_files import SeenFiles, forget_contents
 from graphrt_base.regular_file import DescriptorsExhaustedError
 from servers.config import ConfigError, ServerConfig
 from servers.contract.data_plane import ReloadError
-from servers.contract.error_text import clean
+from servers.contract.failure import clean
 from servers.contract.finding import Finding
 from servers.serving.graph_definition import without_directories
 from servers.serving.model_repository import ModelRepository
+from servers.serving.python_path import SharedModules
 from servers.serving.served_entry import Entry
-from servers.serving.shared_modules import SharedModules
 
 _log: Final = logging.getLogger(__name__)
 

@@ -11,13 +11,10 @@ from typing import Any, Final, TypeAlias
 from calculators.kit.file_threads import in_file_thread
 from graph_runtime import UnavailableError
 from servers.config import GraphEntry, ModelEntry
-from servers.contract.servable_states import ServableState
+from servers.contract.data_plane import ServableState
 from servers.serving.loaded_graph import GraphSettings
-from servers.serving.loading import Loading
 from servers.serving.models.model_definition import ModelDefinition
-from servers.serving.servable import Servable
-from servers.serving.servable_status import unavailable_error
-from servers.serving.use_count import UseCount
+from servers.serving.servable import Loading, Servable, UseCount, unavailable_error
 
 Entry: TypeAlias = GraphEntry | ModelEntry
 

@@ -27,15 +27,15 @@ SHOWN: Final = {
     "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
     "calculators/text/rerank/rerank_calculator_ov.py": "created",
     "calculators/text/text_classification/answers.py": "created",
-    "servers/batches/clock.py": "expiry, which outlives processes and restarts of the machine",
+    "servers/batches/objects.py": "expiry, which outlives processes and restarts of the machine",
     "servers/replicas/replicated_servable.py": "created",
     "servers/serving/graph_definition.py": "created",
-    "servers/serving/stall_reporter.py": "when it was",
+    "servers/serving/page_sources.py": "when it was",
     "servers/serving/models/model_definition.py": "created",
     "servers/serving/models/model_version.py": "created",
     "servers/cli/bench.py": "the date of a report",
     "servers/cli/tune.py": "the date of a report",
-    "servers/fronts/http/response_head.py": "the header Date",
+    "servers/fronts/http/answer_streams.py": "the header Date",
     "servers/operations/tracing/open_telemetry.py": "the times of spans",
 }
 

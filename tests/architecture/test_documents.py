@@ -77,26 +77,25 @@ from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
 from servers.access import KEY_FILE_BYTES, MAX_KEY
 from servers.batch_work.inner_server import OUTAGE_SECONDS
 from servers.batch_work.worker import MOST_RUNS
+from servers.batches.batch_lines import LONGEST_ID, LONGEST_PATH
 from servers.batches.objects import WINDOW_SECONDS
-from servers.batches.request_lines import LONGEST_ID, LONGEST_PATH
 from servers.cli import scratch as tried
 from servers.cli.batch_worker import STALL_SECONDS as HELD_SECONDS
 from servers.config.entries import Scale
 from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
-from servers.contract.error_text import MAX_CHARS
-from servers.contract.servable_states import SERVABLE_TRANSITIONS
+from servers.contract.data_plane import SERVABLE_TRANSITIONS
+from servers.contract.failure import MAX_CHARS
 from servers.fronts.body_room import CAPACITY, SLOW_SECONDS, WAIT_SECONDS
 from servers.fronts.http.settings import HttpSettings
+from servers.fronts.kserve_grpc.contents import MOST_HEAD_BYTES
 from servers.fronts.kserve_grpc.gate import MOST_RESETS
 from servers.fronts.kserve_grpc.settings import GrpcSettings
-from servers.fronts.kserve_grpc.typed_contents import MOST_HEAD_BYTES
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
-from servers.operations.request_log.journal import MOST_WARNINGS as MOST_LOGGED
+from servers.operations.request_log import MOST_WARNINGS as MOST_LOGGED
 from servers.options.server_options import BatchOptions, GraphOptions
-from servers.page import followed
+from servers.page import request_feed
 from servers.page import scratch as drafts
-from servers.page.feed import MOST_READERS, REST
-from servers.page.live_reader import REQUESTS_PER_SECOND
+from servers.page.feed import MOST_READERS, REQUESTS_PER_SECOND, REST
 from servers.page.request_feed import KEPT as TOLD_AT_FIRST
 from servers.page.views import MOST_IN_FOCUS, MOST_WATCHED
 from servers.replicas.cluster import MAX_MESSAGE_BYTES
@@ -349,8 +348,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{GraphOptions().cache_dir_size >> 30} GiB (`--cache_dir_size`); {CONVERSION_SECONDS:g} s",
         f"{MOST_READERS}; {MOST_WATCHED}, {MOST_IN_FOCUS}; {REQUESTS_PER_SECOND}, {TOLD_AT_FIRST}; "
         f"{1 / REST:.0%}".replace("%", " %"),
-        f"{followed.KEPT}, {followed.MOST_AWAITED}; {followed.MOST_CALLS:,}; "
-        f"{followed.KEPT_SECONDS:g} s",
+        f"{request_feed.KEPT_TIMELINES}, {request_feed.MOST_AWAITED}; {request_feed.MOST_CALLS:,}; "
+        f"{request_feed.KEPT_SECONDS:g} s",
         f"{drafts.RUN_SECONDS:g} s, {drafts.RUN_SECONDS + 1:g} s, {drafts.RUN_MEMORY >> 30} GiB, "
         f"{drafts.RUN_FILES >> 20} MiB; "
         f"{drafts.MOST_RUNS}; {tried.MOST_PACKETS:,}, {tried.VALUE_CHARS:,}, "

@@ -8,7 +8,7 @@ import pytest
 
 import calculators
 from graph_runtime import REGISTRY, Registry, parse_graph_text, validate_graph
-from servers.serving.author_code import registry_with
+from servers.serving.python_path import registry_with
 from tests.checkout import ROOT
 from tests.documents.site_pages import SITE_PAGES
 from tests.markdown import blocks

@@ -25,12 +25,9 @@ from calculators.language.retrieval.index_file import IndexFile, IndexFileError
 from graph_runtime import GraphError
 from servers.access import ApiKeys, KeyFileError
 from servers.batches.contents import open_content
-from servers.batches.desk import BatchDesk
-from servers.batches.errors import StorageFullError, StoreError
-from servers.batches.objects import Answer
-from servers.batches.settings import BatchSettings
+from servers.batches.desk import BatchDesk, Upload
+from servers.batches.objects import Answer, BatchSettings, StorageFullError, StoreError
 from servers.batches.store import BatchStore
-from servers.batches.upload import Upload
 from servers.config.edit import replace_file
 from servers.model_store.directory import ORIGIN_FILE, read_origin
 from tests.broken_files import EVERY, INSTEAD, remove

@@ -1,6 +1,6 @@
 """CPython 3.11: a reference taken by gc.get_objects breaks tuples under construction.
 
-`servers.operations.process_state` counts the objects without releasing the interpreter's lock.
+`servers.operations.process` counts the objects without releasing the interpreter's lock.
 """
 
 from __future__ import annotations

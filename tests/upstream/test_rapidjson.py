@@ -1,6 +1,6 @@
 """python-rapidjson 1.25: text that it ignores, and a crash.
 
-`servers.fronts.http.json_body` checks bodies before the library parses them. The size of what the
+`servers.fronts.http.body` checks bodies before the library parses them. The size of what the
 server writes with it is bounded by what it has read, so it does not run out of memory.
 """
 

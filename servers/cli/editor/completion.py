@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 from graph_runtime import Registry
 from graph_runtime.language.statements import PORT_FIELDS, Block, DraftText, Statement
 from protos.pool import find_extension, find_message, is_repeated
-from servers.page.calculator_page import CalculatorPage, PortRow, summary_of
-from servers.page.calculator_views import find_page
+from servers.page.calculator_page import CalculatorPage, PortRow, find_page, summary_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,22 +11,26 @@ from aiohttp import web
 
 from calculators.kit.requests.http_payload import MultipartForm
 from calculators.kit.tasks import endpoint_at
-from servers.batches.batch_members import ANCHOR, read_creation, seconds_of
-from servers.batches.clock import unix_seconds
+from servers.batches.batch_lines import is_path
 from servers.batches.contents import open_content
-from servers.batches.desk import BatchDesk
-from servers.batches.errors import NotNowError, NotStoredError, StorageFullError, StoreError
-from servers.batches.objects import INPUT_PURPOSE
-from servers.batches.request_lines import is_path
-from servers.batches.upload import Upload
-from servers.fronts.http.answer_stream import SentResponse
+from servers.batches.desk import BatchDesk, Upload
+from servers.batches.objects import (
+    ANCHOR,
+    INPUT_PURPOSE,
+    NotNowError,
+    NotStoredError,
+    StorageFullError,
+    StoreError,
+    read_creation,
+    seconds_of,
+    unix_seconds,
+)
+from servers.fronts.http.answer_streams import SentResponse, response_head
 from servers.fronts.http.body import check_encoding, read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.exchange import Exchange, json_answer, query_of
 from servers.fronts.http.form_body import FORM, FormParser, FormPart, boundary_of, has_form
-from servers.fronts.http.plain_exchange import json_answer, query_of
-from servers.fronts.http.response_head import response_head
 from servers.fronts.http.routes import RUNS, Endpoint, Route, find_route
 from servers.fronts.http.settings import HttpSettings
 

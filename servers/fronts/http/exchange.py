@@ -1,23 +1,39 @@
-"""One request, from its headers to the end of its answer."""
+"""One request, from its headers to the end of its answer.
+
+A whole answer with status 200, written without aiohttp's response.
+
+`aiohttp.web.Response` costs as much as all other work of the front for an inference.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.request_record import RequestRecord
+from calculators.kit.requests.request_record import RequestRecord, note_error, note_reason
 from calculators.kit.tasks import ErrorForm, TaskEndpoint
+from calculators.kit.tasks.operation import MAX_TIMEOUT
 from graph_runtime import Code, UnavailableError
-from servers.contract.disconnection import Disconnection
+from servers.contract.data_plane import Disconnection
 from servers.fronts.body_room import BodyHold
-from servers.fronts.http.answer_stream import AnswerStream, ByteStream
+from servers.fronts.http.answer_streams import (
+    AnswerStream,
+    ByteStream,
+    EventStream,
+    SentResponse,
+    response_head,
+    with_warnings,
+)
 from servers.fronts.http.connection import HttpConnection
-from servers.fronts.http.event_stream import EventStream
-from servers.fronts.http.routes import Route
+from servers.fronts.http.errors import HttpError, http_error
+from servers.fronts.http.routes import VIEWS, Endpoint, Route
+from servers.operations.request_log import RequestEnd, reason_for_log
 
 
 class Client(Disconnection):
@@ -197,3 +213,229 @@ class Exchange:
         if self._ending is None:
             self._ending = error
             self.task.cancel()
+
+
+HEADER = "X-Request-Timeout"
+TIMEOUT = "timeout"
+
+
+def limit_time(exchange: Exchange, most: float) -> None:
+    """End the request in ``most`` seconds (0: never), or sooner where its header says so.
+
+    Raises:
+        HttpError: 400, the header is not a number of seconds.
+    """
+    if most > 0:
+        exchange.end_after(most)
+    text = exchange.request.headers.get(HEADER)
+    if text is None:
+        return
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_TIMEOUT:
+        raise HttpError(400, f"{HEADER} must be a number of seconds above 0")
+    exchange.end_after(seconds)
+
+
+def limit_time_by(exchange: Exchange, seconds: Any) -> None:
+    """End the request sooner; ``seconds`` is the ``timeout`` of its body, if not None.
+
+    Raises:
+        HttpError: 400, it is not a number of seconds.
+    """
+    if seconds is None:
+        return
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds <= MAX_TIMEOUT:
+        raise HttpError(400, f"{TIMEOUT} must be a number of seconds above 0", param=TIMEOUT)
+    exchange.end_after(float(seconds))
+
+
+_MOST_FIELDS = 16
+
+
+def query_of(request: web.BaseRequest) -> dict[str, str]:
+    """Return the last value of each name in the query.
+
+    Raises:
+        HttpError: 400, it has too many fields.
+    """
+    text = request.raw_path.partition("?")[2]
+    try:
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise HttpError(400, f"the query has more than {_MOST_FIELDS} fields") from None
+    return {name: values[-1] for name, values in found.items()}
+
+
+def json_answer(exchange: Exchange, body: bytes, status: int = 200) -> web.Response:
+    """Return an answer of encoded JSON that no cache keeps."""
+    return web.Response(
+        status=status,
+        body=body,
+        content_type="application/json",
+        headers={**exchange.headers, "Cache-Control": "no-store"},
+    )
+
+
+_MODEL = "/v2/models/{model}"
+_NAMES = {
+    Endpoint.MODEL: "/v3/models/{model}",
+    Endpoint.PAGE: "/page/{file}",
+    Endpoint.METADATA: _MODEL,
+    Endpoint.MODEL_READY: f"{_MODEL}/ready",
+    Endpoint.INFER: f"{_MODEL}/infer",
+    Endpoint.GENERATE: f"{_MODEL}/generate",
+    Endpoint.GENERATE_STREAM: f"{_MODEL}/generate_stream",
+    Endpoint.LOAD: "/v2/repository/models/{model}/load",
+    Endpoint.UNLOAD: "/v2/repository/models/{model}/unload",
+    Endpoint.GRAPH_VIEW: "/v1/graphs/{model}",
+    Endpoint.NODE_VIEW: "/v1/graphs/{model}/nodes/{node}",
+    Endpoint.REQUEST_VIEW: "/v1/requests/{id}",
+    Endpoint.FOLLOW: "/v1/graphs/{model}/follow",
+    Endpoint.FILE: "/v1/files/{id}",
+    Endpoint.FILE_CONTENT: "/v1/files/{id}/content",
+    Endpoint.BATCH: "/v1/batches/{id}",
+    Endpoint.BATCH_CANCEL: "/v1/batches/{id}/cancel",
+}
+_PROBED = frozenset({"/metrics", "/livez", "/readyz", "/health", "/ping"})
+_LIVE = "/v1/live"
+#: Statuses of views that are not worth a line: 499 is a client that has looked enough.
+_FINE = (200, 202, 499)
+# A line in the log would cost as much as a small inference.
+_QUIET = "/v2/models/"
+
+
+def request_end(
+    exchange: Exchange, path: str, status: int, response_bytes: int, *, is_traced: bool
+) -> RequestEnd:
+    """Return how a request ended. ``path`` has no query, where people put keys.
+
+    The fields for traces only are left out without a trace: they cost more than the rest.
+    """
+    request = exchange.request
+    route = exchange.route
+    is_view = route is not None and route.endpoint in VIEWS and status in _FINE
+    return RequestEnd(
+        protocol="http",
+        method=request.method,
+        path=path,
+        route=route_name(path, route, exchange.endpoint),
+        status=status,
+        is_failure=status >= 500,
+        is_quiet=is_view or is_probe(path) or (status == 200 and path.startswith(_QUIET)),
+        is_watching=path == _LIVE,
+        scheme=request.scheme if is_traced else "",
+        request_bytes=request.content.total_bytes,
+        response_bytes=response_bytes,
+    )
+
+
+def is_probe(path: str) -> bool:
+    """Return whether monitoring polls this path."""
+    return path.startswith("/v2/health/") or path in _PROBED
+
+
+def route_name(path: str, route: Route | None, endpoint: TaskEndpoint | None) -> str:
+    """Return the path with placeholders for names that clients choose; "" if nothing is served."""
+    if route is None:
+        return ""
+    if route.endpoint is Endpoint.GRAPH:
+        return path if endpoint is not None else f"{path[:3]}/{{path}}"
+    return _NAMES.get(route.endpoint, path)
+
+
+def body_length(response: web.StreamResponse) -> int:
+    """Return the bytes of a body that aiohttp writes; others count in their connection."""
+    body = response.body if isinstance(response, web.Response) else None
+    return len(body) if isinstance(body, bytes) else 0
+
+
+# Up to this size one write of a copy costs less than several writes.
+_IN_ONE_PIECE = 64 * 1024
+
+
+async def send_whole(
+    exchange: Exchange, fields: Mapping[str, str], pieces: Sequence[bytes | memoryview]
+) -> web.StreamResponse:
+    """Send a body in pieces, each when the client has read most of the data before it.
+
+    Large pieces must not change any more: neither this function nor uvloop copies them. asyncio's
+    own loop copies what the socket does not accept at once.
+
+    Args:
+        fields: headers besides the usual ones and the length.
+    """
+    client, connection = exchange.client, exchange.connection
+    if not client.is_writable:  # it has not read the answer to its last request
+        await client.writable()
+    size = sum(map(len, pieces))
+    fields = {**fields, "Content-Length": str(size)}
+    headers = exchange.headers
+    if exchange.record.warnings:
+        headers = with_warnings(headers, exchange.record.warnings)
+    head = response_head(fields, headers, keeps_alive=exchange.keeps_alive)
+    connection.head_bytes += len(head)
+    if size <= _IN_ONE_PIECE:
+        connection.send(b"".join((head, *pieces)))
+        return SentResponse()
+    connection.send(head)
+    try:
+        for piece in pieces:
+            if not client.is_writable:
+                await client.writable()
+            connection.send(piece)
+    except asyncio.CancelledError:
+        connection.abort()  # nothing else may follow a part of the body
+        raise
+    return SentResponse()
+
+
+_log = logging.getLogger(__name__)
+
+
+async def answer_in_events(
+    exchange: Exchange, form: ErrorForm, run: Callable[[EventStream], Awaitable[None]]
+) -> web.StreamResponse:
+    """Let ``run`` emit the events of an answer. If it fails, the last event is the error.
+
+    Raises:
+        Exception: nothing has been sent; the answer is `http_error` of it.
+    """
+    stream = exchange.begin_stream(form)
+    try:
+        try:
+            await run(stream)
+        except asyncio.CancelledError as cancellation:
+            raise exchange.reason_of(cancellation) from None
+    except Exception as raised:
+        if not stream.has_started:
+            raise
+        fail_stream(exchange, stream, raised)
+    else:
+        stream.end()
+    return SentResponse()
+
+
+def fail_stream(exchange: Exchange, stream: AnswerStream, raised: Exception) -> None:
+    """End an answer that has begun, because ``raised`` ended its request."""
+    error = http_error(raised, exchange.request_id)
+    if not exchange.client.is_disconnected:
+        log_cause(error, exchange.request_id)
+    note_error(str(error.status))
+    note_reason(reason_of(error))
+    if not stream.fail(error):
+        exchange.keeps_alive = False
+
+
+def reason_of(error: HttpError) -> str:
+    """Return the reason of an error for the log, without anything that the client sent."""
+    return reason_for_log(str(error.code or error.type), error.param, error.detail)
+
+
+def log_cause(error: HttpError, request_id: str) -> None:
+    """Log the exception whose text the client does not get, if there is one."""
+    if error.cause is not None:
+        _log.error("request %s failed", request_id, exc_info=error.cause)

@@ -19,7 +19,7 @@ from python_multipart.exceptions import FormParserError, MultipartParseError
 from python_multipart.multipart import MultipartParser, MultipartState, parse_options_header
 
 from calculators.kit.requests.http_payload import FormFile, MultipartForm
-from servers.contract.error_text import clean
+from servers.contract.failure import clean
 from servers.fronts.body_room import BodyHold
 from servers.fronts.http.body import SHORT, check_encoding, large_bodies, receive
 from servers.fronts.http.errors import HttpError

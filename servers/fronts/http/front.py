@@ -19,7 +19,7 @@ from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.connection import HttpConnection, RequestInHand
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.handler import Handler, MetricsText
-from servers.fronts.http.published_document import MakeDocument
+from servers.fronts.http.page_requests import MakeDocument
 from servers.fronts.http.settings import HttpSettings
 from servers.operations.request_log import RequestJournal
 from servers.page.views import PageViews

@@ -20,19 +20,22 @@ from calculators.kit.tasks.operation import EVENTS, JSON
 from graph_runtime import Code, GraphError
 from servers.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
-from servers.fronts.http.answer_stream import AnswerStream, SentResponse
+from servers.fronts.http.answer_streams import AnswerStream, SentResponse, with_warnings
 from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
-from servers.fronts.http.deadline import TIMEOUT, limit_time, limit_time_by
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.event_answer import fail_stream
-from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.exchange import (
+    TIMEOUT,
+    Exchange,
+    fail_stream,
+    limit_time,
+    limit_time_by,
+    send_whole,
+)
 from servers.fronts.http.form_body import FORM, has_form, read_form
 from servers.fronts.http.message_stream import KEY_PROTOCOL, MessageStream, wants_socket
 from servers.fronts.http.routes import may_stream, nothing_at
 from servers.fronts.http.settings import HttpSettings
-from servers.fronts.http.warning_header import with_warnings
-from servers.fronts.http.whole_answer import send_whole
 
 _log = logging.getLogger(__name__)
 _JSON_FIELDS = {"Content-Type": JSON}

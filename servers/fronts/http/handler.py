@@ -27,22 +27,31 @@ from servers import NAME, version
 from servers.access import Access
 from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
-from servers.contract.error_text import clean
+from servers.contract.failure import clean
 from servers.fronts.body_room import BodyHold, BodyRoom
+from servers.fronts.http.answer_streams import with_warnings
 from servers.fronts.http.batch_requests import NOT_SERVED, BatchRequests
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.connection import HttpConnection
-from servers.fronts.http.deadline import limit_time
 from servers.fronts.http.errors import HttpError, http_error
-from servers.fronts.http.event_answer import log_cause, reason_of
-from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.exchange import (
+    Exchange,
+    body_length,
+    is_probe,
+    limit_time,
+    log_cause,
+    reason_of,
+    request_end,
+)
 from servers.fronts.http.graph_request import MAX_MODEL_CHARS, GraphRequests
 from servers.fronts.http.kserve_request import KserveRequests
 from servers.fronts.http.message_stream import key_in_protocols, wants_socket
-from servers.fronts.http.page_files import PageFiles
-from servers.fronts.http.page_requests import PageRequests
-from servers.fronts.http.published_document import MakeDocument, PublishedDocument
-from servers.fronts.http.request_end import body_length, is_probe, request_end
+from servers.fronts.http.page_requests import (
+    MakeDocument,
+    PageFiles,
+    PageRequests,
+    PublishedDocument,
+)
 from servers.fronts.http.routes import (
     CONTROLS,
     OF_BATCHES,
@@ -58,7 +67,6 @@ from servers.fronts.http.routes import (
     nothing_at,
 )
 from servers.fronts.http.settings import HttpSettings
-from servers.fronts.http.warning_header import with_warnings
 from servers.fronts.kserve_rest import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
 from servers.page.views import PageViews

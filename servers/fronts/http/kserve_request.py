@@ -21,17 +21,20 @@ from calculators.kit.requests.request_record import name_model
 from calculators.kit.tasks import ErrorForm
 from calculators.tensors.inference import InferRequest, InferResponse
 from servers.contract.data_plane import DataPlane, InferAnswer, InferFailure, InferStream, Method
-from servers.fronts.body_room import BodyHold
-from servers.fronts.http.body import large_bodies, read_beside, read_bytes, receive
+from servers.fronts.body_room import (
+    DEFLATE,
+    GZIP,
+    BodyHold,
+    ContentTooLargeError,
+    NotCompressedError,
+    inflated,
+)
+from servers.fronts.http.answer_streams import EventStream
+from servers.fronts.http.body import large_bodies, parse_json, read_beside, read_bytes, receive
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.event_answer import answer_in_events
-from servers.fronts.http.event_stream import EventStream
-from servers.fronts.http.exchange import Exchange
-from servers.fronts.http.json_body import parse_json
+from servers.fronts.http.exchange import Exchange, answer_in_events, send_whole
 from servers.fronts.http.routes import Endpoint, Route
 from servers.fronts.http.settings import HttpSettings
-from servers.fronts.http.whole_answer import send_whole
-from servers.fronts.inflate import DEFLATE, GZIP, ContentTooLargeError, NotCompressedError, inflated
 from servers.fronts.kserve_rest import (
     LENGTH_HEADER,
     RequestLayout,

@@ -22,13 +22,12 @@ from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import note_error, note_reason
 from graph_runtime import Code, GraphError
-from servers.contract.error_text import clean
+from servers.contract.failure import clean
 from servers.fronts.body_room import SLOW_SECONDS
-from servers.fronts.http.answer_stream import SentResponse
+from servers.fronts.http.answer_streams import SentResponse
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError, http_error
-from servers.fronts.http.event_answer import log_cause, reason_of
-from servers.fronts.http.exchange import Exchange
+from servers.fronts.http.exchange import Exchange, log_cause, reason_of
 from servers.fronts.http.settings import HttpSettings
 
 #: Seconds between two looks at messages that are not taken.

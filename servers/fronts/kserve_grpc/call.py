@@ -4,30 +4,93 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any, Final, NoReturn, Protocol, Self
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from calculators.kit.child_process.fair_turns import FairTurns
 from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.request_record import RequestRecord, current_record
+from calculators.kit.requests.request_record import RequestRecord, current_record, note_reason
 from graph_runtime import Code
+from protos.pool import message_class
 from servers.access import KEY_HEADERS, Access
-from servers.contract.disconnection import Disconnection
-from servers.fronts.body_room import SMALL, BodyHold
-from servers.fronts.inflate import (
+from servers.contract.data_plane import Disconnection
+from servers.contract.failure import failure_of
+from servers.fronts.body_room import (
     DEFLATE,
     GZIP,
+    SMALL,
+    BodyHold,
     ContentTooLargeError,
     NotCompressedError,
     inflated,
 )
-from servers.fronts.kserve_grpc.errors import status_of
 from servers.fronts.kserve_grpc.gate import Gate
-from servers.operations.request_log import RequestEnd, RequestJournal, request_id_of
+from servers.operations.request_log import RequestEnd, RequestJournal, reason_for_log, request_id_of
+
+_MAX_BYTES: Final = 64 * 1024
+
+
+def parsed(full_name: str, data: bytes) -> Any:
+    """Parse a message of the type ``full_name``.
+
+    Raises:
+        RequestError: ``data`` is not such a message, or is longer than 64 KiB.
+    """
+    kind = _class(full_name)
+    name = kind.DESCRIPTOR.name
+    if len(data) > _MAX_BYTES:
+        raise RequestError(f"a {name} can have {_MAX_BYTES} bytes, not {len(data)}")
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise RequestError(f"the request is not a {name} message") from error
+
+
+def serialized(full_name: str, **fields: object) -> bytes:
+    """Return a message of the type ``full_name`` as bytes."""
+    return bytes(_class(full_name)(**fields).SerializeToString())
+
+
+@cache
+def _class(full_name: str) -> Any:
+    return message_class(full_name)
+
+
+_log: Final = logging.getLogger(__name__)
+
+STATUS: Mapping[Code, grpc.StatusCode] = MappingProxyType(
+    {
+        **{code: grpc.StatusCode[code.name] for code in Code},
+        # Clients take CANCELLED for their own cancellation.
+        Code.CANCELLED: grpc.StatusCode.UNAVAILABLE,
+    }
+)
+
+
+def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
+    """Return status and text for a call that failed with ``error``, for any exception.
+
+    The cause of an internal error is logged with the request's id, which the text contains.
+    """
+    failure = failure_of(error)
+    code = failure.reason or failure.code.name
+    note_reason(reason_for_log(code, failure.param, failure.detail))
+    if failure.cause is None:
+        return STATUS[failure.code], failure.text
+    record = current_record()
+    reference = secrets.token_hex(8) if record is None else record.request_id
+    _log.error("request %s failed", reference, exc_info=failure.cause)
+    return STATUS[failure.code], failure.internal_text(reference)
+
 
 REQUEST_ID: Final = "x-request-id"
 

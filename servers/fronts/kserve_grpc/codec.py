@@ -41,13 +41,14 @@ from calculators.tensors.inference.place import place_of, quoted
 from calculators.tensors.inference.raw_data import tensor_from_raw, to_raw
 from calculators.tensors.inference.shape import checked_shape
 from protos.pool import message_class
-from servers.fronts.kserve_grpc.typed_contents import (
+from servers.fronts.kserve_grpc.contents import (
     Packed,
     from_contents,
+    head,
     is_empty,
+    split,
     split_contents,
 )
-from servers.fronts.kserve_grpc.wire import head, split
 
 MAX_PARAMETERS = 1024
 

@@ -15,10 +15,17 @@ from calculators.kit.requests.http_payload import RequestError
 from servers.access import KEY_HEADERS, Access
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
-from servers.fronts.kserve_grpc import health, inference_service, reflection
+from servers.fronts.kserve_grpc import inference_service
 from servers.fronts.kserve_grpc.call import Calls, Service
 from servers.fronts.kserve_grpc.gate import WINDOW, Gate
 from servers.fronts.kserve_grpc.settings import GrpcSettings
+from servers.fronts.kserve_grpc.standard_services import (
+    HEALTH_SERVICE,
+    REFLECTION_SERVICES,
+    REFLECTION_VERSIONS,
+    HealthService,
+    ReflectionService,
+)
 from servers.operations.request_log import RequestJournal
 
 _log: Final = logging.getLogger(__name__)
@@ -180,13 +187,13 @@ class _Handler:
 def _handler(data_plane: DataPlane, settings: GrpcSettings, calls: Calls, gate: Gate) -> _Handler:
     names = [
         inference_service.NAME_OF_SERVICE,
-        health.NAME_OF_SERVICE,
-        *reflection.NAMES_OF_SERVICES,
+        HEALTH_SERVICE,
+        *REFLECTION_SERVICES,
     ]
     services: list[Service] = [
         inference_service.InferenceService(data_plane, settings),
-        health.HealthService(data_plane, settings.watch_seconds),
-        *(reflection.ReflectionService(version, names) for version in reflection.VERSIONS),
+        HealthService(data_plane, settings.watch_seconds),
+        *(ReflectionService(version, names) for version in REFLECTION_VERSIONS),
     ]
     methods: dict[str, grpc.RpcMethodHandler] = {}
     for name, service in zip(names, services, strict=True):

@@ -28,7 +28,16 @@ from servers.contract.data_plane import (
     Method,
     TensorMetadata,
 )
-from servers.fronts.kserve_grpc.call import Call, ClientGone, Stream, StreamCall, Unary
+from servers.fronts.kserve_grpc.call import (
+    Call,
+    ClientGone,
+    Stream,
+    StreamCall,
+    Unary,
+    parsed,
+    serialized,
+    status_of,
+)
 from servers.fronts.kserve_grpc.codec import (
     decode_beside,
     encode_response,
@@ -36,8 +45,6 @@ from servers.fronts.kserve_grpc.codec import (
     encode_stream_response,
     request_id,
 )
-from servers.fronts.kserve_grpc.errors import status_of
-from servers.fronts.kserve_grpc.messages import parsed, serialized
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 
 

@@ -6,18 +6,21 @@ inferences there are Triton's extensions ``generate`` and ``model_repository``, 
 models.
 """
 
-from servers.fronts.kserve_rest.binary_outputs import BinaryOutputs
 from servers.fronts.kserve_rest.generate_codec import decode_generate, encode_generated
-from servers.fronts.kserve_rest.metadata import describe_model
-from servers.fronts.kserve_rest.repository import (
+from servers.fronts.kserve_rest.inference_codec import (
+    LENGTH_HEADER,
+    RequestLayout,
+    RestResponse,
     check_load,
     check_unload,
     decode_index,
+    describe_model,
     encode_index,
+    encode_response,
+    read_layout,
+    split_body,
 )
-from servers.fronts.kserve_rest.request_layout import RequestLayout, read_layout
-from servers.fronts.kserve_rest.response_codec import RestResponse, encode_response
-from servers.fronts.kserve_rest.split_body import LENGTH_HEADER, split_body
+from servers.fronts.kserve_rest.json_tensors import BinaryOutputs
 
 __all__ = [
     "LENGTH_HEADER",

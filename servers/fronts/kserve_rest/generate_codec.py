@@ -19,8 +19,13 @@ from calculators.tensors.inference.parameter import Parameter
 from calculators.tensors.inference.place import quoted, shown_shape
 from calculators.tensors.inference.shape import checked_shape
 from servers.contract.data_plane import TensorMetadata
-from servers.fronts.kserve_rest.data_array import from_json, to_json
-from servers.fronts.kserve_rest.json_member import kind_of, parameters_member, text_member
+from servers.fronts.kserve_rest.json_tensors import (
+    from_json,
+    kind_of,
+    parameters_member,
+    text_member,
+    to_json,
+)
 
 _UNKNOWN = "INVALID"
 _BY_KINDS = {

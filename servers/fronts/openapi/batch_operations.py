@@ -27,10 +27,12 @@ from calculators.kit.tasks.operation import (
     media,
     prefixed,
 )
-from servers.batches.batch_members import ANCHOR, BATCH_MEMBERS, METADATA_SCHEMA
 from servers.batches.objects import (
+    ANCHOR,
+    BATCH_MEMBERS,
     INPUT_PURPOSE,
     LEAST_SECONDS,
+    METADATA_SCHEMA,
     MOST_SECONDS,
     OUTPUT_PURPOSE,
     WINDOW,

@@ -44,22 +44,25 @@ from servers.access import Access
 from servers.fronts.http.errors import STATUS
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.openapi.batch_operations import BATCH_SCHEMAS, batch_operations
-from servers.fronts.openapi.errors import ERROR_SCHEMAS, error_answers, error_ref
-from servers.fronts.openapi.kserve_operations import kserve_operations
-from servers.fronts.openapi.page_operations import (
-    page_file_operations,
-    page_operations,
-    page_schemas,
-)
-from servers.fronts.openapi.parameters import (
+from servers.fronts.openapi.components import (
+    ERROR_SCHEMAS,
     HEADERS,
     OF_BATCHES,
     OF_SOME_TASKS,
     OF_THE_PAGE,
     PARAMETERS,
+    error_answers,
+    error_ref,
     parameter_refs,
 )
-from servers.fronts.openapi.server_operations import SERVER_SCHEMAS, server_operations
+from servers.fronts.openapi.kserve_operations import kserve_operations
+from servers.fronts.openapi.server_operations import (
+    SERVER_SCHEMAS,
+    page_file_operations,
+    page_operations,
+    page_schemas,
+    server_operations,
+)
 
 _WORDS: Final = ", ".join(Datatype)
 _DATA: Final = array({}, "The elements in one array, row by row, or in nested ones.")

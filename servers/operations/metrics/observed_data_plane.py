@@ -26,9 +26,15 @@ from servers.contract.data_plane import (
     ModelMetadata,
     TensorMetadata,
 )
-from servers.operations.metrics.graph_requests import METADATA, READY, CallCounts, LookupCounts
-from servers.operations.metrics.model_requests import InferCounts, ModelRequests
-from servers.operations.metrics.series import Gauge
+from servers.operations.metrics.families import Gauge
+from servers.operations.metrics.requests import (
+    METADATA,
+    READY,
+    CallCounts,
+    InferCounts,
+    LookupCounts,
+    ModelRequests,
+)
 from servers.operations.metrics.server_metrics import ServerMetrics
 
 

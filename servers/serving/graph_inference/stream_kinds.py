@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args, get_origin
+from types import EllipsisType
+from typing import Any, Final, TypeAlias, get_args, get_origin
 
 import numpy as np
 
-from calculators.images.image.image_frame import ImageFrame
-from calculators.kit.requests.http_payload import RequestError
+from calculators.images.image.encoded_image import decode_image
+from calculators.images.image.image_frame import ImageError, ImageFrame
+from calculators.kit.requests.http_answer import HttpAnswer
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.tensors.inference import (
     CustomTensor,
     Datatype,
@@ -18,30 +21,125 @@ from calculators.tensors.inference import (
     InferResponse,
     Tensor,
 )
-from calculators.tensors.inference.place import quoted
-from calculators.tensors.inference.raw_data import from_raw
+from calculators.tensors.inference.place import quoted, shown_shape
+from calculators.tensors.inference.raw_data import from_raw, to_raw
 from calculators.tensors.python import pyovms
-from graph_runtime import Code
+from graph_runtime import Code, ValidatedGraph
 from graph_runtime.authoring.packet_type import PacketType
 from servers.contract.data_plane import TensorMetadata
-from servers.serving.graph_inference.input_values import (
-    AnyTensor,
-    ArrayValue,
-    FirstValue,
-    NoValue,
-    PlainValue,
-    ValueOf,
-    array_value,
-    image_value,
-    python_value,
-)
-from servers.serving.graph_inference.tensor_type import (
-    PLAIN,
-    TensorType,
-    plain_type,
-    tensor_type_of,
-)
-from servers.serving.http_streams import ANSWERS, is_http_request, types_of
+
+#: Prefixes of tags of requests and of answers.
+_REQUESTS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
+ANSWERS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
+_ANSWER_TYPES: Final = {str, bytes, HttpAnswer}
+
+
+def types_of(packet_type: PacketType) -> tuple[Any, ...]:
+    """Return the types that a port declares; empty if it takes any."""
+    root = packet_type.root()
+    return () if root.is_any or root.is_none else root.types
+
+
+def is_http_request(tag: str, packet_type: PacketType) -> bool:
+    """Return whether an input of a graph takes HTTP requests, not tensors."""
+    types = types_of(packet_type)
+    return types == (HttpPayload,) if types else tag.startswith(_REQUESTS)
+
+
+def type_of_output(plan: ValidatedGraph, stream: str) -> PacketType:
+    """Return the type of an output of a graph, as its node or the graph's input declares it."""
+    producer = plan.producers[stream]
+    if producer >= len(plan.nodes):
+        return plan.graph_inputs[producer - len(plan.nodes)].packet_type
+    node = plan.nodes[producer]
+    return node.output_types[node.outputs.names.index(stream)]
+
+
+def is_only_http(plan: ValidatedGraph) -> bool:
+    """Return whether all streams of a graph are HTTP requests and answers: it takes no tensors."""
+    outputs = zip(plan.outputs.keys, plan.outputs.names, strict=True)
+    return (
+        bool(plan.graph_inputs)
+        and all(is_http_request(each.tag, each.packet_type) for each in plan.graph_inputs)
+        and all(_is_answer(tag, type_of_output(plan, name)) for (tag, _), name in outputs)
+    )
+
+
+def _is_answer(tag: str, packet_type: PacketType) -> bool:
+    return tag.startswith(ANSWERS) and _ANSWER_TYPES.issuperset(types_of(packet_type))
+
+
+#: The datatypes of plain values, each without loss.
+PLAIN: Final[dict[Any, Datatype]] = {
+    str: Datatype.BYTES,
+    bytes: Datatype.BYTES,
+    bool: Datatype.BOOL,
+    int: Datatype.INT64,
+    float: Datatype.FP64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Datatype and shape, as far as they are known.
+
+    Attributes:
+        datatype: None is any.
+        shape: -1 is any length; None is any shape.
+    """
+
+    datatype: Datatype | None = None
+    shape: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        shape = "" if self.shape is None else f" of the shape {shown_shape(self.shape)}"
+        return f"{self.datatype or 'a tensor'}{shape}"
+
+
+def plain_type(spec: Any) -> tuple[type, int] | None:
+    """Return the base type of ``spec`` and the depth of lists: (int, 1) for ``list[int]``.
+
+    None if it is not a plain value.
+    """
+    rank = 0
+    while get_origin(spec) is list:
+        (spec,) = get_args(spec)
+        rank += 1
+    return (spec, rank) if spec in PLAIN else None
+
+
+def tensor_type_of(spec: Any) -> TensorType:
+    """Return the type of tensors for this packet type. A plain value is one element, [1]."""
+    plain = plain_type(spec)
+    if plain is not None:
+        base, rank = plain
+        return TensorType(PLAIN[base], (-1,) * rank if rank else (1,))
+    if spec is ImageFrame:
+        return TensorType(Datatype.UINT8, (-1, -1, -1))
+    if get_origin(spec) is np.ndarray:
+        shape, dtype = get_args(spec)
+        return TensorType(_datatype_of(dtype), _shape_of(shape))
+    return TensorType()
+
+
+def _datatype_of(dtype: Any) -> Datatype | None:
+    """Return the datatype of ``np.dtype[np.float32]``; None if abstract, as `np.floating`."""
+    element: Any = next(iter(get_args(dtype)), None)
+    if not (isinstance(element, type) and issubclass(element, np.generic)):
+        return None
+    try:
+        return Datatype.of(np.dtype(element))
+    except (TypeError, ValueError):
+        return None
+
+
+def _shape_of(shape: Any) -> tuple[int, ...] | None:
+    """Return the shape for ``tuple[int, int]``, two unknown lengths; None if the rank is open."""
+    lengths = get_args(shape)
+    if get_origin(shape) is not tuple or any(isinstance(each, EllipsisType) for each in lengths):
+        return None
+    return (-1,) * len(lengths)
+
 
 _NUMBERS: Final = {each.dtype: each for each in Datatype if each not in ("BF16", "BYTES")}
 
@@ -284,3 +382,172 @@ def _kind_of_type(spec: Any) -> ValueOf | None:
 
 def _metadata(name: str, declared: TensorType) -> TensorMetadata:
     return TensorMetadata(name, declared.datatype or "INVALID", declared.shape or ())
+
+
+AnyTensor: TypeAlias = Tensor | CustomTensor
+ValueOf: TypeAlias = Callable[[AnyTensor], Any]
+
+#: The most elements of a list. Each becomes an object; this many take some 10 ms.
+MAX_LIST: Final = 2**20
+
+#: The dtype of BF16's bits, distinguished from 16-bit integers by its metadata.
+BF16_BITS: Final[np.dtype[Any]] = np.dtype("<u2", metadata={"datatype": "BF16"})
+
+_INTEGERS: Final = tuple(each for each in Datatype if each.startswith(("INT", "UINT")))
+_FLOATS: Final = (Datatype.FP64, Datatype.FP32, Datatype.FP16)
+_TAKEN: Final[dict[Any, tuple[Datatype, ...]]] = {
+    **{base: (datatype,) for base, datatype in PLAIN.items()},
+    int: (Datatype.INT64, *(each for each in _INTEGERS if each != Datatype.INT64)),
+    float: _FLOATS,
+}
+
+
+def refused(tensor: AnyTensor, expected: object) -> RequestError:
+    """Return the error for a tensor with a wrong datatype, shape or contents."""
+    if isinstance(tensor, CustomTensor) and tensor.defect:
+        return RequestError(tensor.defect)
+    return RequestError(
+        f"input {quoted(tensor.name)}: {expected} is expected, {quoted_datatype(tensor)} of the "
+        f"shape {shown_shape(tensor.shape)} came"
+    )
+
+
+def quoted_datatype(tensor: AnyTensor) -> str:
+    return tensor.datatype if isinstance(tensor, Tensor) else quoted(tensor.datatype)
+
+
+def array_value(tensor: AnyTensor) -> Any:
+    """Return the array, read-only: objects for BYTES, bits (`BF16_BITS`) for BF16.
+
+    Raises:
+        RequestError: the datatype is not one of KServe's.
+    """
+    if isinstance(tensor, CustomTensor):
+        raise refused(tensor, "a tensor of a datatype of KServe")
+    if tensor.datatype is Datatype.BF16:
+        return tensor.data.view(BF16_BITS)
+    return tensor.data
+
+
+class ArrayValue:
+    """`array_value` with the datatype or number of dimensions that the stream's type declares."""
+
+    def __init__(self, expected: TensorType, *, in_list: bool = False) -> None:
+        """``in_list``: packets are lists with one array."""
+        self._expected = expected
+        self._in_list = in_list
+
+    def __call__(self, tensor: AnyTensor) -> Any:
+        array = array_value(tensor)
+        datatype, shape = self._expected.datatype, self._expected.shape
+        if datatype is not None and array.dtype != datatype.dtype:
+            raise refused(tensor, self._expected)
+        if shape is not None and array.ndim != len(shape):
+            raise refused(tensor, self._expected)
+        return [array] if self._in_list else array
+
+
+class PlainValue:
+    """A ``str``, ``bytes``, ``bool``, ``int`` or ``float``, or nested lists of depth ``rank``.
+
+    A single value is a tensor with one element and any number of dimensions.
+    """
+
+    def __init__(self, base: type, rank: int, expected: TensorType) -> None:
+        self._base = base
+        self._rank = rank
+        self._taken = _TAKEN[base]
+        shape = "" if expected.shape is None else f" of the shape {shown_shape(expected.shape)}"
+        self._expected = f"{', '.join(self._taken[:-1])}{' or ' * (len(self._taken) > 1)}"
+        self._expected += f"{self._taken[-1]}{shape}"
+
+    def __call__(self, tensor: AnyTensor) -> Any:
+        if isinstance(tensor, CustomTensor) or tensor.datatype not in self._taken:
+            raise refused(tensor, self._expected)
+        data = tensor.data
+        if self._rank == 0:
+            if data.size != 1:
+                raise refused(tensor, self._expected)
+            value = data.item()
+        else:
+            if data.ndim != self._rank:
+                raise refused(tensor, self._expected)
+            if data.size > MAX_LIST:
+                raise RequestError(
+                    f"input {quoted(tensor.name)}: at most {MAX_LIST} elements are taken, "
+                    f"{data.size} came"
+                )
+            value = data.tolist()
+        return _texts_of(tensor.name, value) if self._base is str else value
+
+
+def _texts_of(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_texts_of(name, each) for each in value]
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise RequestError(f"input {quoted(name)}: the text is not UTF-8") from None
+
+
+def python_value(tensor: AnyTensor) -> Any:
+    """Return a `pyovms.Tensor`, a view of the data. Elements of BYTES follow their lengths."""
+    raw = to_raw(tensor) if isinstance(tensor, Tensor) else tensor.data
+    return pyovms.Tensor.of_request(tensor.name, raw, tensor.shape, str(tensor.datatype))
+
+
+def image_value(tensor: AnyTensor) -> Any:
+    """Return an `ImageFrame` for numbers of shape (height, width, channels) or an encoded image.
+
+    Raises:
+        RequestError: the tensor is not an image; the text says what would be one.
+    """
+    if isinstance(tensor, CustomTensor):
+        raise refused(tensor, "an image")
+    try:
+        if tensor.datatype is Datatype.BYTES:
+            if tensor.data.size != 1:
+                raise ImageError(
+                    f"BYTES with one element, a JPEG or PNG, is expected; {tensor.data.size} came"
+                )
+            return decode_image(tensor.data.item())
+        if tensor.datatype is Datatype.BF16:
+            raise ImageError("an image cannot be BF16")
+        return ImageFrame.of_tensor(tensor.data)
+    except ImageError as error:
+        raise RequestError(f"input {quoted(tensor.name)}: {error}") from None
+
+
+class FirstValue:
+    """The value of the first of several kinds that accepts the tensor."""
+
+    def __init__(self, kinds: Sequence[ValueOf]) -> None:
+        self._kinds = kinds
+        self.takes_images = image_value in kinds
+
+    def __call__(self, tensor: AnyTensor) -> Any:
+        errors: list[RequestError] = []
+        for kind in self._kinds:
+            try:
+                return kind(tensor)
+            except RequestError as error:
+                errors.append(error)
+        raise errors[0]
+
+
+def takes_images(value_of: ValueOf) -> bool:
+    """Return whether a function decodes images: it is slow then, and for a thread."""
+    return value_of is image_value or (isinstance(value_of, FirstValue) and value_of.takes_images)
+
+
+class NoValue:
+    """Refuses every tensor, for streams whose packets cannot be made from tensors."""
+
+    def __init__(self, type_name: str) -> None:
+        self._type_name = type_name
+
+    def __call__(self, tensor: AnyTensor) -> Any:
+        raise RequestError(
+            f"input {quoted(tensor.name)}: the stream carries {self._type_name}, which no tensor "
+            f"can be"
+        )

@@ -28,7 +28,28 @@ from calculators.tensors.openvino.dimension import Dimension
 from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.tensor_spec import TensorSpec
 from servers.contract.data_plane import TensorMetadata
-from servers.serving.models.tensor_datatypes import datatype_of
+
+_DATATYPES: Final[Mapping[str, Datatype]] = {
+    "boolean": Datatype.BOOL,
+    "u8": Datatype.UINT8,
+    "u16": Datatype.UINT16,
+    "u32": Datatype.UINT32,
+    "u64": Datatype.UINT64,
+    "i8": Datatype.INT8,
+    "i16": Datatype.INT16,
+    "i32": Datatype.INT32,
+    "i64": Datatype.INT64,
+    "f16": Datatype.FP16,
+    "f32": Datatype.FP32,
+    "f64": Datatype.FP64,
+    "bf16": Datatype.BF16,
+}
+
+
+def datatype_of(spec: TensorSpec) -> Datatype:
+    """Return the datatype of a tensor. There is one for every type of a `TensorSpec`."""
+    return _DATATYPES[spec.element_type]
+
 
 #: Element types that hold numbers from 0 to 255. For bf16, NumPy would only have the bits.
 _TYPES: Final = frozenset({"u8", "u16", "u32", "u64", "i16", "i32", "i64", "f16", "f32", "f64"})

@@ -2,19 +2,144 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
 
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
-from calculators.tensors.inference import InferRequest
-from calculators.tensors.inference.place import place_of, quoted
+from calculators.kit.requests.json_depth import MOST_DEPTH, nests_deeper
+from calculators.tensors.inference import CustomTensor, Datatype, InferRequest, Tensor
+from calculators.tensors.inference.place import place_of, quoted, shown_shape
 from graph_runtime.errors import did_you_mean
-from servers.serving.text_generation.input_value import InputValue, all_given, refuse
-from servers.serving.text_generation.inputs import INPUTS, TEXT_INPUT
-from servers.serving.text_generation.outputs import ASKED_BY, OF_LOGPROBS, OUTPUT_NAMES, TEXT_OUTPUT
+from servers.contract.data_plane import TensorMetadata
+
+TEXT_OUTPUT: Final = "text_output"
+FINISH_REASON: Final = "finish_reason"
+CUMULATIVE_LOGPROB: Final = "cumulative_logprob"
+CUM_LOG_PROBS: Final = "cum_log_probs"
+OUTPUT_LOG_PROBS: Final = "output_log_probs"
+NUM_INPUT_TOKENS: Final = "num_input_tokens"
+NUM_OUTPUT_TOKENS: Final = "num_output_tokens"
+
+#: Outputs in the order of answers. The first dimension counts the answers to one text (``n``).
+OUTPUTS: Final = (
+    TensorMetadata(TEXT_OUTPUT, "BYTES", (-1,)),
+    TensorMetadata(FINISH_REASON, "BYTES", (-1,)),
+    TensorMetadata(CUMULATIVE_LOGPROB, "FP32", (-1,)),
+    TensorMetadata(CUM_LOG_PROBS, "FP32", (-1,)),
+    TensorMetadata(OUTPUT_LOG_PROBS, "FP32", (-1, -1)),
+    TensorMetadata(NUM_INPUT_TOKENS, "UINT32", (1,)),
+    TensorMetadata(NUM_OUTPUT_TOKENS, "UINT32", (-1,)),
+)
+
+OUTPUT_NAMES: Final = tuple(output.name for output in OUTPUTS)
+
+#: The outputs that each flag requests; a client may name the outputs instead.
+ASKED_BY: Final = {
+    "return_finish_reason": (FINISH_REASON,),
+    "return_cumulative_logprob": (CUMULATIVE_LOGPROB,),
+    "return_log_probs": (CUM_LOG_PROBS, OUTPUT_LOG_PROBS),
+    "return_num_input_tokens": (NUM_INPUT_TOKENS,),
+    "return_num_output_tokens": (NUM_OUTPUT_TOKENS,),
+}
+
+#: Outputs that need the log-probabilities of tokens.
+OF_LOGPROBS: Final = frozenset(
+    {CUMULATIVE_LOGPROB, CUM_LOG_PROBS, OUTPUT_LOG_PROBS, NUM_OUTPUT_TOKENS}
+)
+
+
+TEXT_INPUT: Final = "text_input"
+
+
+class Kind(Enum):
+    """The kind of an input's value: one element, or a list for the names that end in S."""
+
+    TEXT = auto()
+    TEXTS = auto()
+    FLAG = auto()
+    INTEGER = auto()
+    INTEGERS = auto()
+    NUMBER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input, sent as a tensor, as a parameter or in ``sampling_parameters``.
+
+    Attributes:
+        datatype: the datatype in metadata; other integers or floats are accepted as well.
+        member: the member of the body of a completion request; "" if there is none.
+    """
+
+    name: str
+    kind: Kind
+    datatype: Datatype
+    member: str = ""
+
+    @property
+    def metadata(self) -> TensorMetadata:
+        is_list = self.kind in (Kind.TEXTS, Kind.INTEGERS)
+        is_optional = self.name != TEXT_INPUT
+        return TensorMetadata(self.name, self.datatype, (-1 if is_list else 1,), is_optional)
+
+
+def _flags(*names: str, has_members: bool = False) -> list[Input]:
+    return [Input(name, Kind.FLAG, Datatype.BOOL, name if has_members else "") for name in names]
+
+
+def _integers(**members: str) -> list[Input]:
+    return [Input(name, Kind.INTEGER, Datatype.INT32, member) for name, member in members.items()]
+
+
+def _numbers(*names: str) -> list[Input]:
+    return [Input(name, Kind.NUMBER, Datatype.FP32, name) for name in names]
+
+
+#: Inputs by name, with the names of both vLLM's and TensorRT-LLM's backends.
+INPUTS: Final[Mapping[str, Input]] = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            Input(TEXT_INPUT, Kind.TEXT, Datatype.BYTES),
+            *_flags("stream", "exclude_input_in_output", "chat"),
+            Input("sampling_parameters", Kind.TEXT, Datatype.BYTES),
+            *_integers(max_tokens="max_tokens", min_tokens="min_tokens", min_length="min_tokens"),
+            *_numbers("temperature", "top_p"),
+            *_integers(top_k="top_k"),
+            *_numbers("min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
+            *_numbers("length_penalty"),
+            Input("seed", Kind.INTEGER, Datatype.UINT64, "seed"),
+            Input("random_seed", Kind.INTEGER, Datatype.UINT64, "seed"),
+            Input("stop", Kind.TEXTS, Datatype.BYTES, "stop"),
+            Input("stop_words", Kind.TEXTS, Datatype.BYTES, "stop"),
+            Input("bad_words", Kind.TEXTS, Datatype.BYTES, "bad_words"),
+            Input("stop_token_ids", Kind.INTEGERS, Datatype.INT32, "stop_token_ids"),
+            Input("end_id", Kind.INTEGERS, Datatype.INT32, "stop_token_ids"),
+            *_integers(n="n", num_return_sequences="n", beam_width="best_of", best_of="best_of"),
+            *_flags(
+                "ignore_eos",
+                "skip_special_tokens",
+                "include_stop_str_in_output",
+                has_members=True,
+            ),
+            *_flags(
+                "return_finish_reason",
+                "return_cumulative_logprob",
+                "return_log_probs",
+                "return_num_input_tokens",
+                "return_num_output_tokens",
+            ),
+        )
+    }
+)
+
 
 _WANTS_EMPTY_FINAL: Final = "triton_enable_empty_final_response"
 
@@ -172,3 +297,236 @@ def _flag(given: dict[str, InputValue], name: str, *, default: bool) -> bool:
     """Remove a flag from ``given`` and return its value."""
     one = given.pop(name, None)
     return default if one is None else bool(one.value)
+
+
+_LISTS = (Kind.TEXTS, Kind.INTEGERS)
+_WORDS = {"true": True, "false": False}
+_LONGEST_NUMBER = 40
+
+
+def value_of_tensor(expected: Input, tensor: Tensor | CustomTensor, place: str) -> Any:
+    """Return the value of a tensor: one element of any shape, or all elements as a list.
+
+    Raises:
+        RequestError: the datatype is another one, there are several elements for a single value,
+            or text is not UTF-8.
+    """
+    if isinstance(tensor, CustomTensor):
+        raise RequestError(tensor.defect or f"{place}: {_wanted(expected)} is needed", param=place)
+    if not _fits(expected.kind, tensor.datatype):
+        raise RequestError(
+            f"{place}: {_wanted(expected)} is needed, not {tensor.datatype}", param=place
+        )
+    elements = tensor.data.reshape(-1)
+    if expected.kind not in _LISTS:
+        if elements.size != 1:
+            raise RequestError(
+                f"{place}: one element is needed; the shape is {shown_shape(tensor.shape)}",
+                param=place,
+            )
+        return _plain(expected.kind, elements[0], place)
+    values = [_plain(expected.kind, element, place) for element in elements]
+    # Not every client can omit a tensor, so an empty string stands for no value.
+    return [value for value in values if value != ""]
+
+
+def value_of_json(expected: Input, value: Any, place: str) -> Any:
+    """Return a JSON value. Text is parsed to the type of the input, as in vLLM's backend.
+
+    Other wrong types are passed on, because the completion request is checked later.
+
+    Raises:
+        RequestError: the text has no such value.
+    """
+    kind = expected.kind
+    if isinstance(value, str):
+        if kind in (Kind.TEXT, Kind.TEXTS):
+            return value if kind is Kind.TEXT or value else []
+        return _read(kind, value, place)
+    if kind is Kind.INTEGERS and isinstance(value, int) and not isinstance(value, bool):
+        return [value]
+    if kind is Kind.FLAG and not isinstance(value, bool):
+        raise RequestError(f"{place}: true or false is needed", param=place)
+    return value
+
+
+def _read(kind: Kind, text: str, place: str) -> Any:
+    short = text.strip()
+    if kind is Kind.FLAG and short.lower() in _WORDS:
+        return _WORDS[short.lower()]
+    if len(short) <= _LONGEST_NUMBER:
+        with contextlib.suppress(ValueError):
+            if kind is Kind.INTEGER:
+                return int(short)
+            if kind is Kind.INTEGERS:
+                return [int(short)]
+            if kind is Kind.NUMBER and math.isfinite(float(short)):
+                return float(short)
+    what = {Kind.FLAG: "true or false", Kind.NUMBER: "a finite number"}.get(kind, "an integer")
+    raise RequestError(f"{place}: {what} is needed, not {quoted(text)}", param=place)
+
+
+def _fits(kind: Kind, datatype: Datatype) -> bool:
+    of = datatype.dtype.kind
+    match kind:
+        case Kind.TEXT | Kind.TEXTS:
+            return datatype is Datatype.BYTES
+        case Kind.FLAG:
+            return datatype is Datatype.BOOL
+        case Kind.INTEGER | Kind.INTEGERS:
+            return of in "iu" and datatype is not Datatype.BF16
+        case Kind.NUMBER:
+            return of in "iuf" and datatype is not Datatype.BF16
+
+
+def _wanted(expected: Input) -> str:
+    return f"a tensor of {expected.datatype}"
+
+
+def _plain(kind: Kind, element: Any, place: str) -> Any:
+    match kind:
+        case Kind.TEXT | Kind.TEXTS:
+            try:
+                return bytes(element).decode()
+            except UnicodeDecodeError:
+                raise RequestError(f"{place}: the text is not UTF-8", param=place) from None
+        case Kind.FLAG:
+            return bool(element)
+        case Kind.INTEGER | Kind.INTEGERS:
+            return int(element)
+        case Kind.NUMBER:
+            # The shortest decimal: 0.95 as it was sent, not 0.949999988 as in 32 bits.
+            value = float(str(element))
+            if not math.isfinite(value):
+                raise RequestError(f"{place}: a finite number is needed", param=place)
+            return value
+
+
+_SAMPLING: Final = "sampling_parameters"
+
+#: Members of a completion request that are made here, with hints for clients that send them.
+_OWN_MEMBERS: Final = {
+    "model": "the request names the model",
+    "prompt": f"the text is the tensor {TEXT_INPUT}",
+    "messages": f"the text is the tensor {TEXT_INPUT}; chat makes a message of it",
+    "stream_options": "use return_num_input_tokens and return_num_output_tokens",
+    "echo": "use exclude_input_in_output",
+    "logprobs": "use return_log_probs or return_cumulative_logprob",
+    "top_logprobs": "use return_log_probs or return_cumulative_logprob",
+}
+
+#: Flags of Triton's backends for outputs that do not exist here; false is accepted.
+_REFUSED_FLAGS: Final = {
+    "return_logprobs": "use return_log_probs",
+    "return_context_logits": "the engine does not report them",
+    "return_generation_logits": "the engine does not report them",
+}
+
+#: Accepted without effect: nothing is padded.
+_WITHOUT_EFFECT: Final = "pad_id"
+
+_A_FLAG: Final = INPUTS["stream"]
+_A_NUMBER: Final = INPUTS["top_k"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputValue:
+    """A value from the client, and the client's name of its place. An empty list is no value."""
+
+    name: str
+    place: str
+    value: Any
+
+
+def all_given(request: InferRequest) -> Iterator[InputValue]:
+    """Yield tensors, parameters, and the members of ``sampling_parameters``, in this order.
+
+    Raises:
+        RequestError: one is unknown, of a wrong type, or asks for an output that does not exist.
+    """
+    sampling: list[InputValue] = []
+    for each in (*_tensors(request), *_parameters(request)):
+        if each.name != _SAMPLING:
+            yield from _meant(each)
+        elif sampling:
+            refuse(each.place, f"given twice: {sampling[0].place} is the same; leave one out")
+        else:
+            sampling.append(each)
+    for one in sampling:
+        for member in _sampling_members(one):
+            yield from _meant(member)
+
+
+def refuse(place: str, why: str) -> NoReturn:
+    """Raise the error about a place in the request."""
+    raise RequestError(f"{place}: {why}", param=place)
+
+
+def _meant(given: InputValue) -> Iterator[InputValue]:
+    """Yield ``given`` unless it is empty."""
+    why = _REFUSED_FLAGS.get(given.name)
+    if why is None:
+        if given.value != [] and given.name != _WITHOUT_EFFECT:
+            yield given
+    elif given.value:
+        refuse(given.place, f"not supported: {why}")
+
+
+def _tensors(request: InferRequest) -> Iterator[InputValue]:
+    for index, tensor in enumerate(request.inputs):
+        place = place_of("inputs", index, tensor.name)
+        expected = _expected(tensor.name)
+        if expected is None:
+            near = did_you_mean(tensor.name[:64], INPUTS)
+            refuse(place, f"no such input of this model.{near}")
+        yield InputValue(tensor.name, place, value_of_tensor(expected, tensor, place))
+
+
+def _parameters(request: InferRequest) -> Iterator[InputValue]:
+    for name, value in request.parameters.items():
+        yield _of_json(name, value, f"parameters.{_short(name)}")
+
+
+def _sampling_members(sampling: InputValue) -> Iterator[InputValue]:
+    """Yield the members of the JSON object ``sampling_parameters``; none for null."""
+    try:
+        if isinstance(sampling.value, str) and nests_deeper(sampling.value):
+            refuse(sampling.place, f"the JSON is nested deeper than {MOST_DEPTH} levels")
+        members = json.loads(sampling.value or "{}", parse_constant=_refuse_constant)
+        # An escaped half of a surrogate pair is valid JSON, but not text.
+        json.dumps(members, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        members = None
+    if not isinstance(members, dict):
+        refuse(sampling.place, "a JSON object is needed")
+    for name, value in members.items():
+        if name == _SAMPLING:
+            refuse(sampling.place, f"{_SAMPLING} cannot hold itself")
+        if value is not None:
+            yield _of_json(name, value, f"{_SAMPLING}.{_short(name)}")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _of_json(name: str, value: Any, place: str) -> InputValue:
+    """Return a value, converted if the name is an input; the graph checks the others."""
+    if name == TEXT_INPUT or name in _OWN_MEMBERS:
+        refuse(place, _OWN_MEMBERS.get(name, "this is a tensor"))
+    if isinstance(value, float) and not math.isfinite(value):
+        refuse(place, "a finite number is needed")
+    expected = _expected(name)
+    return InputValue(
+        name, place, value if expected is None else value_of_json(expected, value, place)
+    )
+
+
+def _expected(name: str) -> Input | None:
+    if name in _REFUSED_FLAGS:
+        return _A_FLAG
+    return _A_NUMBER if name == _WITHOUT_EFFECT else INPUTS.get(name)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 64 else f"{name[:64]}..."

@@ -15,12 +15,17 @@ from typing import Any
 import pytest
 
 from servers.batch_work.worker import BatchWorker
-from servers.batches import request_lines
-from servers.batches.clock import unix_seconds
-from servers.batches.errors import StoreError
-from servers.batches.objects import Answer, Batch, Phase, Status
-from servers.batches.request_lines import BatchRequest, InputLine, answer_line
-from servers.batches.settings import BatchSettings
+from servers.batches import batch_lines
+from servers.batches.batch_lines import BatchRequest, InputLine, answer_line
+from servers.batches.objects import (
+    Answer,
+    Batch,
+    BatchSettings,
+    Phase,
+    Status,
+    StoreError,
+    unix_seconds,
+)
 from servers.batches.store import BatchStore
 from tests.broken_files import BYTES, INSTEAD, remove
 from tests.patience import PATIENCE
@@ -149,7 +154,7 @@ ERRORS = [*READING_ERRORS, OddError(), SystemExit(1), KeyboardInterrupt(), async
 def test_no_error_of_a_line_reaches_others(
     store: BatchStore, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = request_lines._request_of
+    read = batch_lines._request_of
 
     def read_or_fail(found: InputLine, endpoint: str) -> BatchRequest:
         if found.number == 2:
@@ -161,7 +166,7 @@ def test_no_error_of_a_line_reaches_others(
             raise error
         return await ask(batch, number, request)
 
-    monkeypatch.setattr(request_lines, "_request_of", read_or_fail)
+    monkeypatch.setattr(batch_lines, "_request_of", read_or_fail)
     batch = add_batch(store, lines_of(map(line, range(5))))
     work(store, answer_or_fail)
     found = store.batch(batch.id, "")

@@ -12,8 +12,8 @@ import pytest
 
 from servers.batch_work import inner_server
 from servers.batch_work.inner_server import LineClient
+from servers.batches.batch_lines import BatchRequest
 from servers.batches.objects import Answer
-from servers.batches.request_lines import BatchRequest
 
 REQUEST = BatchRequest("one", "/v1/work", b"{}", "work")
 

@@ -16,10 +16,7 @@ import pytest
 
 from servers.batch_work import worker
 from servers.batch_work.worker import BatchWorker
-from servers.batches.clock import unix_seconds
-from servers.batches.errors import StoreError
-from servers.batches.objects import Answer, Batch, Status, TokenUsage
-from servers.batches.request_lines import (
+from servers.batches.batch_lines import (
     BatchRequest,
     Findings,
     InputLine,
@@ -27,7 +24,15 @@ from servers.batches.request_lines import (
     answer_line,
     check_lines,
 )
-from servers.batches.settings import BatchSettings
+from servers.batches.objects import (
+    Answer,
+    Batch,
+    BatchSettings,
+    Status,
+    StoreError,
+    TokenUsage,
+    unix_seconds,
+)
 from servers.batches.store import BatchStore
 from tests.patience import PATIENCE
 from tests.servers.batches.samples import add_batch, line, lines_of, results_of
@@ -265,7 +270,7 @@ async def test_batches_take_turns(store: BatchStore, monkeypatch: pytest.MonkeyP
 async def test_a_full_disk_holds_batches_back_only_while_it_is_full(
     store: BatchStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("servers.batch_work.answer_writer._FULL_SECONDS", 0.01)
+    monkeypatch.setattr("servers.batch_work.worker._FULL_SECONDS", 0.01)
     caplog.set_level("INFO")
     batch = add_batch(store, lines_of(map(line, range(2000))))
     pages = store._connection.execute("pragma page_count").fetchone()[0]
@@ -363,7 +368,7 @@ async def test_a_large_batch_is_cancelled_while_it_is_checked(
 async def test_results_that_find_no_room_are_written_once_there_is(
     store: BatchStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("servers.batch_work.answer_writer._FULL_SECONDS", 0.01)
+    monkeypatch.setattr("servers.batch_work.worker._FULL_SECONDS", 0.01)
     batch = add_batch(store, lines_of(map(line, range(300))))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     taken = BatchStore.begin_finalizing

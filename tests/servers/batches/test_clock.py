@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from servers.batches import clock
-from servers.batches.clock import SteadyClock
+from servers.batches import objects
+from servers.batches.objects import SteadyClock
 
 HOURS = 3600.0
 
@@ -16,7 +16,7 @@ class Clocks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steady = 50.0
         self.wall = 1_000_000_000.0
-        monkeypatch.setattr(clock, "_steady", lambda: self.steady)
+        monkeypatch.setattr(objects, "_steady", lambda: self.steady)
         monkeypatch.setattr("time.time", lambda: self.wall)
 
     def pass_by(self, seconds: float) -> None:

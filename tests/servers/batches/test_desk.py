@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.batches.clock import unix_seconds
 from servers.batches.desk import BatchDesk, give_lowest_priority
-from servers.batches.objects import Status
-from servers.batches.settings import BatchSettings
+from servers.batches.objects import BatchSettings, Status, unix_seconds
 from tests.patience import PATIENCE
 from tests.processes import children_of
 from tests.servers.batches.samples import add_batch

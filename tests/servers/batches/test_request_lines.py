@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servers.batches.request_lines import (
+from servers.batches.batch_lines import (
     Findings,
     LineError,
     LineReader,

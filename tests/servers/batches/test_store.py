@@ -8,10 +8,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from servers.batches.errors import NotNowError, NotStoredError, StorageFullError, StoreError
-from servers.batches.objects import Answer, BatchError, Status, TokenUsage, Watermark
+from servers.batches.contents import StoreLock
+from servers.batches.objects import (
+    Answer,
+    BatchError,
+    NotNowError,
+    NotStoredError,
+    Status,
+    StorageFullError,
+    StoreError,
+    TokenUsage,
+    Watermark,
+)
 from servers.batches.store import BatchStore
-from servers.batches.store_lock import StoreLock
 from tests.servers.batches.samples import NOW, add_batch, add_file, line, lines_of
 
 

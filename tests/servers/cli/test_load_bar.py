@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from servers.cli.serve import LoadBar
-from servers.serving.loading import Loading
+from servers.serving.servable import Loading
 
 ERASE = "\r\x1b[K"
 

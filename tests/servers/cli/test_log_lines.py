@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from servers.cli.telemetry import set_up_logging
-from servers.operations import package_names
+from servers.operations import process
 
 
 @pytest.fixture
@@ -148,4 +148,4 @@ def test_packages_of_another_distribution_are_found(
         (place / file).write_text(text)
     (tmp_path / "servers").mkdir()
     monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
-    assert package_names.clashes() == [("calculators", "older"), ("servers", "other")]
+    assert process.clashes() == [("calculators", "older"), ("servers", "other")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from servers.contract.error_text import MAX_CHARS, clean
+from servers.contract.failure import MAX_CHARS, clean
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from graph_runtime import GraphError
-from servers.contract.servable_states import (
+from servers.contract.data_plane import (
     SERVABLE_TRANSITIONS,
     SHOWN,
     ServableEvent,
     ServableState,
 )
-from servers.serving.servable_status import version_status
+from servers.serving.servable import version_status
 
 
 def test_every_state_is_reached_left_and_shown() -> None:

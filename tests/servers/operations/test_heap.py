@@ -10,8 +10,7 @@ import asyncio
 import gc
 import weakref
 
-from servers.operations.heap import freeze_garbage
-from servers.operations.process_state import process_state
+from servers.operations.process import freeze_garbage, process_state
 from tests.servers.operations.own_process import in_own_process
 
 _MANY = 100

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from graph_runtime import CalculatorGraph
-from servers.operations.process_state import process_state
+from servers.operations.process import process_state
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.operations.own_process import in_own_process
@@ -106,7 +106,7 @@ def test_a_report_disturbs_no_thread_that_creates_objects() -> None:
 #: In a process of its own, like a server: the tests' process has signal handlers of others.
 _SERVER = """
 import asyncio, logging, os, signal, sys
-from servers.operations.process_state import logged_on_signal
+from servers.operations.process import logged_on_signal
 from tests.patience import PATIENCE
 
 class Told(logging.Handler):
@@ -117,7 +117,7 @@ class Told(logging.Handler):
 async def run():
     global told
     told = asyncio.Event()
-    logger = logging.getLogger("servers.operations.process_state")
+    logger = logging.getLogger("servers.operations.process")
     logger.setLevel(logging.INFO)
     logger.addHandler(Told())
     with logged_on_signal():

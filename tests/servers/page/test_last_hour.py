@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
 from servers.operations.request_log import RequestEnd
 from servers.page.events import EngineNow
-from servers.page.hour import EVERY, LastHour
+from servers.page.feed import EVERY, LastHour
 from tests.servers.page.watching import Page, on_page
 
 SECOND = 1_000_000_000

@@ -14,8 +14,8 @@ from servers.config import read_config
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph
 from servers.serving.model_repository import ModelRepository
+from servers.serving.python_path import SharedModules
 from servers.serving.reloader import Reloader
-from servers.serving.shared_modules import SharedModules
 from tests.servers.serving.asking import answer
 from tests.servers.serving.served_graphs import http_graph, make_registry
 

@@ -8,8 +8,7 @@ import pytest
 
 from graph_runtime import GraphError, NotFoundError
 from servers.config.entries import LoadPolicy
-from servers.contract.data_plane import ModelDescription
-from servers.contract.servable_states import ServableState
+from servers.contract.data_plane import ModelDescription, ServableState
 from servers.serving.model_repository import ModelRepository
 from tests.servers.serving.asking import answer
 from tests.servers.serving.reloading import Site, reloading, write_config

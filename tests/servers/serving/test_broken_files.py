@@ -18,8 +18,8 @@ from servers.config import read_config
 from servers.contract.data_plane import ReloadError
 from servers.serving import reloader
 from servers.serving.loaded_graph import GraphSettings
+from servers.serving.python_path import SharedModules
 from servers.serving.reloader import Reloader
-from servers.serving.shared_modules import SharedModules
 from tests.servers.serving.reloading import (
     SAY,
     Site,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graph_runtime.language.statements import DraftText
-from servers.contract.finding import Finding
-from servers.serving.finding_place import with_word
+from servers.contract.finding import Finding, with_word
 
 TEXT = """\
 input_stream: "IN:number"

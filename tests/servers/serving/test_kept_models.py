@@ -26,7 +26,7 @@ from servers.config import find_graph
 from servers.serving.graph_definition import GraphDefinition
 from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import LoadedGraph, load_graph
-from servers.serving.models.graph_models import GraphModels
+from servers.serving.models.model_definition import GraphModels
 from tests.calculators.images.image_generation import image_models
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.speech.speech_to_text import counter

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from graph_runtime import NodePlan, NodeResource, ResourceSettings
-from servers.server.loading_report import draw_loading, log_loading
-from servers.serving.loading import Loading
+from servers.server.lifecycle import draw_loading, log_loading
 from servers.serving.model_repository import ModelRepository
+from servers.serving.servable import Loading
 from tests.conditions import until
 from tests.servers.serving.served_graphs import (
     TELL_GRAPH,

@@ -13,7 +13,7 @@ from calculators.kit.requests.json_depth import MOST_DEPTH, nests_deeper
 from calculators.language.moderation.texts import call_text
 from calculators.language.server_tools.mcp_session import CallFailed, _object
 from calculators.language.server_tools.tool_loop import _json_object
-from servers.batches.request_lines import InputLine, LineError, one_line, request_of
+from servers.batches.batch_lines import InputLine, LineError, one_line, request_of
 
 
 def nested(levels: int) -> str:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from servers.fronts.http.body import parse_json
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.json_body import parse_json
 from tests.example_counts import examples
 
 

@@ -13,7 +13,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import CustomTensor, Datatype, Tensor
 from calculators.tensors.inference.raw_data import to_raw
 from protos.pool import message_class
-from servers.fronts.kserve_grpc import typed_contents
+from servers.fronts.kserve_grpc import contents
 from servers.fronts.kserve_grpc.codec import decode_request
 from tests.calculators.tensors.inference.tensors import named, same, tensors
 
@@ -221,7 +221,7 @@ def test_an_unknown_datatype_is_refused_by_name() -> None:
 
 
 def test_many_typed_elements_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(typed_contents, "MAX_TYPED", 3)
+    monkeypatch.setattr(contents, "MAX_TYPED", 3)
     message = request(inputs=[one_input("INT8", [4], contents={"int_contents": [0] * 4})])
 
     with pytest.raises(RequestError, match=r"can have 3 elements, not 4; .* raw_input_contents"):
@@ -372,14 +372,14 @@ def test_contents_of_any_length_are_the_same_numbers(datatype: str, count: int) 
 
 @pytest.mark.parametrize("count", [3, 5000])
 def test_contents_of_any_length_must_fit(count: int) -> None:
-    for kind, shape, contents, text in [
+    for kind, shape, typed, text in [
         ("INT8", [count], {"int_contents": [0] * (count - 1) + [300]}, f"element {count - 1} is"),
         ("INT32", [count + 1], {"int_contents": [0] * count}, f"has {count + 1} elements"),
         ("FP32", [count], {"int_contents": [0] * count}, "belongs into contents.fp32_contents"),
         ("FP32", [count], {"fp32_contents": [0] * count, "int_contents": [1]}, "belongs into"),
     ]:
         with pytest.raises(RequestError, match=text):
-            decode_request(request(inputs=[one_input(kind, shape, contents=contents)]))
+            decode_request(request(inputs=[one_input(kind, shape, contents=typed)]))
 
 
 def test_a_long_number_of_packed_contents_is_refused() -> None:

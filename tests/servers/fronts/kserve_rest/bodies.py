@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calculators.tensors.inference import InferRequest, Tensor
-from servers.fronts.http.json_body import parse_json
+from servers.fronts.http.body import parse_json
 from servers.fronts.kserve_rest import BinaryOutputs, read_layout, split_body
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
 from calculators.tensors.inference.raw_data import strings
-from servers.fronts.http.json_body import parse_json
+from servers.fronts.http.body import parse_json
 from servers.fronts.kserve_rest import BinaryOutputs, RestResponse, encode_response
 from tests.calculators.tensors.inference.tensors import PARAMETERS, named, same, tensors
 from tests.servers.fronts.kserve_rest.bodies import read, tensors_of

@@ -16,7 +16,7 @@ from servers.access import DOCS_ROUTES, HEALTH_ROUTES, Access, ApiKeys
 from servers.fronts.http import HttpSettings
 from servers.fronts.http.routes import FIXED, Endpoint, Route, error_form, find_route
 from servers.fronts.openapi import openapi_document
-from servers.fronts.openapi.errors import error_ref
+from servers.fronts.openapi.components import error_ref
 from tests.servers.fronts.openapi.described import Described
 
 #: Values for the parameters of a path.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from servers.operations.doctor.report import devices
+from servers.operations.doctor import devices
 
 
 def test_the_processor_is_a_device() -> None:

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from calculators.kit.machine import ControlGroups
-from servers.operations.doctor.machine import machine
-from servers.operations.doctor.report import NEEDED, Report, environment, software
-from servers.operations.doctor.section import Section
+from servers.operations.doctor import NEEDED, Report, Section, environment, machine, software
 from tests.checkout import ROOT
 
 _CPU = "model name\t: Some Processor\nflags\t\t: sse4_2 avx2 fma nonsense\n"
@@ -59,14 +57,14 @@ def test_the_requirements_are_the_projects() -> None:
 
 
 def test_a_missing_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servers.operations.doctor.report.NEEDED", ("no-such-library",))
+    monkeypatch.setattr("servers.operations.doctor.NEEDED", ("no-such-library",))
     remark = next(each for each in software().remarks if each.severity == "error")
     assert remark.message == "no-such-library is not installed"
     assert remark.hint == "pip install no-such-library"
 
 
 def test_packages_of_others_under_our_names_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servers.operations.doctor.report.clashes", lambda: [("servers", "acme")])
+    monkeypatch.setattr("servers.operations.doctor.clashes", lambda: [("servers", "acme")])
     assert "also in the distribution acme" in messages(software())
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from servers.operations.metrics.exposition import Exposition
+from servers.operations.metrics.exposition import Exposition, MergedText
 from servers.operations.metrics.families import Families
-from servers.operations.metrics.merged_text import MergedText
 
 
 def text_of(requests: int, waiting: float, seconds: float, **others: float) -> str:

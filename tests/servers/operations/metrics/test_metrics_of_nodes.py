@@ -12,8 +12,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import METRICS, CalculatorGraph, NodeMetrics, Packet, RunTotals
-from servers.operations.metrics.families import Families
-from servers.operations.metrics.series import Counter
+from servers.operations.metrics.families import Counter, Families
 from servers.operations.metrics.server_metrics import (
     SERIES_LIMIT,
     GraphNodeMetrics,

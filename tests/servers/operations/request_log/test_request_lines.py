@@ -14,8 +14,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import unknown
 from calculators.kit.requests.request_record import KEPT, GenerationRecord, current_record
 from graph_runtime import Code, UnavailableError
-from servers.operations.request_log import RequestEnd, RequestJournal
-from servers.operations.request_log.request_texts import MAX_CHARS
+from servers.operations.request_log import MAX_CHARS, RequestEnd, RequestJournal
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane, raising
 from tests.servers.fronts.http.http_client import ask, chat_bytes, request_bytes, serving
 from tests.servers.fronts.http.kserve_requests import numbers, post

@@ -11,7 +11,7 @@ import pytest
 from graph_runtime import Code, GraphError, NotFoundError, UnavailableError
 from servers.contract.data_plane import IndexEntry, ReloadError
 from servers.server.workers.messages import Action, Entry, Failure, Outcome, State
-from servers.server.workers.shared_plane import SharedDataPlane, error_of, failure_of
+from servers.server.workers.worker import SharedDataPlane, error_of, failure_of
 
 
 class OwnPlane:

@@ -14,9 +14,9 @@ from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import REGISTRY, CalculatorGraph, Registry, ValidationError
 from servers.config import GraphEntry, read_config
-from servers.serving.author_code import ModuleImports, registry_with
 from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import load_graph
+from servers.serving.python_path import ModuleImports, registry_with
 
 HEAD = """\
 from graph_runtime import calculator

@@ -19,7 +19,7 @@ from graph_runtime import (
     UnavailableError,
 )
 from servers.serving.graph_inference import end_run, ending_of, stuck_nodes
-from servers.serving.use_count import UseCount
+from servers.serving.servable import UseCount
 from tests.patience import PATIENCE
 
 _GRAPH = """

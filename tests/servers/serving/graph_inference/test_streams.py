@@ -1,4 +1,4 @@
-"""Streams: timestamps, partial inputs, ids, errors of one request, the end."""
+"""Streams: runs, partial inputs, ids, errors of one request, the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calculators.kit.requests.http_payload import NoClient, RequestError
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out, RunError
-from servers.serving.graph_inference import timestamps
+from servers.serving.graph_inference import runs
 from servers.serving.loaded_graph import LoadedGraph
 from tests.servers.serving.graph_inference.graphs import (
     Session,
@@ -180,7 +180,7 @@ def test_answers_have_the_id_of_their_request_or_of_the_last_one_before(tmp_path
 def test_the_number_of_remembered_requests_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timestamps, "REMEMBERED", 2)
+    monkeypatch.setattr(runs, "REMEMBERED", 2)
     held = asyncio.Event()
 
     async def hold(number: int) -> int:

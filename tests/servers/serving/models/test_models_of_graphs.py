@@ -13,8 +13,7 @@ from calculators.kit.places import Places
 from calculators.tensors.openvino.placed_model import ModelWork
 from graph_runtime import FamilySettings, RunError
 from servers.config import read_config
-from servers.contract.data_plane import InferAnswer, TensorMetadata
-from servers.contract.servable_states import ServableState
+from servers.contract.data_plane import InferAnswer, ServableState, TensorMetadata
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.here_place import HerePlace
 from tests.calculators.tensors.openvino.graphs import session_and_inference

@@ -20,7 +20,7 @@ from calculators.llm.endpoints import LlmEndpoint
 from calculators.llm.requests.checked_request import CheckedRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from servers.contract.error_text import clean
+from servers.contract.failure import clean
 from tests.calculators.llm.api.openai.field_outcomes import (
     Effect,
     NoEffect,
