@@ -29,7 +29,7 @@ from msgspec import Struct, field
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import Members, honoured, read_members, table
-from calculators.kit.requests.readers import STRING, Choice, Integer, Value
+from calculators.kit.requests.readers import STRING, Enumeration, Integer, Value
 from calculators.kit.requests.schema import anything, record, string, word
 from graph_runtime import Code, GraphError
 
@@ -515,7 +515,7 @@ BATCH_MEMBERS: Final[Members] = table(
     honoured("endpoint", STRING, "The path that every line names as its `url`.", is_required=True),
     honoured(
         "completion_window",
-        Choice((WINDOW,)),
+        Enumeration((WINDOW,)),
         "The time until the batch expires.",
         is_required=True,
     ),

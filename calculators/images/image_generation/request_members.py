@@ -13,7 +13,7 @@ from typing import Any, Final
 from calculators.kit.requests import fields, schema
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import Members, honoured, ignored, refused, table
-from calculators.kit.requests.readers import BOOLEAN, Choice, Integer, Value
+from calculators.kit.requests.readers import BOOLEAN, Enumeration, Integer, Value
 from calculators.kit.requests.schema import Schema
 
 #: Characters of a prompt; OpenAI has the same limit. Models read its first tokens, mostly 77.
@@ -170,13 +170,13 @@ _COMMON: Final[Members] = table(
         Value({"enum": ["b64_json"]}, _response_format),
         "Images are part of the answer.",
     ),
-    honoured("output_format", Choice(_FORMATS), "The format of the images; default png."),
+    honoured("output_format", Enumeration(_FORMATS), "The format of the images; default png."),
     honoured(
         "output_compression",
         Integer(maximum=100),
         "The quality of JPEG and WebP; default 100, the best.",
     ),
-    honoured("background", Choice(("auto", "opaque")), "Images are never transparent."),
+    honoured("background", Enumeration(("auto", "opaque")), "Images are never transparent."),
     honoured("stream", BOOLEAN, "Answer in server-sent events."),
     honoured(
         "partial_images",

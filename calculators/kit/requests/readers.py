@@ -158,8 +158,8 @@ class String:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One of a few words."""
+class Enumeration:
+    """A text that is one of a few words, JSON Schema's ``enum``."""
 
     words: Sequence[str]
 

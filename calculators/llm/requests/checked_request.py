@@ -31,7 +31,7 @@ from calculators.kit.requests.readers import (
     POSITIVE,
     STRING,
     Array,
-    Choice,
+    Enumeration,
     Integer,
     Object,
     Value,
@@ -165,7 +165,7 @@ TRUNCATION_MEMBERS: Final[Members] = table(
     ),
     honoured(
         "truncation_side",
-        Choice(("left", "right")),
+        Enumeration(("left", "right")),
         "With `truncate_prompt_tokens`: `left` cuts the beginning off, which is the default.",
     ),
 )

@@ -25,7 +25,7 @@ from calculators.kit.requests.readers import (
     POSITIVE,
     TOKEN_ID,
     Array,
-    Choice,
+    Enumeration,
     Integer,
     Number,
     Value,
@@ -53,7 +53,7 @@ INCLUDES: Final = (
     "computer_call_output.output.image_url",
     "code_interpreter_call.outputs",
 )
-_INCLUDE: Final = Choice(INCLUDES)
+_INCLUDE: Final = Enumeration(INCLUDES)
 
 CHAT_LOGPROBS_MEMBERS: Final[Members] = table(
     honoured("logprobs", BOOLEAN, "Each token comes with its log-probability."),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import Members, honoured, table
-from calculators.kit.requests.readers import BOOLEAN, Array, Choice, Object
+from calculators.kit.requests.readers import BOOLEAN, Array, Enumeration, Object
 from calculators.kit.requests.schema import anything, record, word
 from calculators.language.template_arguments import TemplateArguments
 
@@ -18,8 +18,8 @@ RESERVED: Final = frozenset(
     | {"self", "tokenize", "chat_template", "conversation", "continue_final_message"}
 )
 
-VERBOSITY: Final = Choice(("low", "medium", "high"))
-EFFORT: Final = Choice(("none", "minimal", "low", "medium", "high", "xhigh", "max"))
+VERBOSITY: Final = Enumeration(("low", "medium", "high"))
+EFFORT: Final = Enumeration(("none", "minimal", "low", "medium", "high", "xhigh", "max"))
 _THINKS: Final = {
     "none": False,
     "low": True,

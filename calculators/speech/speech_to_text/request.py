@@ -20,7 +20,7 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, STRING, Choice, Number, Value
+from calculators.kit.requests.readers import BOOLEAN, STRING, Enumeration, Number, Value
 from calculators.kit.requests.schema import array, string, word
 from calculators.speech.audio.speech_recognizer import SpeechSettings
 
@@ -108,7 +108,7 @@ _COMMON: Final[Members] = table(
     honoured("keywords", _WORDS, "OpenAI's name for hotwords, one by one."),
     honoured(
         "response_format",
-        Choice(tuple(AnswerFormat)),
+        Enumeration(tuple(AnswerFormat)),
         "json is the default; text, srt and vtt are plain text.",
     ),
     honoured(

@@ -20,7 +20,7 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import STRING, Choice, Value
+from calculators.kit.requests.readers import STRING, Enumeration, Value
 from calculators.kit.requests.schema import number, one_of, record, string
 from calculators.speech.audio.writing import FLOAT_WAV, FORMATS, SoundFormat
 from calculators.speech.text_to_speech.sentences import has_words
@@ -91,7 +91,7 @@ SPEECH_MEMBERS: Final[Members] = table(
     ),
     honoured(
         "response_format",
-        Choice(tuple(FORMATS)),
+        Enumeration(tuple(FORMATS)),
         "The form of the sound; by default WAV with 32-bit floats. pcm has 24,000 signed 16-bit "
         "samples a second, little-endian.",
     ),
@@ -107,7 +107,7 @@ SPEECH_MEMBERS: Final[Members] = table(
     ),
     honoured(
         "stream_format",
-        Choice(("audio", "sse")),
+        Enumeration(("audio", "sse")),
         "audio sends the file while it is being made, sse sends its parts as events with Base64.",
     ),
     honoured("timeout", Value()),  # the front reads it, and knows the schema

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import Members, honoured, table
-from calculators.kit.requests.readers import BOOLEAN, STRING, Choice, Integer, Value
+from calculators.kit.requests.readers import BOOLEAN, STRING, Enumeration, Integer, Value
 from calculators.kit.requests.schema import array, flag, integer, one_of, string, word
 
 #: Texts of one request; OpenAI has the same limit.
@@ -133,7 +133,7 @@ PROMPT_MEMBERS: Final[Members] = table(
 
 #: Integers of vectors, as `vectors.KINDS`.
 NUMBER_KINDS: Final = ("float", "int8", "uint8", "binary", "ubinary")
-KIND: Final = Choice(NUMBER_KINDS)
+KIND: Final = Enumeration(NUMBER_KINDS)
 
 
 class _Dimensions(Integer):

@@ -9,7 +9,7 @@ from typing import Any, Final
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import ABOUT_THE_CLIENT, Member, honoured, ignored
-from calculators.kit.requests.readers import BOOLEAN, POSITIVE, STRING, Choice, Integer, Value
+from calculators.kit.requests.readers import BOOLEAN, POSITIVE, STRING, Enumeration, Integer, Value
 from calculators.kit.requests.schema import Schema, integer, string
 from calculators.text.rerank.documents import check_text
 
@@ -103,7 +103,7 @@ COMMON_MEMBERS: Final[tuple[Member, ...]] = (
     ),
     honoured(
         "truncation_side",
-        Choice(("left", "right")),
+        Enumeration(("left", "right")),
         "The side from which tokens are dropped; default right.",
     ),
     honoured("max_tokens_per_query", POSITIVE, "Tokens of the query; the rest is dropped."),

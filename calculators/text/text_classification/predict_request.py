@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import Members, honoured, read_members, table
-from calculators.kit.requests.readers import BOOLEAN, Choice, Value
+from calculators.kit.requests.readers import BOOLEAN, Enumeration, Value
 from calculators.kit.requests.schema import array, one_of, string
 from calculators.text.text_classification.common_members import MODEL, TIMEOUT
 from calculators.text.text_classification.texts import (
@@ -38,7 +38,7 @@ PREDICT_MEMBERS: Final[Members] = table(
     ),
     honoured(
         "truncation_direction",
-        Choice(("right", "left", "Right", "Left")),
+        Enumeration(("right", "left", "Right", "Left")),
         "The end that is cut off.",
     ),
     honoured("raw_scores", BOOLEAN, "Scores without sigmoid or softmax."),

@@ -18,7 +18,7 @@ from calculators.kit.requests.members import (
     read_model,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, Choice, Value
+from calculators.kit.requests.readers import BOOLEAN, Enumeration, Value
 from calculators.kit.requests.schema import array, integer
 from calculators.kit.requests.tokenize_request import (
     MAX_PADDED,
@@ -37,7 +37,9 @@ MEMBERS: Final[Members] = table(
         BOOLEAN,
         "Also return the characters of each token: the first, and the one behind the last.",
     ),
-    honoured("truncation_side", Choice(("left", "right")), "The side that max_length cuts off."),
+    honoured(
+        "truncation_side", Enumeration(("left", "right")), "The side that max_length cuts off."
+    ),
 )
 
 DETOKENIZE_MEMBERS: Final[Members] = table(

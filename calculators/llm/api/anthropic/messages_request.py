@@ -23,7 +23,7 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import COUNT, Array, Choice, Object, Value
+from calculators.kit.requests.readers import COUNT, Array, Enumeration, Object, Value
 from calculators.kit.requests.schema import (
     Schema,
     array,
@@ -348,7 +348,7 @@ def _unknown(kind: str, path: str, *known: str) -> Exception:
     return fields.invalid(f"{path}.type", f"{fields.describe(kind)} is not supported here: {words}")
 
 
-ANTHROPIC_EFFORT: Final = Choice(("low", "medium", "high", "xhigh", "max"))
+ANTHROPIC_EFFORT: Final = Enumeration(("low", "medium", "high", "xhigh", "max"))
 #: True if the model thinks, by the type of ``thinking``.
 THINKS: Final = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
 THINKING: Final[dict[str, Schema]] = {

@@ -16,7 +16,15 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, COUNT, STRING, Array, Choice, Object, Value
+from calculators.kit.requests.readers import (
+    BOOLEAN,
+    COUNT,
+    STRING,
+    Array,
+    Enumeration,
+    Object,
+    Value,
+)
 from calculators.kit.requests.schema import (
     anything,
     array,
@@ -142,7 +150,9 @@ RESPONSES_MEMBERS: Final[Members] = table(
         COUNT,
         "The most calls of this server's own tools; calls of the client's are not counted.",
     ),
-    honoured("truncation", Choice(("auto", "disabled")), "Changes nothing: no item is dropped."),
+    honoured(
+        "truncation", Enumeration(("auto", "disabled")), "Changes nothing: no item is dropped."
+    ),
     honoured("store", BOOLEAN, "Changes nothing: nothing is stored."),
     honoured("metadata", Object(anything()), "The answer repeats it."),
     honoured("prompt_cache_key", STRING, "The answer repeats it."),

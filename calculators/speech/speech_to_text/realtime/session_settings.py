@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.readers import Choice, Integer, Number, Reader
+from calculators.kit.requests.readers import Enumeration, Integer, Number, Reader
 from calculators.speech.audio.speech_recognizer import SpeechSettings
 from calculators.speech.speech_to_text.realtime.audio_format import FORMATS, PCM, AudioFormat
 from calculators.speech.speech_to_text.realtime.voice_detector import VoiceSettings
@@ -16,7 +16,7 @@ from calculators.speech.speech_to_text.realtime.voice_detector import VoiceSetti
 _THRESHOLD: Final = Number(minimum=0, maximum=1)
 _PADDING: Final = Integer(maximum=5000)
 _SILENCE: Final = Integer(minimum=100, maximum=10_000)
-_NOISE_REDUCTIONS: Final = Choice(("near_field", "far_field"))
+_NOISE_REDUCTIONS: Final = Enumeration(("near_field", "far_field"))
 _LONGEST_TEXT: Final = 4096
 
 
@@ -78,7 +78,7 @@ def updated_as_before(settings: SessionSettings, session: Mapping[str, Any]) -> 
     settings = _with_include(settings, session)
     name = fields.string(session, "input_audio_format", "session.input_audio_format")
     if name is not None:
-        Choice([each.old_name for each in FORMATS]).read(name, "session.input_audio_format")
+        Enumeration([each.old_name for each in FORMATS]).read(name, "session.input_audio_format")
         settings = replace(settings, format=_by(name, "old_name"))
     return _with_rest(
         settings,
@@ -215,7 +215,7 @@ def _format(given: Mapping[str, Any], at: str) -> AudioFormat:
     name = fields.string(asked, "type", f"{path}.type")
     if name is None:
         return PCM
-    Choice([each.type for each in FORMATS]).read(name, f"{path}.type")
+    Enumeration([each.type for each in FORMATS]).read(name, f"{path}.type")
     found = _by(name, "type")
     rate = asked.get("rate")
     if rate is not None and rate != found.rate:

@@ -9,7 +9,15 @@ import pytest
 from calculators.kit.requests.form_members import files_of, find_file, form_members, required_file
 from calculators.kit.requests.http_payload import FormFile, MultipartForm, RequestError
 from calculators.kit.requests.members import honoured, ignored, read_members, refused, table
-from calculators.kit.requests.readers import BOOLEAN, STRING, Array, Choice, Number, Object, Value
+from calculators.kit.requests.readers import (
+    BOOLEAN,
+    STRING,
+    Array,
+    Enumeration,
+    Number,
+    Object,
+    Value,
+)
 from calculators.kit.requests.schema import number as number_schema
 from calculators.kit.requests.schema import one_of, string
 
@@ -18,7 +26,7 @@ KNOWN: Final = table(
     honoured("temperature", Number(minimum=0, maximum=1)),
     honoured("stream", BOOLEAN),
     honoured("n", Value({"type": "integer"})),
-    honoured("format", Choice(("json", "text"))),
+    honoured("format", Enumeration(("json", "text"))),
     honoured("granularities", Array(string())),
     honoured("sizes", Array(number_schema())),
     honoured("alphas", Object()),

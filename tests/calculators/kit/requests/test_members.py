@@ -16,12 +16,12 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, Choice, Integer, Number, Value
+from calculators.kit.requests.readers import BOOLEAN, Enumeration, Integer, Number, Value
 
 KNOWN = table(
     honoured("size", Integer(minimum=1, maximum=8), "How many.", is_required=True),
     honoured("warmth", Number(minimum=0, below=1)),
-    honoured("side", Choice(("left", "right"))),
+    honoured("side", Enumeration(("left", "right"))),
     honoured("is_open", BOOLEAN),
     ignored("changes nothing", "colour"),
     refused("is not supported; use size", "volume"),
@@ -83,7 +83,7 @@ def test_only_present_members_are_read() -> None:
 
 
 def test_a_later_declaration_replaces_an_earlier_one() -> None:
-    known = table(KNOWN, honoured("colour", Choice(("red",))))
+    known = table(KNOWN, honoured("colour", Enumeration(("red",))))
     assert read_members({"colour": "red"}, known) == {"colour": "red"}
     assert read_members({"colour": "red"}, KNOWN) == {}
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import Member, Standing
-from calculators.kit.requests.readers import Boolean, Choice, Integer, Number, String
+from calculators.kit.requests.readers import Boolean, Enumeration, Integer, Number, String
 from calculators.llm.endpoints import ENDPOINTS, LlmEndpoint
 from tests.example_counts import examples
 
@@ -20,7 +20,7 @@ _SCALARS: Final = [
     pytest.param(member, id=f"{endpoint.path}-{name}")
     for endpoint in ENDPOINTS
     for name, member in endpoint.handling().members.items()
-    if isinstance(member.reader, Boolean | Choice | Integer | Number | String)
+    if isinstance(member.reader, Boolean | Enumeration | Integer | Number | String)
 ]
 _VALUES: Final = st.one_of(
     st.booleans(),
