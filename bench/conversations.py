@@ -28,7 +28,7 @@ from bench.machine import add_write, describe_machine, publish
 from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
-from calculators.llm.tuning.standings import median_interval
+from calculators.llm.tuning.arena import median_interval
 from servers.load.client import CHAT, Prompt, StreamClient, words
 
 _CONVERSATIONS: Final = (1, 6, 32)

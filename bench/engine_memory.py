@@ -81,10 +81,9 @@ def grammar_of_calls(random: Random, number: int) -> Grammar:
 def run(requests: int, at_once: int, kernels: int, *, has_tools: bool) -> None:
     """Answer the requests, and print a row of the table every thousand."""
     from calculators.llm.engine.core import EngineCore
-    from calculators.llm.engine.engine_settings import EngineSettings, PluginValue
     from calculators.llm.engine.genai_pipeline import GenaiPipeline
-    from calculators.llm.engine.generation_settings import GenerationSettings
     from calculators.llm.engine.messages import Add, Step
+    from calculators.llm.engine.settings import EngineSettings, GenerationSettings, PluginValue
 
     plugin: dict[str, PluginValue | dict[str, dict[str, PluginValue]]] = {
         "CPU_RUNTIME_CACHE_CAPACITY": kernels

@@ -24,9 +24,8 @@ import openvino_genai as genai
 
 import calculators
 from bench.load_generator import add_load_arguments, publish, workload_of
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.library_config import generation_config, scheduler_config
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from calculators.llm.options.node_options import NodeOptions, read_node_options
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.messages import Chat

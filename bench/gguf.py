@@ -41,12 +41,12 @@ from bench.paged_model import EXACT, PagedModel
 from bench.server_process import ServerProcess, children, peak_bytes
 from calculators.kit.checkpoints.converted_gguf import convert, read_source
 from calculators.kit.checkpoints.decoder import read_decoder
+from calculators.kit.checkpoints.family_builders import build_model
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.gguf_vocabulary import read_vocabulary
-from calculators.kit.checkpoints.models import build_model
-from calculators.kit.checkpoints.packed import Form
+from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.checkpoints.tokenizer_graph import write_tokenizer
-from calculators.kit.checkpoints.weights import Scratch
+from calculators.kit.checkpoints.vocabulary import read_vocabulary
+from calculators.kit.checkpoints.weights import WeightScratch
 from graph_runtime import LoadProgress
 
 _TEXT: Final = Path(__file__).parents[1] / "docs" / "serving.md"
@@ -65,11 +65,11 @@ _FOREIGN: Final = (
 
 
 @contextmanager
-def built(path: Path, form: Form) -> Iterator[ov.Model]:
+def built(path: Path, form: OffsetForm) -> Iterator[ov.Model]:
     """Build a file's model; its constants lie in a temporary folder."""
     file = GgufFile(path)
     with tempfile.TemporaryDirectory() as folder:
-        scratch = Scratch(Path(folder, "weights"))
+        scratch = WeightScratch(Path(folder, "weights"))
         yield build_model(file, read_decoder(file), form, scratch)
 
 
@@ -118,12 +118,12 @@ def exactness(path: Path, source: Path, *, with_peer: bool) -> None:
     print("| form | divergence | same best token | perplexity |\n|---|---|---|---|")
     reference: NDArray[np.float32] | None = None
     for form, properties, name in (
-        (Form.EXACT, EXACT, "exact, without dynamic quantization (`--exact`)"),
-        (Form.SPLIT, EXACT, "split, without dynamic quantization"),
-        (Form.SCALED, EXACT, "scaled, without dynamic quantization"),
-        (Form.SCALED, _DEFAULT, "scaled"),
-        (Form.SPLIT, _DEFAULT, "split"),
-        (Form.EXACT, _DEFAULT, "exact, with dynamic quantization"),
+        (OffsetForm.EXACT, EXACT, "exact, without dynamic quantization (`--exact`)"),
+        (OffsetForm.SPLIT, EXACT, "split, without dynamic quantization"),
+        (OffsetForm.SCALED, EXACT, "scaled, without dynamic quantization"),
+        (OffsetForm.SCALED, _DEFAULT, "scaled"),
+        (OffsetForm.SPLIT, _DEFAULT, "split"),
+        (OffsetForm.EXACT, _DEFAULT, "exact, with dynamic quantization"),
     ):
         with built(path, form) as model:
             paged = PagedModel(model, dict(properties), length=_CHUNK + 32)
@@ -206,7 +206,12 @@ class _Round(NamedTuple):
 
 
 def speed(
-    paths: list[Path], forms: list[Form], streams: list[int], seconds: float, *, with_peer: bool
+    paths: list[Path],
+    forms: list[OffsetForm],
+    streams: list[int],
+    seconds: float,
+    *,
+    with_peer: bool,
 ) -> None:
     """Print tokens per second, and milliseconds until the first token of a prompt.
 
@@ -272,7 +277,7 @@ def _least(seconds: list[float], digits: int) -> str:
     return f"{least:.{digits}f} ({middle:.{digits}f})"
 
 
-def _pipeline_run(path: Path, form: Form, folder: Path) -> _Run:
+def _pipeline_run(path: Path, form: OffsetForm, folder: Path) -> _Run:
     """Return what runs a file's model in openvino-genai, with the server's settings."""
     place = folder / form
     place.mkdir()
@@ -384,7 +389,7 @@ def main() -> None:
     else:
         speed(
             arguments.files,
-            [Form(each) for each in arguments.forms.split(",")],
+            [OffsetForm(each) for each in arguments.forms.split(",")],
             [int(each) for each in arguments.streams.split(",")],
             arguments.seconds,
             with_peer=arguments.peer,

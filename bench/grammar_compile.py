@@ -25,8 +25,7 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from calculators.llm.engine.compile_probe import CompileProbe
-from calculators.llm.engine.form_tokenizer import DetokenizerFiles
+from calculators.llm.engine.constrained_decoding import CompileProbe, DetokenizerFiles
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import form_grammar
 from calculators.llm.grammars.formats import Format

@@ -31,9 +31,8 @@ from bench.smollm2 import get_smollm2
 from calculators.kit.requests.http_payload import HttpPayload, NoClient
 from calculators.language import on_text
 from calculators.llm.detokenizer import TokenTable
-from calculators.llm.engine.engine import Generation, Part
-from calculators.llm.engine.messages import Metrics, Tokens
-from calculators.llm.options.llm_settings import LlmSettings
+from calculators.llm.engine.engine import EngineGeneration, GenerationPart
+from calculators.llm.engine.messages import Metrics, NewTokens
 from calculators.llm.prompt.messages import Prompt, Ready
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
@@ -44,6 +43,7 @@ from calculators.llm.servable import (
     ModelProfile,
     ServingLimits,
 )
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import CalculatorGraph, ValidatedGraph, parse_graph_text, validate_graph
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
@@ -197,23 +197,23 @@ def _graphs() -> dict[str, str]:
     }
 
 
-class _Replay(Generation):
+class _Replay(EngineGeneration):
     """One token for each read, after a turn of the event loop."""
 
     def __init__(self) -> None:
         super().__init__(1, lambda choice: None)
         self._left = TOKENS
 
-    async def read(self) -> list[tuple[int, Tokens]]:
+    async def read(self) -> list[tuple[int, NewTokens]]:
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         loop.call_soon(waiter.set_result, None)
         await waiter
         self._left -= 1
         if self._left:
-            return [(0, Tokens(0, 0, [0]))]
+            return [(0, NewTokens(0, 0, [0]))]
         self._unfinished = 0
-        return [(0, Tokens(0, 0, [0], finish_reason="length"))]
+        return [(0, NewTokens(0, 0, [0], finish_reason="length"))]
 
 
 class _ReplayEngine:
@@ -222,7 +222,7 @@ class _ReplayEngine:
     unfinished = running = cache_full = restarts = 0
     pid: int | None = None
 
-    def submit(self, parts: Sequence[Part]) -> Generation:
+    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
         return _Replay()
 
 

@@ -37,7 +37,7 @@ from bench.serve_vs_engine import (
 )
 from bench.server_process import ServerProcess
 from calculators.llm.prompt.builder import PromptBuilder
-from calculators.llm.tuning.standings import Interval, median_interval
+from calculators.llm.tuning.arena import Interval, median_interval
 
 PAGE: Final = Path(__file__).with_suffix(".md")
 _ROW: Final = re.compile(r"^\| (.+?) \| ([\d.]+) \(([\d.]+) to ([\d.]+)\) \|", re.MULTILINE)

@@ -31,8 +31,8 @@ from bench.open_streams import StreamMemory, measure_open_streams
 from bench.random_model import LARGE, make_model, write_graph
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
-from calculators.llm.engine.environment import ENVIRONMENT
-from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
+from calculators.llm.engine import ENVIRONMENT
+from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.prompt.builder import PromptBuilder
 
 #: The aim per model: the ratio to the engine's throughput of the worst turn.

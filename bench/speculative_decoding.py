@@ -19,10 +19,9 @@ from typing import Final, NamedTuple
 
 from bench.engine_throughput import model_options, prompt_encoder
 from bench.machine import add_write, describe_machine, publish
-from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.requests.sampling import read_assisted_decoding
 

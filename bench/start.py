@@ -25,7 +25,7 @@ from typing import Final
 
 from bench.machine import add_write, describe_machine, publish
 from bench.start_time import ROOT, Start, environment, start
-from calculators.llm.tuning.standings import median_interval
+from calculators.llm.tuning.arena import median_interval
 
 _CONFIG: Final = ROOT / "examples" / "config.json"
 _MIB: Final = 1 << 20

@@ -28,12 +28,10 @@ import calculators
 from bench.machine import add_write, describe_machine, publish
 from calculators.kit.model_cache import ModelCache
 from calculators.kit.tasks import ModelToServe
-from calculators.llm.tuning.arena import Arena
+from calculators.llm.tuning.arena import Arena, CandidateStanding, Conditions, median_interval
 from calculators.llm.tuning.candidates import Candidate, Change, single_changes
-from calculators.llm.tuning.loads import LOADS
-from calculators.llm.tuning.standings import Conditions, Standing, median_interval
-from calculators.llm.tuning.tuner import Tuner
-from calculators.llm.tuning.tuning import open_arena
+from calculators.llm.tuning.trial import LOADS
+from calculators.llm.tuning.tuning import Tuner, open_arena
 from graph_runtime import REGISTRY
 
 _MEMORY: Final = 8 << 30
@@ -99,7 +97,7 @@ async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list
             for place in range(0, len(left), _AT_ONCE):
                 if monotonic() > until:
                     break
-                standings = [Standing(each) for each in left[place : place + _AT_ONCE]]
+                standings = [CandidateStanding(each) for each in left[place : place + _AT_ONCE]]
                 await arena.measure(standings, arguments.rounds, float("inf"))
                 progress.pairs |= {each.name: _pairs(each) for each in standings}
                 progress.objections |= _objections(standings)
@@ -108,7 +106,7 @@ async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list
             if len(progress.pairs) < len(every) or monotonic() > until:
                 return None
             if not progress.finals:
-                standings = [Standing(known[name]) for name in _finalists(progress)]
+                standings = [CandidateStanding(known[name]) for name in _finalists(progress)]
                 await arena.measure(standings, arguments.finals, float("inf"))
                 progress.finals = {each.name: _pairs(each) for each in standings}
                 progress.objections |= _objections(standings)
@@ -129,11 +127,11 @@ async def _tune(arena: Arena, budget: float) -> tuple[Candidate, float]:
     return (outcome.winner or arena.base).candidate, monotonic() - begin
 
 
-def _pairs(standing: Standing) -> _Pairs:
+def _pairs(standing: CandidateStanding) -> _Pairs:
     return [(ours.seconds, its.seconds) for ours, its in standing.pairs]
 
 
-def _objections(standings: Sequence[Standing]) -> dict[str, str]:
+def _objections(standings: Sequence[CandidateStanding]) -> dict[str, str]:
     return {each.name: Conditions().objection(each) for each in standings}
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("openvino_genai")
 
 from bench.performance import FOLDER, PLOTS, Point, draw
 from bench.quick import PAGE, Ratio, read_committed, row, verdict
-from calculators.llm.tuning.standings import Interval
+from calculators.llm.tuning.arena import Interval
 from tests.markdown import text_of
 
 

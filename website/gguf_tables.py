@@ -9,8 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from calculators.kit.checkpoints.families import ENCODERS, FAMILIES, MISSING, NEIGHBOURS, Family
-from calculators.kit.checkpoints.packed import UNPACKED, Form, computable_types, stored_bytes
+from calculators.kit.checkpoints.families import (
+    ENCODERS,
+    FAMILIES,
+    MISSING,
+    NEIGHBOURS,
+    ModelFamily,
+)
+from calculators.kit.checkpoints.packed import UNPACKED, OffsetForm, computable_types, stored_bytes
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "models.md"
 _BEGIN: Final = "<!-- made by website.gguf_tables -->\n"
@@ -34,13 +40,13 @@ def tables() -> str:
         *(f"| {', '.join(names)} | {need} |" for need, names in by_need.items()),
         "",
         "| type | codes | group | bytes per weight: "
-        + " | ".join(f"*{form}*" for form in Form)
+        + " | ".join(f"*{form}*" for form in OffsetForm)
         + " |",
-        "|---|---|---|" + "---|" * len(Form),
+        "|---|---|---|" + "---|" * len(OffsetForm),
     ]
     for name in computable_types():
         layout = UNPACKED.get(name)
-        bytes_of = [stored_bytes(name, _SAMPLE, form, is_large=True) for form in Form]
+        bytes_of = [stored_bytes(name, _SAMPLE, form, is_large=True) for form in OffsetForm]
         sizes = [f"{each / _SAMPLE:.2f}" for each in bytes_of]
         codes, group = "none", "none"
         if layout is not None:
@@ -50,7 +56,7 @@ def tables() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _families(families: Mapping[str, Family]) -> list[str]:
+def _families(families: Mapping[str, ModelFamily]) -> list[str]:
     lines = ["| architecture | models | attention | feed-forward |", "|---|---|---|---|"]
     for name, family in sorted(families.items()):
         lines.append(
@@ -59,7 +65,7 @@ def _families(families: Mapping[str, Family]) -> list[str]:
     return lines
 
 
-def _attention(family: Family) -> str:
+def _attention(family: ModelFamily) -> str:
     found = []
     kinds = {
         "latent": "latent",
@@ -87,7 +93,7 @@ def _attention(family: Family) -> str:
     return "; ".join(found)
 
 
-def _feed_forward(family: Family) -> str:
+def _feed_forward(family: ModelFamily) -> str:
     words = {
         "silu": "SiLU",
         "gelu": "GELU",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from calculators.kit.requests.http_payload import HttpPayload
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.kit.requests.request_record import GenerationRecord, set_current_record
 from calculators.kit.tasks.node_resource import node_resource
+from calculators.llm.endpoints import Counting, endpoint_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn
 
 if TYPE_CHECKING:
-    from calculators.llm.http_answering import HttpAnswering
+    from calculators.llm.answers.answer import Answer
+    from calculators.llm.servable import LlmServable
 
 
 class HttpLLMCalculator(Calculator):
@@ -62,34 +66,34 @@ class HttpLLMCalculator(Calculator):
         contract.set_apart("LOOPBACK")
 
     def open(self, cc: CalculatorContext) -> None:
-        # It came with the model: a check of a graph needs the ports alone.
+        # They came with the model: a check of a graph needs the ports alone.
         from calculators.llm.answers.answer_writer import DeltaWriter
         from calculators.llm.api.whole_answer import answer_writer
-        from calculators.llm.http_answering import HttpAnswering
 
-        servable = node_resource(cc, self.resources, "LLM")
-        self._answering: HttpAnswering = HttpAnswering(
-            cc.node_name, servable, DeltaWriter(answer_writer)
-        )
+        self._servable: LlmServable = node_resource(cc, self.resources, "LLM")
+        self._writer: DeltaWriter = DeltaWriter(answer_writer)
+        #: None until a request that generates has been submitted.
+        self._answer: Answer | None = None
+        self._client: ClientConnection | None = None
         self._time = 0
 
     async def process(self, cc: CalculatorContext) -> None:
-        answering = self._answering
         if not cc.is_empty(self.request):
             from calculators.llm.pdf_files import with_pdf_texts
 
-            begun = await answering.begin(await with_pdf_texts(cc.take(self.request)))
+            payload = await with_pdf_texts(cc.take(self.request))
+            begun = await self._begin(payload, cc.node_name)
             if isinstance(begun, str):
                 cc.emit(self.response, begun, at=self._time)
                 return
-            answering.answer = begun
-        answer, client = answering.answer, answering.client
+            self._answer = begun
+        answer, client = self._answer, self._client
         if answer is None or client is None or answer.is_finished:
             return
         if not client.is_writable:
             # Text for a slow reader is made only when the reader has taken the last piece.
             await client.writable()
-        events = answering.writer.write(await answer.read())
+        events = self._writer.write(await answer.read())
         if events:
             cc.emit(self.response, events, at=self._time)
         if not answer.is_finished:
@@ -97,5 +101,44 @@ class HttpLLMCalculator(Calculator):
             self._time = max(time.time_ns() // 1000, self._time + 1)
 
     def close(self, cc: CalculatorContext) -> None:
-        if self._answering.answer is not None:
-            self._answering.answer.cancel()
+        if self._answer is not None:
+            self._answer.cancel()
+
+    # Decision 0048: no coroutine of its own, the caller awaits the answer itself.
+    def _begin(self, payload: HttpPayload, node: str) -> Awaitable[Answer | str]:
+        """Parse and submit a request; return the answer of a stream, or the whole answer's text.
+
+        Raises:
+            RequestError: the request is invalid, or the model cannot answer it.
+        """
+        from calculators.llm.api.neutral_request import neutral_request
+
+        # Child processes take turns by client, whom they find by the task's record.
+        set_current_record(payload.record)
+        self._client = payload.client
+        servable = self._servable
+        endpoint = endpoint_of(payload.uri)
+        body = payload.parsed_json
+        if body is None:
+            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        handling = endpoint.handling()
+        if isinstance(handling, Counting):
+            counted = endpoint.parse(body, servable.limits.request, servable.defaults)
+            return handling.answer(servable, counted)
+        record: GenerationRecord | None = None
+        if payload.record is not None:
+            record = payload.record.begin_generation(node, endpoint.path[1:])
+        # In one pass, so that the first of several errors is reported.
+        checked = endpoint.parse(body, servable.limits.request, servable.defaults)
+        request = neutral_request(
+            checked, handling.api, body, payload.client, payload.record, has_prompt=False
+        )
+        submitting = servable.submit(checked, request, record, logs_raw_text=True)
+        return submitting if request.stream else self._whole(submitting)
+
+    async def _whole(self, submitting: Awaitable[Answer]) -> str:
+        self._answer = answer = await submitting
+        body = ""
+        while not answer.is_finished:
+            body = self._writer.write(await answer.read())
+        return body

@@ -1,30 +1,38 @@
-"""`ModelSource`: the files that the processes of a node load, and their places in the cache.
+"""`LlmSource`: the files that the processes of a node load, and their places in the cache.
 
 A directory is loaded as it is. A GGUF file is converted once; the engine, prompts and grammars read
-the directory that is made of it. So do draft models.
+the directory that is made of it. So do draft models. `first_messages` are for processes that start
+before their node is loaded: what they will be told to load.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.msgpack import encode
 
 from calculators.kit.device_options import has_no_accelerator
 from calculators.kit.model_cache import PROPERTY, CacheEntry, ModelCache, finish, hold_compiled
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.options.node_options import NodeOptions
-from graph_runtime import LoadProgress, ResourceError
+from calculators.kit.model_initializer import cache_of, conversions_of
+from calculators.llm.engine.process_engine import engine_load
+from calculators.llm.engine.settings import EngineSettings
+from calculators.llm.model_files import read_model_length
+from calculators.llm.options.node_options import NodeOptions, read_node_options
+from calculators.llm.prompt.client import prompt_load
+from calculators.llm.task_options import LlmSettings
+from graph_runtime import LoadProgress, NodePlan, ResourceError, ResourceSettings
 
 if TYPE_CHECKING:
     from calculators.kit.checkpoints.converted_gguf import ConvertedModel, GgufSource
 
 
 @dataclass(slots=True)
-class ModelSource:
+class LlmSource:
     """The files of one node's model.
 
     Attributes:
@@ -57,7 +65,7 @@ async def find_source(
     name: str,
     progress: LoadProgress,
     conversions: ModelCache | None = None,
-) -> ModelSource:
+) -> LlmSource:
     """Return the files to load; GGUF files are converted unless ``conversions`` holds them.
 
     Args:
@@ -68,7 +76,7 @@ async def find_source(
         ResourceError: a GGUF file cannot be converted.
     """
     conversions = conversions or cache
-    source = ModelSource(options.model_path, options.engine, progress)
+    source = LlmSource(options.model_path, options.engine, progress)
     draft, draft_file = options.engine.draft, _draft_file(options.engine)
     # All files are read before one of them is converted, which takes long.
     main = await _read(options.model_path, options) if options.model_path.is_file() else None
@@ -106,7 +114,7 @@ async def _read(path: Path, options: NodeOptions) -> GgufSource:
 
 
 async def _convert(
-    source: ModelSource, gguf: GgufSource, name: str, conversions: ModelCache | None
+    source: LlmSource, gguf: GgufSource, name: str, conversions: ModelCache | None
 ) -> Path:
     from calculators.kit.checkpoints.converted_gguf import hold_converted
 
@@ -118,7 +126,7 @@ async def _convert(
 def files_known_now(
     options: NodeOptions, cache: ModelCache | None, conversions: ModelCache | None
 ) -> tuple[Path, EngineSettings] | None:
-    """Return path and settings of the `ModelSource` that `find_source` will return.
+    """Return path and settings of the `LlmSource` that `find_source` will return.
 
     None if it may have to make or wait for something.
     """
@@ -158,9 +166,38 @@ def _can_be_compiled_once(engine: EngineSettings) -> bool:
     return not (engine.kind.batches and is_on_cpu)
 
 
-def _hold_compiled(source: ModelSource, cache: ModelCache) -> CacheEntry | None:
+def _hold_compiled(source: LlmSource, cache: ModelCache) -> CacheEntry | None:
     files = [source.path]
     if source.path.is_dir():
         files = sorted((*source.path.glob("*.xml"), *source.path.glob("*.bin")))
     engine = msgspec.structs.replace(source.engine, model_path="", plugin_config={})
     return hold_compiled(cache, files, engine.device, source.engine.plugin_config, engine)
+
+
+def first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
+    """Return the messages by module; see `calculators.kit.tasks.task.Task`.
+
+    Empty if loading has to make files first.
+
+    Raises:
+        ResourceError: an option of the node is wrong.
+    """
+    options = read_node_options(node, settings)
+    known = files_known_now(options, cache_of(settings), conversions_of(settings))
+    if known is None:
+        return {}
+    path, engine = known
+    length = read_model_length(options.model_path)
+    sees_images = options.engine.kind.sees_images
+    return {
+        "calculators.llm.engine.process": encode(engine_load(engine)),
+        "calculators.llm.prompt.process": encode(
+            prompt_load(
+                str(path),
+                max_tokens=length,
+                sees_images=sees_images,
+                special_tokens_in_text=settings.of(LlmSettings).special_tokens_in_text,
+                template_directory=options.template_directory,
+            )
+        ),
+    }

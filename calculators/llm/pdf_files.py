@@ -124,7 +124,7 @@ def _replaced(value: Any, steps: _Steps, member: str, text: str) -> Any:
 MAX_BYTES: Final = 32 * 1024 * 1024
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class PdfLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """The first message.
 
     Attributes:
@@ -136,31 +136,33 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     model_path: str = ""
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class PdfReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The process can read files."""
 
 
-class Read(msgspec.Struct, frozen=True, tag="read", array_like=True):
+class ReadPdf(msgspec.Struct, frozen=True, tag="read", array_like=True):
     """Read a file, which is written in Base64."""
 
     content: str
 
 
-class Text(msgspec.Struct, frozen=True, tag="text", array_like=True):
+class PdfText(msgspec.Struct, frozen=True, tag="text", array_like=True):
     """The text of all pages."""
 
     text: str
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+class PdfRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """The file has no text that can be read; ``reason`` completes "the PDF ..."."""
 
     reason: str
 
 
-to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Load | Read | StopChild)
+to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
+    PdfLoad | ReadPdf | StopChild
+)
 from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Ready | LoadingPhase | LoadFailed | Log | Text | Refused
+    PdfReady | LoadingPhase | LoadFailed | Log | PdfText | PdfRefused
 )
 
 
@@ -189,7 +191,7 @@ class PdfFile(NamedTuple):
     path: str
 
 
-class _Room:
+class _RoomForPdfs:
     """The room for readers on one event loop."""
 
     def __init__(self) -> None:
@@ -197,7 +199,7 @@ class _Room:
         self.waiting = 0
 
 
-_ROOMS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Room] = WeakKeyDictionary()
+_ROOMS: WeakKeyDictionary[asyncio.AbstractEventLoop, _RoomForPdfs] = WeakKeyDictionary()
 
 
 async def read_pdfs(files: Sequence[PdfFile]) -> list[str]:
@@ -227,7 +229,7 @@ async def _turn() -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     room = _ROOMS.get(loop)
     if room is None:
-        room = _ROOMS[loop] = _Room()
+        room = _ROOMS[loop] = _RoomForPdfs()
     if room.waiting >= MOST_WAITING:
         raise RequestError(
             "too many PDF files wait to be read; try again later",
@@ -246,12 +248,12 @@ async def _turn() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _lane() -> AsyncIterator[QuestionLane[Ready]]:
+async def _lane() -> AsyncIterator[QuestionLane[PdfReady]]:
     lane = QuestionLane(
         "calculators.llm.pdf_process",
-        Load(MEMORY),
+        PdfLoad(MEMORY),
         decode=from_reader_decoder.decode,
-        ready=Ready,
+        ready=PdfReady,
         name="reader of PDF files",
         subject="PDF",
         cpu_seconds=CPU_SECONDS,
@@ -270,8 +272,8 @@ async def _lane() -> AsyncIterator[QuestionLane[Ready]]:
         await lane.close()
 
 
-async def _read(lane: QuestionLane[Ready], file: PdfFile) -> str:
-    question = Read(file.content)
+async def _read(lane: QuestionLane[PdfReady], file: PdfFile) -> str:
+    question = ReadPdf(file.content)
     if len(file.content) > _LONG:
         body = await asyncio.to_thread(msgspec.msgpack.encode, question)
     else:
@@ -282,7 +284,7 @@ async def _read(lane: QuestionLane[Ready], file: PdfFile) -> str:
         if error.code is Code.INVALID_ARGUMENT:
             raise fields.invalid(file.path, str(error)) from None
         raise
-    if isinstance(answer, Refused):
+    if isinstance(answer, PdfRefused):
         raise fields.invalid(file.path, f"the PDF {answer.reason}")
-    assert isinstance(answer, Text)
+    assert isinstance(answer, PdfText)
     return answer.text

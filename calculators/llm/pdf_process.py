@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from calculators.kit.child_process.answering_process import Report, run
 from calculators.llm.pdf_files import (
     MAX_BYTES,
-    Load,
-    Read,
-    Ready,
-    Refused,
-    Text,
+    PdfLoad,
+    PdfReady,
+    PdfRefused,
+    PdfText,
+    ReadPdf,
     to_reader_decoder,
 )
 
@@ -89,25 +89,27 @@ def _text(reader: PdfReader) -> str:
     return whole.encode("utf-8", "replace").decode("utf-8")
 
 
-def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Text | Refused]]:
+def load(
+    message: PdfLoad, report: Report
+) -> tuple[PdfReady, Callable[[Any], PdfText | PdfRefused]]:
     """Import the library."""
     import pypdf  # noqa: F401
 
-    return Ready(), _answer
+    return PdfReady(), _answer
 
 
-def _answer(question: Read) -> Text | Refused:
+def _answer(question: ReadPdf) -> PdfText | PdfRefused:
     try:
-        return Text(pdf_text(question.content))
+        return PdfText(pdf_text(question.content))
     except PdfError as error:
-        return Refused(str(error))
+        return PdfRefused(str(error))
 
 
-def refuse(reason: str) -> Refused:
+def refuse(reason: str) -> PdfRefused:
     """Refuse a file whose reading raised."""
-    return Refused(f"cannot be read: {reason}")
+    return PdfRefused(f"cannot be read: {reason}")
 
 
 if __name__ == "__main__":
     descriptor, parent = map(int, sys.argv[1:])
-    os._exit(run(descriptor, parent, to_reader_decoder.decode, Load, load, refuse))
+    os._exit(run(descriptor, parent, to_reader_decoder.decode, PdfLoad, load, refuse))

@@ -16,8 +16,8 @@ from calculators.kit.model_initializer import (
 )
 from calculators.kit.places import Places
 from calculators.kit.tasks.options import naming_node
-from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions, read_node_options
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class LlmResourceInitializer:
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
         # Here: a check of a graph loads no model. The first request shall not wait for imports.
-        from calculators.llm import http_answering  # noqa: F401
-        from calculators.llm.engine.engine_metrics import watch_engine
+        from calculators.llm.answers import answer_writer  # noqa: F401
+        from calculators.llm.engine.engine import watch_engine
         from calculators.llm.servable_loading import load_servable
 
         # In a thread: checks of adapters read the whole model file.

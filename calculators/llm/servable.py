@@ -25,12 +25,11 @@ from calculators.language.usage import Usage
 from calculators.llm.answers.answer import Answer, parts_of
 from calculators.llm.answers.choice import Choice, ChoiceFactory
 from calculators.llm.api.neutral_request import resolved_request
-from calculators.llm.engine.engine import TOO_LONG, Engine, Generation, Part
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Ready as EngineReady
+from calculators.llm.engine.engine import TOO_LONG, Engine, EngineGeneration, GenerationPart
+from calculators.llm.engine.messages import EngineReady
 from calculators.llm.engine.scoring_engine import ScoringEngine
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammar_process.client import Grammars, leave_unenforced
-from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import Prompt
@@ -42,6 +41,7 @@ from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import fit_to_model
 from calculators.llm.requests.structured_output import refuse_settings, request_grammar
 from calculators.llm.requests.tools import refuse_servers, refuse_unmet
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import Cancelled, Code
 
 _NO_PARSERS: Final = OutputParsers(None, None)
@@ -262,7 +262,7 @@ class LlmServable:
         ids = None
         if checked.returns_token_ids and not self.sees_images:
             ids = [prompt.input_ids for prompt in prompts]
-        parts: list[Part] = []
+        parts: list[GenerationPart] = []
         choices: list[Choice] = []
         prompt_tokens = 0
         keeps_texts = record is not None and record.keeps_texts
@@ -287,7 +287,9 @@ class LlmServable:
                 settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
-            parts += parts_of(Part(prompt.input_ids, settings, text, prompt.images, prompt.param))
+            parts += parts_of(
+                GenerationPart(prompt.input_ids, settings, text, prompt.images, prompt.param)
+            )
             for _ in range(settings.num_return_sequences):
                 choices.append(
                     self._choices.choice(
@@ -334,7 +336,9 @@ class LlmServable:
             logs_raw_text=logs_raw_text,
         )
 
-    async def _submit(self, parts: list[Part], settings: GenerationSettings) -> Generation:
+    async def _submit(
+        self, parts: list[GenerationPart], settings: GenerationSettings
+    ) -> EngineGeneration:
         """Submit the parts of a request to the engine that can answer it."""
         scoring = self.model.processes.scoring
         if scoring is None or not (settings.echo and settings.logprobs):
@@ -460,7 +464,7 @@ class LlmServable:
             param=param,
             has_images=True,
         )
-        part = Part(prompt.input_ids, settings, prompt.text, prompt.images, param)
+        part = GenerationPart(prompt.input_ids, settings, prompt.text, prompt.images, param)
         _check_pixels([part])
         generation = self.engine.submit([part])
         counted = 0
@@ -576,7 +580,7 @@ class LlmServable:
         )
 
 
-def _check_pixels(parts: Sequence[Part]) -> None:
+def _check_pixels(parts: Sequence[GenerationPart]) -> None:
     """Limit the pixels of all parts, each of which sends its images to the engine.
 
     Raises:

@@ -12,15 +12,14 @@ from calculators.images.media.reader import ImageReader
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.model_cache import ModelCache
 from calculators.kit.places import Place
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.messages import Ready
+from calculators.llm.engine.messages import EngineReady
 from calculators.llm.engine.placed_engine import PlacedEngine
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.engine.scoring_engine import ScoringEngine
+from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.grammar_process.client import GrammarChecker
-from calculators.llm.model_files.model_length import read_model_length
+from calculators.llm.model_files import read_model_length
 from calculators.llm.model_source import find_source
-from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
 from calculators.llm.parsers.output_parsers import OutputParsers
@@ -41,6 +40,7 @@ from calculators.llm.servable import (
     ModelProfile,
     ServingLimits,
 )
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import LoadProgress, ResourceError
 
 log = logging.getLogger("graphrt.llm")
@@ -220,7 +220,7 @@ def _parsers(options: NodeOptions, prompts: PromptsReady, name: str) -> OutputPa
         raise ResourceError(str(error)) from None
 
 
-def _fingerprint(ready: Ready, options: NodeOptions) -> str:
+def _fingerprint(ready: EngineReady, options: NodeOptions) -> str:
     """Return a text that changes when the same seed may give another answer."""
     weights = options.model_path
     if weights.is_dir():

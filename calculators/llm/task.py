@@ -10,7 +10,7 @@ from calculators.kit.tasks.endpoint import PREFIXES
 from calculators.kit.tasks.model_config import has_safetensors, is_language_model, read_model_config
 from calculators.kit.tasks.task import ModelToServe, Task
 from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
-from calculators.llm.engine.environment import ENVIRONMENT
+from calculators.llm.engine import ENVIRONMENT
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.task_options import TextGenerationOptions
 
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 
 def _register(registry: Registry) -> None:
-    from calculators.llm.generation_request_reader_calculator import (
-        GenerationRequestReaderCalculator,
-    )
-    from calculators.llm.generation_response_writer_calculator import (
-        GenerationResponseWriterCalculator,
-    )
     from calculators.llm.http_llm_calculator import HttpLLMCalculator
-    from calculators.llm.llm_calculator import LLMCalculator
+    from calculators.llm.llm_calculator import (
+        GenerationRequestReaderCalculator,
+        GenerationResponseWriterCalculator,
+        LLMCalculator,
+    )
     from calculators.llm.resources import LlmResourceInitializer
 
     registry.register_calculator(HttpLLMCalculator)
@@ -80,7 +78,7 @@ def _adapters(config: Any) -> Iterable[str]:
 
 
 def _first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
-    from calculators.llm.first_messages import first_messages
+    from calculators.llm.model_source import first_messages
 
     return first_messages(node, settings)
 

@@ -13,9 +13,8 @@ from typing import Any, Final, cast
 
 from calculators.kit.machine import has_slow_bfloat16
 from calculators.kit.tasks.task import ModelToServe, TaskError
-from calculators.llm.engine.engine_settings import NPU
-from calculators.llm.engine.pipeline_kind import KINDS, PipelineType
-from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
+from calculators.llm.engine.settings import KINDS, NPU, PipelineType
+from calculators.llm.model_files import cache_size_for, read_cache_shape
 from calculators.llm.options.plugin_config import WEIGHTS_FORM, read_plugin_config
 from calculators.llm.parsers.registry import (
     parser_problem,

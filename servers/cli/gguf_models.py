@@ -19,12 +19,12 @@ from calculators.kit.checkpoints.converted_gguf import (
     read_source,
 )
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.gguf_vocabulary import Vocabulary, read_vocabulary
-from calculators.kit.checkpoints.packed import Form
+from calculators.kit.checkpoints.packed import OffsetForm
+from calculators.kit.checkpoints.vocabulary import Vocabulary, read_vocabulary
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import user_cache
-from calculators.llm.model_files.cache_bytes import cache_size_for, read_cache_shape
+from calculators.llm.model_files import cache_size_for, read_cache_shape
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from graph_runtime import LoadProgress, ResourceError
 from servers.cli.messages import CommandFailed, ProgressLine
@@ -165,7 +165,7 @@ def _facts(source: GgufSource) -> dict[str, Any]:
         "chat_template": None if source.pooling else _template_facts(vocabulary, file),
         "weights": {
             "form": source.form,
-            "bytes": {form: converted_bytes(file, form) for form in Form},
+            "bytes": {form: converted_bytes(file, form) for form in OffsetForm},
         },
         "cache": None
         if shape is None or source.pooling

@@ -16,10 +16,9 @@ from typing import Any, Final
 from calculators.kit.machine import usable_memory
 from calculators.kit.settings.declaration import read
 from calculators.kit.tasks import ModelToServe, Task, TaskError, default_task
-from calculators.llm.tuning.loads import LOADS
-from calculators.llm.tuning.standings import Conditions, Standing, best_first
-from calculators.llm.tuning.tuner import Outcome
-from calculators.llm.tuning.tuning import CannotTune, Tuned, tune
+from calculators.llm.tuning.arena import CandidateStanding, Conditions, best_first
+from calculators.llm.tuning.trial import LOADS
+from calculators.llm.tuning.tuning import CannotTune, Tuned, TuningOutcome, tune
 from servers.cli.messages import CommandFailed
 from servers.cli.model_graph import (
     graph_of_model,
@@ -91,7 +90,7 @@ def _graph(
     path: Path,
     directory: Path,
     given: Mapping[str, Any],
-    outcome: Outcome,
+    outcome: TuningOutcome,
     figures: Sequence[str],
 ) -> str:
     """Return the text of the winner's graph with the figures as comments."""
@@ -112,7 +111,7 @@ class _Progress:
     def seconds(self) -> float:
         return time.monotonic() - self._begin
 
-    def show(self, stage: str, standings: Sequence[Standing]) -> None:
+    def show(self, stage: str, standings: Sequence[CandidateStanding]) -> None:
         rounds = max((len(each.pairs) for each in standings), default=0)
         print(f"{self.seconds:.0f} s: {stage}, {rounds} rounds", file=sys.stderr)
         rows = _rows(_ordered(standings), self._conditions)
@@ -143,15 +142,15 @@ def _figures(tuned: Tuned, conditions: Conditions, seconds: float) -> list[str]:
     return [*lines, "", *_table(rows)]
 
 
-def _ordered(standings: Sequence[Standing]) -> list[Standing]:
+def _ordered(standings: Sequence[CandidateStanding]) -> list[CandidateStanding]:
     return [*best_first(standings), *(each for each in standings if not each.is_measured)]
 
 
-def _rows(standings: Iterable[Standing], conditions: Conditions) -> list[tuple[str, ...]]:
+def _rows(standings: Iterable[CandidateStanding], conditions: Conditions) -> list[tuple[str, ...]]:
     return [_row(each, conditions.objection(each)) for each in standings]
 
 
-def _row(standing: Standing, objection: str) -> tuple[str, ...]:
+def _row(standing: CandidateStanding, objection: str) -> tuple[str, ...]:
     if not standing.is_measured:
         return (standing.name, "", "", "", "", _answers(standing), objection)
     speed = standing.speed
@@ -166,7 +165,7 @@ def _row(standing: Standing, objection: str) -> tuple[str, ...]:
     )
 
 
-def _answers(standing: Standing) -> str:
+def _answers(standing: CandidateStanding) -> str:
     if standing.different_answers is None:
         return ""
     if not standing.different_answers:

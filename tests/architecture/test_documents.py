@@ -33,9 +33,9 @@ from calculators.language.retrieval import node_options as retrieval
 from calculators.language.server_tools import call_limits
 from calculators.language.text_patterns import expression
 from calculators.llm import pdf_files, pdf_process
+from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
-from calculators.llm.engine.step_coalescer import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.grammar_process import client as grammars
 from calculators.llm.grammar_process.worker import SECONDS_PER_TOKEN
 from calculators.llm.grammars import (

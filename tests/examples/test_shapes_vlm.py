@@ -11,11 +11,10 @@ import pytest
 from PIL import Image as Pillow
 
 from calculators.images.media.image import Image
-from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add
-from calculators.llm.engine.stateful_models import VisionModel
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
+from calculators.llm.engine.stateful_pipeline import StatefulVisionModel
 from examples.models.training.conversation import Conversation, prompt_text
 from examples.models.vision_training.conversations import IMAGE, NO_PICTURE
 from examples.models.vision_training.example_pictures import EXAMPLES
@@ -139,7 +138,7 @@ def test_the_model_says_that_there_is_no_image(pipeline: GenaiPipeline, tokenize
 def test_the_model_answers_the_same_one_request_at_a_time(
     pipeline: GenaiPipeline, tokenizer: Any
 ) -> None:
-    model = VisionModel(SETTINGS)
+    model = StatefulVisionModel(SETTINGS)
     for seen in (one_shape("red", "circle"), one_shape("green", "triangle")):
         told: list[int] = []
         model.generate(request(0, WHAT, seen), lambda ids, told=told: told.extend(ids) is None)  # type: ignore[misc]

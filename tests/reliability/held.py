@@ -25,7 +25,7 @@ _STEADY_SECONDS: Final = 40.0
 #: queues for prompts, the two for grammars, and that of large bodies.
 _KEPT: Final = {
     "calculators.kit.requests.client_identity.ClientIdentity": 5 * CLIENTS,
-    "calculators.llm.grammar_process.messages.Accepted": grammars.REMEMBERED,
+    "calculators.llm.grammar_process.messages.GrammarAccepted": grammars.REMEMBERED,
 }
 #: Processes that start when they are needed, a bounded number for each model.
 _PASSING: Final = ("llm.grammar_process", "llm.prompt.long_process")

@@ -2,7 +2,7 @@
 
 Its grammars know one end token. Every other special token is a token with a text, so a class of
 letters that has all its letters allows it, and a second end token ends the answer in the middle of
-its form. `calculators.llm.engine.form_tokenizer` makes them letters that no rule has.
+its form. `calculators.llm.engine.constrained_decoding` makes them letters that no rule has.
 """
 
 from __future__ import annotations

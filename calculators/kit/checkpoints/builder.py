@@ -32,11 +32,11 @@ from openvino.utils.node_factory import NodeFactory
 from calculators.kit.checkpoints.decoder import Decoder, Layer, Rotary
 from calculators.kit.checkpoints.families import NEIGHBOURS
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.packed import Floats, Form
-from calculators.kit.checkpoints.weights import Rows, Scratch, Weights, whole
+from calculators.kit.checkpoints.packed import Floats, OffsetForm
+from calculators.kit.checkpoints.weights import Rows, Weights, WeightScratch, whole
 from graph_runtime import ResourceError
 
-_LOWEST: Final = float(np.finfo(np.float32).min)
+LOWEST: Final = float(np.finfo(np.float32).min)
 #: gpt-oss: gates and inputs are clamped, and the gate's slope.
 _CLAMP: Final = 7.0
 _SLOPE: Final = 1.702
@@ -60,7 +60,9 @@ class Builder:
     FIRST_NORM = "token_embd_norm"
     LAST_NORM = "output_norm"
 
-    def __init__(self, file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> None:
+    def __init__(
+        self, file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
+    ) -> None:
         self._file = file
         self._decoder = decoder
         self._weights = Weights(file, form, scratch)
@@ -68,7 +70,7 @@ class Builder:
         self._masks: dict[int, ov.Output] = {}
         self._turns: dict[int, tuple[ov.Output, ov.Output]] = {}
         self._inputs = {
-            name: _parameter(name, shape, kind)
+            name: parameter(name, shape, kind)
             for name, shape, kind in (
                 ("input_ids", [-1, -1], ov.Type.i64),
                 ("attention_mask", [-1, -1], ov.Type.i64),
@@ -424,12 +426,12 @@ class Builder:
         causal = op.less_equal(key, query)
         if not window:
             seen = op.broadcast(op.logical_and(causal, given), shape)
-            return op.select(seen, floats(0.0), floats(_LOWEST)).output(0)
+            return op.select(seen, floats(0.0), floats(LOWEST)).output(0)
         yes = op.constant(np.array(True))
         near = op.greater(key, op.add(query, whole(-window)))
         band = op.bitwise_and(yes, op.bitwise_and(op.bitwise_and(yes, near), causal))
         seen = op.broadcast(op.bitwise_and(band, given), shape)
-        node = op.select(seen, floats(0.0), floats(_LOWEST))
+        node = op.select(seen, floats(0.0), floats(LOWEST))
         end = op.unsqueeze(keys, whole(0))
         return op.slice(node, whole([0]), end, whole([1]), whole([3])).output(0)
 
@@ -444,7 +446,7 @@ class Builder:
         flat = op.concat([whole([1, heads, 1]), lengths[1]], 0)
         bias = op.reshape(op.reshape(bias, flat, False), flat, False)
         hidden = op.logical_not(op.broadcast(seen, shape))
-        return op.select(hidden, floats(_LOWEST), bias).output(0)
+        return op.select(hidden, floats(LOWEST), bias).output(0)
 
     # The feed-forward part.
 
@@ -639,7 +641,7 @@ def slopes(heads: int) -> list[float]:
 # Nodes.
 
 
-def _parameter(name: str, shape: list[int], kind: ov.Type) -> ov.Node:
+def parameter(name: str, shape: list[int], kind: ov.Type) -> ov.Node:
     node = op.parameter(shape, kind)
     node.set_friendly_name(name)
     node.output(0).get_tensor().set_names({name})

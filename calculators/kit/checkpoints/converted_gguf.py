@@ -16,12 +16,10 @@ from typing import Final
 
 from calculators.kit.checkpoints.decoder import Decoder, check_file
 from calculators.kit.checkpoints.families import pooling_of
-from calculators.kit.checkpoints.forms import is_large
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.gguf_vocabulary import read_vocabulary
-from calculators.kit.checkpoints.messages import Converted, Load, from_converter_decoder
-from calculators.kit.checkpoints.packed import Form, stored_bytes
-from calculators.kit.checkpoints.pretokenizers import pre_tokenizer_of
+from calculators.kit.checkpoints.messages import ConversionLoad, Converted, from_converter_decoder
+from calculators.kit.checkpoints.packed import OffsetForm, is_large, stored_bytes
+from calculators.kit.checkpoints.vocabulary import pre_tokenizer_of, read_vocabulary
 from calculators.kit.child_process.supervisor import LoadError, Supervisor
 from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import BeingMade, CacheEntry, ModelCache, key_of
@@ -59,7 +57,7 @@ class GgufSource:
 
     file: GgufFile
     decoder: Decoder
-    form: Form
+    form: OffsetForm
     size: int
     pooling: str = ""
 
@@ -115,11 +113,11 @@ def read_source(path: Path, form: str = "") -> GgufSource:
         raise ResourceError(f'"{path.name}" cannot be read: {error.strerror}') from None
     decoder = check_file(file)
     pre_tokenizer_of(read_vocabulary(file.metadata, file.name), file.name)
-    chosen = Form(form) if form else _fitting_form(file, usable_memory())
+    chosen = OffsetForm(form) if form else _fitting_form(file, usable_memory())
     return GgufSource(file, decoder, chosen, converted_bytes(file, chosen), pooling_of(file))
 
 
-def converted_bytes(file: GgufFile, form: Form) -> int:
+def converted_bytes(file: GgufFile, form: OffsetForm) -> int:
     """Return the bytes of the weights, on the disk and in memory."""
     return sum(
         stored_bytes(tensor.type.name, tensor.weights, form, is_large=is_large(tensor))
@@ -127,10 +125,10 @@ def converted_bytes(file: GgufFile, form: Form) -> int:
     )
 
 
-def _fitting_form(file: GgufFile, memory: int) -> Form:
+def _fitting_form(file: GgufFile, memory: int) -> OffsetForm:
     """Return the fastest form of which ``memory`` bytes have room."""
-    has_room = converted_bytes(file, Form.SCALED) <= memory * _MEMORY_SHARE
-    return Form.SCALED if has_room else Form.SPLIT
+    has_room = converted_bytes(file, OffsetForm.SCALED) <= memory * _MEMORY_SHARE
+    return OffsetForm.SCALED if has_room else OffsetForm.SPLIT
 
 
 async def hold_converted(
@@ -216,7 +214,9 @@ async def convert(source: GgufSource, directory: Path, name: str, progress: Load
     child = Supervisor(
         name=f'conversion of "{name}"',
         module="calculators.kit.checkpoints.process",
-        load=Load(str(source.file.parts[0]), str(directory), str(source.form), source.size),
+        load=ConversionLoad(
+            str(source.file.parts[0]), str(directory), str(source.form), source.size
+        ),
         decode=from_converter_decoder.decode,
         ready=Converted,
         on_message=lambda message: None,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from calculators.kit.checkpoints.families import (
     NO_ROTATION,
-    Family,
+    ModelFamily,
     find_encoder,
     find_family,
     pooling_of,
@@ -67,7 +67,7 @@ class Experts(NamedTuple):
 
     Attributes:
         used: of them by a token.
-        gating: as in `Family`.
+        gating: as in `ModelFamily`.
         sum_is_one: the weights of the used ones are made to sum to 1.
         scale: of their weights.
         groups: of experts, of which `groups_used` are considered; at most 1: none.
@@ -93,7 +93,7 @@ class Decoder:
         temperature: of attention by position: scale and length; None: none.
     """
 
-    family: Family
+    family: ModelFamily
     architecture: str
     width: int
     layers: list[Layer]
@@ -110,7 +110,7 @@ class Decoder:
     temperature: tuple[float, int] | None
 
 
-def read_decoder(file: GgufFile, context: int = 0, *, family: Family | None = None) -> Decoder:
+def read_decoder(file: GgufFile, context: int = 0, *, family: ModelFamily | None = None) -> Decoder:
     """Read the numbers of a model.
 
     Args:
@@ -121,7 +121,7 @@ def read_decoder(file: GgufFile, context: int = 0, *, family: Family | None = No
     Raises:
         ResourceError: the model cannot be run, or a value is missing or wrong.
     """
-    return _Reader(file, family or find_family(file)).read(context)
+    return _DecoderReader(file, family or find_family(file)).read(context)
 
 
 def check_model(path: Path) -> Decoder:
@@ -148,10 +148,10 @@ def check_file(file: GgufFile) -> Decoder:
 _MOST: Final = {"block_count": 4096, "embedding_length": 1 << 20, "attention.head_count": 1 << 14}
 
 
-class _Reader:
+class _DecoderReader:
     """The values of a file, as its family means them."""
 
-    def __init__(self, file: GgufFile, family: Family) -> None:
+    def __init__(self, file: GgufFile, family: ModelFamily) -> None:
         self._file = file
         self._family = family
         self._prefix = f"{file.architecture}."

@@ -29,19 +29,21 @@ import numpy as np
 import openvino as ov
 from openvino import opset15 as op
 
-from calculators.kit.checkpoints.builder import _LOWEST, Builder, _parameter, floats, slopes
+from calculators.kit.checkpoints.builder import LOWEST, Builder, floats, parameter, slopes
 from calculators.kit.checkpoints.decoder import Decoder, Layer
 from calculators.kit.checkpoints.families import ENCODERS, pooling_of
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.packed import Form
-from calculators.kit.checkpoints.weights import Scratch, whole
+from calculators.kit.checkpoints.packed import OffsetForm
+from calculators.kit.checkpoints.weights import WeightScratch, whole
 from graph_runtime import ResourceError
 
 #: The number of a pooling by the first token.
 _FIRST: Final = 2
 
 
-def build_encoder(file: GgufFile, encoder: Decoder, form: Form, scratch: Scratch) -> ov.Model:
+def build_encoder(
+    file: GgufFile, encoder: Decoder, form: OffsetForm, scratch: WeightScratch
+) -> ov.Model:
     """Build the model of a file; see `models.build_model`.
 
     Raises:
@@ -55,7 +57,9 @@ def build_encoder(file: GgufFile, encoder: Decoder, form: Form, scratch: Scratch
 class EncoderBuilder(Builder):
     """Builds a decoder without states, whose output are vectors."""
 
-    def __init__(self, file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> None:
+    def __init__(
+        self, file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
+    ) -> None:
         super().__init__(file, decoder, form, scratch)
         mask = self._inputs["attention_mask"].output(0)
         # Padding on either side leaves the positions of a text as they are.
@@ -157,7 +161,7 @@ class EncoderBuilder(Builder):
                 steep = floats(-np.reshape(slopes(layer.heads), (1, layer.heads, 1, 1)))
                 apart = op.absolute(op.subtract(key, query))
                 bias = op.multiply(steep, op.convert(apart, "f32"))
-            self._masks[layer.window] = op.select(seen, bias, floats(_LOWEST)).output(0)
+            self._masks[layer.window] = op.select(seen, bias, floats(LOWEST)).output(0)
         return self._masks[layer.window]
 
 
@@ -170,7 +174,7 @@ class BertBuilder(EncoderBuilder):
         if "token_types.weight" in weights:
             rows = weights.floats("token_types.weight", width)
             if self._ranks and len(rows) > 1:
-                types = _parameter("token_type_ids", [-1, -1], ov.Type.i64)
+                types = parameter("token_type_ids", [-1, -1], ov.Type.i64)
                 self._inputs["token_type_ids"] = types
                 x = op.add(x, op.gather(floats(rows), types, whole(0))).output(0)
             else:  # all tokens are of the first text

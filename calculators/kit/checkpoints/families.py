@@ -1,9 +1,9 @@
 """The table of architectures: a family of language models is one declaration.
 
-Decoders differ in few ways, and `Family` names them: which norms stand where, how positions enter,
-what the feed-forward part computes, and which layers see a window only. Much is not declared, since
-the tensors of a file show it: biases, norms of queries and keys, fused matrices, a tied output
-layer, experts and shared experts, sinks.
+Decoders differ in few ways, and `ModelFamily` names them: which norms stand where, how positions
+enter, what the feed-forward part computes, and which layers see a window only. Much is not
+declared, since the tensors of a file show it: biases, norms of queries and keys, fused matrices, a
+tied output layer, experts and shared experts, sinks.
 
 Names of tensors are GGUF's. *Rotary embeddings* turn pairs of numbers of each head: a number and
 its neighbour (``NEIGHBOURS``), or a number and the one half a head away (``HALVES``). The engine
@@ -48,7 +48,7 @@ _ONE: Final = Norms("attn_norm", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ModelFamily:
     """The declaration of a family.
 
     Attributes:
@@ -116,22 +116,22 @@ def _values(text: str) -> frozenset[str]:
 _GRANITE: Final = _values("embedding_scale residual_scale attention.scale logit_scale")
 
 #: The families by ``general.architecture``.
-FAMILIES: Final[Mapping[str, Family]] = {
-    "llama": Family(
+FAMILIES: Final[Mapping[str, ModelFamily]] = {
+    "llama": ModelFamily(
         "Llama 1 to 3.3, Mistral, Mixtral, SmolLM, Yi, TinyLlama", NEIGHBOURS, expert_sum=True
     ),
-    "mistral3": Family(
+    "mistral3": ModelFamily(
         "Mistral Small 3, Ministral 3",
         NEIGHBOURS,
         expert_sum=True,
         values=_values("attention.temperature_scale"),
     ),
-    "deci": Family("DeciLM, Nemotron with uneven layers", NEIGHBOURS),
-    "arcee": Family("Arcee AFM", NEIGHBOURS, activation="relu2"),
-    "smollm3": Family("SmolLM3", NEIGHBOURS, unrotated_period=4),
-    "internlm2": Family("InternLM 2 to 3", NEIGHBOURS),
-    "xverse": Family("XVERSE", NEIGHBOURS),
-    "minicpm": Family(
+    "deci": ModelFamily("DeciLM, Nemotron with uneven layers", NEIGHBOURS),
+    "arcee": ModelFamily("Arcee AFM", NEIGHBOURS, activation="relu2"),
+    "smollm3": ModelFamily("SmolLM3", NEIGHBOURS, unrotated_period=4),
+    "internlm2": ModelFamily("InternLM 2 to 3", NEIGHBOURS),
+    "xverse": ModelFamily("XVERSE", NEIGHBOURS),
+    "minicpm": ModelFamily(
         "MiniCPM",
         NEIGHBOURS,
         values=_GRANITE,
@@ -139,22 +139,22 @@ FAMILIES: Final[Mapping[str, Family]] = {
         logits="divide",
         expert_sum=True,
     ),
-    "granite": Family("Granite 3, 4 (dense)", NEIGHBOURS, values=_GRANITE, logits="divide"),
-    "granitemoe": Family(
+    "granite": ModelFamily("Granite 3, 4 (dense)", NEIGHBOURS, values=_GRANITE, logits="divide"),
+    "granitemoe": ModelFamily(
         "Granite 3, 4 with experts",
         NEIGHBOURS,
         values=_GRANITE,
         logits="divide",
         expert_sum=True,
     ),
-    "olmo": Family(
+    "olmo": ModelFamily(
         "OLMo",
         NEIGHBOURS,
         norm="layer",
         norms_have_weights=False,
         values=_values("attention.clamp_kqv"),
     ),
-    "command-r": Family(
+    "command-r": ModelFamily(
         "Command R, Aya",
         NEIGHBOURS,
         norm="layer",
@@ -162,7 +162,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         parallel="yes",
         values=_values("logit_scale"),
     ),
-    "cohere2": Family(
+    "cohere2": ModelFamily(
         "Command R7B, Command A, Aya Expanse",
         NEIGHBOURS,
         norm="layer",
@@ -172,32 +172,32 @@ FAMILIES: Final[Mapping[str, Family]] = {
         window_period=4,
         rotates_windows_only=True,
     ),
-    "ernie4_5": Family("ERNIE 4.5", NEIGHBOURS),
-    "ernie4_5-moe": Family("ERNIE 4.5 with experts", NEIGHBOURS, expert_sum=True),
-    "glm4": Family("GLM 4", NEIGHBOURS, norms=_AROUND),
-    "chatglm": Family("ChatGLM 3, GLM 4 9B", NEIGHBOURS),
-    "deepseek": Family("DeepSeek 1", NEIGHBOURS, expert_sum=False),
-    "bailingmoe": Family("Ling", NEIGHBOURS),
-    "maincoder": Family("Maincoder", NEIGHBOURS, rotates_before_norm=True),
-    "deepseek2": Family(
+    "ernie4_5": ModelFamily("ERNIE 4.5", NEIGHBOURS),
+    "ernie4_5-moe": ModelFamily("ERNIE 4.5 with experts", NEIGHBOURS, expert_sum=True),
+    "glm4": ModelFamily("GLM 4", NEIGHBOURS, norms=_AROUND),
+    "chatglm": ModelFamily("ChatGLM 3, GLM 4 9B", NEIGHBOURS),
+    "deepseek": ModelFamily("DeepSeek 1", NEIGHBOURS, expert_sum=False),
+    "bailingmoe": ModelFamily("Ling", NEIGHBOURS),
+    "maincoder": ModelFamily("Maincoder", NEIGHBOURS, rotates_before_norm=True),
+    "deepseek2": ModelFamily(
         "DeepSeek V2, V3, R1, Kimi K2 (latent attention)", NEIGHBOURS, builder="latent"
     ),
-    "starcoder": Family(
+    "starcoder": ModelFamily(
         "StarCoder", NO_ROTATION, positions="learned", norm="layer", activation="gelu"
     ),
-    "gpt2": Family("GPT-2", NO_ROTATION, positions="learned", norm="layer", activation="gelu"),
-    "bloom": Family("BLOOM", NO_ROTATION, positions="slopes", norm="layer", activation="gelu"),
-    "refact": Family("Refact", NO_ROTATION, positions="slopes"),
-    "qwen": Family("Qwen 1"),
-    "qwen2": Family("Qwen 1.5 to 2.5, DeepSeek R1 distilled"),
-    "qwen2vl": Family("Qwen 2 and 2.5 VL (text)"),
-    "qwen3": Family("Qwen 3"),
-    "qwen3vl": Family("Qwen 3 VL (text)"),
-    "qwen2moe": Family("Qwen 1.5 and 2 with experts", expert_sum=False),
-    "qwen3moe": Family("Qwen 3 with experts", expert_sum=True),
-    "qwen3vlmoe": Family("Qwen 3 VL with experts (text)", expert_sum=True),
-    "gemma": Family("Gemma 1, CodeGemma", activation="gelu", values=_values("width_scale")),
-    "gemma2": Family(
+    "gpt2": ModelFamily("GPT-2", NO_ROTATION, positions="learned", norm="layer", activation="gelu"),
+    "bloom": ModelFamily("BLOOM", NO_ROTATION, positions="slopes", norm="layer", activation="gelu"),
+    "refact": ModelFamily("Refact", NO_ROTATION, positions="slopes"),
+    "qwen": ModelFamily("Qwen 1"),
+    "qwen2": ModelFamily("Qwen 1.5 to 2.5, DeepSeek R1 distilled"),
+    "qwen2vl": ModelFamily("Qwen 2 and 2.5 VL (text)"),
+    "qwen3": ModelFamily("Qwen 3"),
+    "qwen3vl": ModelFamily("Qwen 3 VL (text)"),
+    "qwen2moe": ModelFamily("Qwen 1.5 and 2 with experts", expert_sum=False),
+    "qwen3moe": ModelFamily("Qwen 3 with experts", expert_sum=True),
+    "qwen3vlmoe": ModelFamily("Qwen 3 VL with experts (text)", expert_sum=True),
+    "gemma": ModelFamily("Gemma 1, CodeGemma", activation="gelu", values=_values("width_scale")),
+    "gemma2": ModelFamily(
         "Gemma 2",
         activation="gelu",
         norms=_AROUND,
@@ -213,7 +213,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         warning="its attention scores are not capped, since paged attention has no soft cap; "
         "answers may differ slightly from other programs'",
     ),
-    "gemma3": Family(
+    "gemma3": ModelFamily(
         "Gemma 3 (text)",
         activation="gelu",
         norms=_AROUND,
@@ -223,7 +223,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         attention_scale="width",
         width_scale_layers=62,
     ),
-    "gemma4": Family(
+    "gemma4": ModelFamily(
         "Gemma 4 (text)",
         activation="gelu",
         norms=_AROUND,
@@ -234,42 +234,42 @@ FAMILIES: Final[Mapping[str, Family]] = {
         expert_sum=True,
         builder="gemma4",
     ),
-    "phi2": Family("Phi 1.5, 2", norm="layer", activation="gelu", norms=_ONE, parallel="yes"),
-    "phi3": Family("Phi 3, 3.5, 4, 4 mini"),
-    "phimoe": Family("Phi 3.5 with experts", expert_sum=True),
-    "starcoder2": Family("StarCoder 2", norm="layer", activation="gelu"),
-    "codeshell": Family("CodeShell", norm="layer", activation="gelu"),
-    "gptneox": Family(
+    "phi2": ModelFamily("Phi 1.5, 2", norm="layer", activation="gelu", norms=_ONE, parallel="yes"),
+    "phi3": ModelFamily("Phi 3, 3.5, 4, 4 mini"),
+    "phimoe": ModelFamily("Phi 3.5 with experts", expert_sum=True),
+    "starcoder2": ModelFamily("StarCoder 2", norm="layer", activation="gelu"),
+    "codeshell": ModelFamily("CodeShell", norm="layer", activation="gelu"),
+    "gptneox": ModelFamily(
         "GPT-NeoX, Pythia, Dolly, RedPajama", norm="layer", activation="gelu", parallel="value"
     ),
-    "falcon": Family("Falcon", norm="layer", activation="gelu", norms=_ONE, parallel="yes"),
-    "stablelm": Family("StableLM 2, Zephyr", norm="layer", parallel="unnormed"),
-    "orion": Family("Orion", norm="layer"),
-    "nemotron": Family("Nemotron 3, 4, Minitron", norm="layer", activation="relu2"),
-    "olmo2": Family("OLMo 2, 3", norms=_AFTER, window_period=4),
-    "olmoe": Family("OLMoE", expert_sum=False),
-    "openelm": Family("OpenELM"),
-    "exaone": Family("EXAONE 3"),
-    "exaone4": Family(
+    "falcon": ModelFamily("Falcon", norm="layer", activation="gelu", norms=_ONE, parallel="yes"),
+    "stablelm": ModelFamily("StableLM 2, Zephyr", norm="layer", parallel="unnormed"),
+    "orion": ModelFamily("Orion", norm="layer"),
+    "nemotron": ModelFamily("Nemotron 3, 4, Minitron", norm="layer", activation="relu2"),
+    "olmo2": ModelFamily("OLMo 2, 3", norms=_AFTER, window_period=4),
+    "olmoe": ModelFamily("OLMoE", expert_sum=False),
+    "openelm": ModelFamily("OpenELM"),
+    "exaone": ModelFamily("EXAONE 3"),
+    "exaone4": ModelFamily(
         "EXAONE 4", norms=_AFTER, window_period=4, window_layers=64, rotates_windows_only=True
     ),
-    "hunyuan-dense": Family("Hunyuan (dense)", rotates_before_norm=True),
-    "hunyuan-moe": Family("Hunyuan A13B", rotates_before_norm=True, expert_sum=True),
-    "seed_oss": Family("Seed OSS", norms=_OTHER_NAME),
-    "pangu-embedded": Family("Pangu Embedded"),
-    "dots1": Family("dots.llm1"),
-    "glm4moe": Family("GLM 4.5, 4.6, Air", norms=_OTHER_NAME, expert_gating="sigmoid"),
-    "bailingmoe2": Family("Ling 2, Ring"),
-    "minimax-m2": Family("MiniMax M2", expert_sum=True),
-    "mellum": Family("Mellum 2", expert_sum=True, window_period=4),
-    "lfm2": Family("LFM2", builder="convolution"),
-    "lfm2moe": Family("LFM2 with experts", builder="convolution", expert_sum=True),
-    "qwen3next": Family("Qwen3-Next", norms=_OTHER_NAME, expert_sum=True, builder="delta"),
-    "qwen35": Family("Qwen 3.5 (text)", norms=_OTHER_NAME, builder="delta"),
-    "qwen35moe": Family(
+    "hunyuan-dense": ModelFamily("Hunyuan (dense)", rotates_before_norm=True),
+    "hunyuan-moe": ModelFamily("Hunyuan A13B", rotates_before_norm=True, expert_sum=True),
+    "seed_oss": ModelFamily("Seed OSS", norms=_OTHER_NAME),
+    "pangu-embedded": ModelFamily("Pangu Embedded"),
+    "dots1": ModelFamily("dots.llm1"),
+    "glm4moe": ModelFamily("GLM 4.5, 4.6, Air", norms=_OTHER_NAME, expert_gating="sigmoid"),
+    "bailingmoe2": ModelFamily("Ling 2, Ring"),
+    "minimax-m2": ModelFamily("MiniMax M2", expert_sum=True),
+    "mellum": ModelFamily("Mellum 2", expert_sum=True, window_period=4),
+    "lfm2": ModelFamily("LFM2", builder="convolution"),
+    "lfm2moe": ModelFamily("LFM2 with experts", builder="convolution", expert_sum=True),
+    "qwen3next": ModelFamily("Qwen3-Next", norms=_OTHER_NAME, expert_sum=True, builder="delta"),
+    "qwen35": ModelFamily("Qwen 3.5 (text)", norms=_OTHER_NAME, builder="delta"),
+    "qwen35moe": ModelFamily(
         "Qwen 3.5 with experts (text)", norms=_OTHER_NAME, expert_sum=True, builder="delta"
     ),
-    "gpt-oss": Family(
+    "gpt-oss": ModelFamily(
         "gpt-oss", norms=_OTHER_NAME, activation="clamped", window_period=2, expert_gating="chosen"
     ),
 }
@@ -298,7 +298,7 @@ MISSING: Final[Mapping[str, str]] = {
     "baichuan": "Baichuan's packed attention",
     **dict.fromkeys(("t5", "t5encoder"), "T5's relative positions"),
 }
-_BERT: Final = Family(
+_BERT: Final = ModelFamily(
     "BERT, RoBERTa, XLM-RoBERTa, MiniLM, BGE, E5",
     NO_ROTATION,
     positions="learned",
@@ -306,23 +306,23 @@ _BERT: Final = Family(
     activation="gelu_erf",
 )
 #: The families of models that turn texts into vectors; see `encoder.py`.
-ENCODERS: Final[Mapping[str, Family]] = {
+ENCODERS: Final[Mapping[str, ModelFamily]] = {
     "bert": _BERT,
     "jina-bert-v2": replace(_BERT, models="Jina Embeddings 2, Jina Reranker 1", positions="slopes"),
     "jina-bert-v3": replace(_BERT, models="Jina Embeddings 3", rotary=HALVES, positions="rotary"),
-    "nomic-bert": Family("Nomic Embed 1", norm="layer"),
-    "nomic-bert-moe": Family(
+    "nomic-bert": ModelFamily("Nomic Embed 1", norm="layer"),
+    "nomic-bert-moe": ModelFamily(
         "Nomic Embed 2", norm="layer", activation="gelu_erf", expert_sum=False
     ),
-    "modern-bert": Family(
+    "modern-bert": ModelFamily(
         "ModernBERT, Granite Embedding R2, GTE ModernBERT",
         norm="layer",
         activation="gelu_erf",
         window_period=3,
         window_starts_full=True,
     ),
-    "neo-bert": Family("NeoBERT", NEIGHBOURS),
-    "eurobert": Family("EuroBERT"),
+    "neo-bert": ModelFamily("NeoBERT", NEIGHBOURS),
+    "eurobert": ModelFamily("EuroBERT"),
     "gemma-embedding": replace(FAMILIES["gemma3"], models="EmbeddingGemma"),
 }
 #: Ways of making one vector of those of the tokens, by ``pooling_type``.
@@ -341,7 +341,7 @@ def pooling_of(file: GgufFile) -> str:
     return "MEAN" if name in ENCODERS else ""
 
 
-def find_encoder(file: GgufFile) -> Family | None:
+def find_encoder(file: GgufFile) -> ModelFamily | None:
     """Return the declaration of an encoder's family; None: the file is of a decoder."""
     name = file.architecture
     family = ENCODERS.get(name)
@@ -350,7 +350,7 @@ def find_encoder(file: GgufFile) -> Family | None:
     return family
 
 
-def find_family(file: GgufFile) -> Family:
+def find_family(file: GgufFile) -> ModelFamily:
     """Return the declaration of a file's family.
 
     Raises:

@@ -13,7 +13,7 @@ Everything in a file may be wrong: it may be cut by an interrupted download, or 
 its reader. So the reader bounds what it reads by constants, checks each length against the size of
 the file before it uses it, and names the member that is wrong. The header is read, not mapped: a
 mapped file that shrinks while it is read kills the process. Lists (a vocabulary has up to 262,144
-texts) are skipped, and read when they are asked for. Only `Tensor.rows` maps the file.
+texts) are skipped, and read when they are asked for. Only `GgufTensor.rows` maps the file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ MOST_PARTS: Final = 1000
 _READ_BYTES: Final = 1 << 20
 
 
-class TensorType(NamedTuple):
+class GgufType(NamedTuple):
     """A type of tensors: weights come in blocks that have the same size.
 
     Attributes:
@@ -83,42 +83,42 @@ class TensorType(NamedTuple):
 
 
 #: The types of tensors by ggml's numbers.
-TENSOR_TYPES: Final[Mapping[int, TensorType]] = {
-    0: TensorType("F32", 1, 4),
-    1: TensorType("F16", 1, 2),
-    2: TensorType("Q4_0", 32, 18),
-    3: TensorType("Q4_1", 32, 20),
-    6: TensorType("Q5_0", 32, 22),
-    7: TensorType("Q5_1", 32, 24),
-    8: TensorType("Q8_0", 32, 34),
-    9: TensorType("Q8_1", 32, 36),
-    10: TensorType("Q2_K", 256, 84),
-    11: TensorType("Q3_K", 256, 110),
-    12: TensorType("Q4_K", 256, 144),
-    13: TensorType("Q5_K", 256, 176),
-    14: TensorType("Q6_K", 256, 210),
-    15: TensorType("Q8_K", 256, 292),
-    16: TensorType("IQ2_XXS", 256, 66),
-    17: TensorType("IQ2_XS", 256, 74),
-    18: TensorType("IQ3_XXS", 256, 98),
-    19: TensorType("IQ1_S", 256, 50),
-    20: TensorType("IQ4_NL", 32, 18),
-    21: TensorType("IQ3_S", 256, 110),
-    22: TensorType("IQ2_S", 256, 82),
-    23: TensorType("IQ4_XS", 256, 136),
-    24: TensorType("I8", 1, 1),
-    25: TensorType("I16", 1, 2),
-    26: TensorType("I32", 1, 4),
-    27: TensorType("I64", 1, 8),
-    28: TensorType("F64", 1, 8),
-    29: TensorType("IQ1_M", 256, 56),
-    30: TensorType("BF16", 1, 2),
-    34: TensorType("TQ1_0", 256, 54),
-    35: TensorType("TQ2_0", 256, 66),
-    39: TensorType("MXFP4", 32, 17),
-    40: TensorType("NVFP4", 64, 36),
-    41: TensorType("Q1_0", 128, 18),
-    42: TensorType("Q2_0", 64, 18),
+TENSOR_TYPES: Final[Mapping[int, GgufType]] = {
+    0: GgufType("F32", 1, 4),
+    1: GgufType("F16", 1, 2),
+    2: GgufType("Q4_0", 32, 18),
+    3: GgufType("Q4_1", 32, 20),
+    6: GgufType("Q5_0", 32, 22),
+    7: GgufType("Q5_1", 32, 24),
+    8: GgufType("Q8_0", 32, 34),
+    9: GgufType("Q8_1", 32, 36),
+    10: GgufType("Q2_K", 256, 84),
+    11: GgufType("Q3_K", 256, 110),
+    12: GgufType("Q4_K", 256, 144),
+    13: GgufType("Q5_K", 256, 176),
+    14: GgufType("Q6_K", 256, 210),
+    15: GgufType("Q8_K", 256, 292),
+    16: GgufType("IQ2_XXS", 256, 66),
+    17: GgufType("IQ2_XS", 256, 74),
+    18: GgufType("IQ3_XXS", 256, 98),
+    19: GgufType("IQ1_S", 256, 50),
+    20: GgufType("IQ4_NL", 32, 18),
+    21: GgufType("IQ3_S", 256, 110),
+    22: GgufType("IQ2_S", 256, 82),
+    23: GgufType("IQ4_XS", 256, 136),
+    24: GgufType("I8", 1, 1),
+    25: GgufType("I16", 1, 2),
+    26: GgufType("I32", 1, 4),
+    27: GgufType("I64", 1, 8),
+    28: GgufType("F64", 1, 8),
+    29: GgufType("IQ1_M", 256, 56),
+    30: GgufType("BF16", 1, 2),
+    34: GgufType("TQ1_0", 256, 54),
+    35: GgufType("TQ2_0", 256, 66),
+    39: GgufType("MXFP4", 32, 17),
+    40: GgufType("NVFP4", 64, 36),
+    41: GgufType("Q1_0", 128, 18),
+    42: GgufType("Q2_0", 64, 18),
 }
 #: Numbers that were types once, and were taken out of the format.
 _REMOVED: Final = frozenset({4, 5, 31, 32, 33, 36, 37, 38})
@@ -142,7 +142,7 @@ class _List:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class GgufTensor:
     """A tensor of a file: its place, not its numbers.
 
     Attributes:
@@ -155,7 +155,7 @@ class Tensor:
 
     name: str
     shape: tuple[int, ...]
-    type: TensorType
+    type: GgufType
     file: Path
     offset: int
 
@@ -311,7 +311,7 @@ class GgufFile:
         """
         self.name = path.name
         self.parts = part_files(path)
-        self.tensors: dict[str, Tensor] = {}
+        self.tensors: dict[str, GgufTensor] = {}
         for number, part in enumerate(self.parts):
             header = _read_header(part)
             if number == 0:
@@ -433,7 +433,7 @@ class _Header:
         self._text_bytes = 0
         self.data = bytearray()
         self.values: dict[str, Any] = {}
-        self.tensors: list[Tensor] = []
+        self.tensors: list[GgufTensor] = []
 
     def read(self) -> None:
         """Read all entries, and check that the file reaches the end of the last tensor.
@@ -474,7 +474,7 @@ class _Header:
             if count > 1:
                 raise _NotReadable(f'is a damaged GGUF file: the tensor "{name}" is there twice')
         self.tensors = [
-            Tensor(name, shape, kind, self._path, start + offset)
+            GgufTensor(name, shape, kind, self._path, start + offset)
             for name, shape, kind, offset in entries
         ]
         self._check_places()
@@ -541,7 +541,7 @@ class _Header:
         self._need(0)
         return _List(kind, count, start)
 
-    def _read_entry(self) -> tuple[str, tuple[int, ...], TensorType, int]:
+    def _read_entry(self) -> tuple[str, tuple[int, ...], GgufType, int]:
         name = self._text()
         shown = name if len(name) < 100 else name[:100] + "..."
         self._place = f'list of tensors, at "{shown}"'

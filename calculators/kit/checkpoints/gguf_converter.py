@@ -4,12 +4,9 @@ The directory has everything that a model of OpenVINO's hub has, so engine, prom
 programs read it as any other: the model, tokenizer and detokenizer, the chat templates,
 ``config.json`` and ``generation_config.json``.
 
-``tokenizer.json`` of a vocabulary whose model takes pairs of texts.
-
-WordPiece, Unigram and byte-level BPE are written.
-
-OpenVINO's tokenizers know no pairs, and a model that ranks reads a query and a document as one
-sequence. The package `tokenizers` knows them; it reads this file.
+A model that ranks reads a query and a document as one sequence. OpenVINO's tokenizers know no
+pairs, but the package `tokenizers` does: for such a model the directory also has the
+``tokenizer.json`` that it reads. WordPiece, Unigram and byte-level BPE are written.
 """
 
 from __future__ import annotations
@@ -28,13 +25,17 @@ import openvino as ov
 from calculators.kit.checkpoints.decoder import check_file
 from calculators.kit.checkpoints.encoder import build_encoder
 from calculators.kit.checkpoints.families import ENCODERS, pooling_of
+from calculators.kit.checkpoints.family_builders import build_model
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.gguf_vocabulary import Vocabulary, read_vocabulary
-from calculators.kit.checkpoints.models import build_model
-from calculators.kit.checkpoints.packed import Form
-from calculators.kit.checkpoints.pretokenizers import PreTokenizer, pre_tokenizer_of
+from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.checkpoints.tokenizer_graph import word_pieces, write_tokenizer
-from calculators.kit.checkpoints.weights import DryScratch, Scratch
+from calculators.kit.checkpoints.vocabulary import (
+    PreTokenizer,
+    Vocabulary,
+    pre_tokenizer_of,
+    read_vocabulary,
+)
+from calculators.kit.checkpoints.weights import DryScratch, WeightScratch
 from calculators.kit.child_process.answering_process import Report
 from calculators.kit.child_process.messages import LoadingPhase
 from graph_runtime import ResourceError
@@ -238,7 +239,7 @@ _SAMPLING: Final[Mapping[str, str]] = {
 }
 
 
-def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) -> None:
+def convert(gguf: Path, directory: Path, form: OffsetForm, size: int, report: Report) -> None:
     """Convert a file, or all the files of a split model, into an empty folder.
 
     Args:
@@ -277,7 +278,7 @@ def convert(gguf: Path, directory: Path, form: Form, size: int, report: Report) 
     _write_json(directory / "config.json", config)
 
 
-class _ReportingScratch(Scratch):
+class _ReportingScratch(WeightScratch):
     """Reports the progress of the constants that are made in it."""
 
     def __init__(self, path: Path, size: int, report: Report) -> None:
@@ -366,7 +367,7 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def _write_graph(model: ov.Model, dry: Scratch, scratch: Scratch, path: Path) -> None:
+def _write_graph(model: ov.Model, dry: WeightScratch, scratch: WeightScratch, path: Path) -> None:
     """Write the graph of a model whose constants lie in a scratch's file.
 
     The library would write them once more, and have them all in memory for that.

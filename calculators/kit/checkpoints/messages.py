@@ -9,13 +9,13 @@ import msgspec
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class ConversionLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """Convert a file; the first message.
 
     Attributes:
         model_path: the GGUF file; of a split model any of its files.
         directory: an empty folder for the converted model.
-        form: of weights with offsets; see `calculators.kit.checkpoints.packed.Form`.
+        form: of weights with offsets; see `calculators.kit.checkpoints.packed.OffsetForm`.
         size: bytes that the converted weights will take.
         memory_limit: bytes that the process may grow by after the conversion.
     """
@@ -31,7 +31,7 @@ class Converted(msgspec.Struct, frozen=True, tag="converted", array_like=True):
     """The folder holds the model."""
 
 
-ToConverter = Load | StopChild
+ToConverter = ConversionLoad | StopChild
 FromConverter = Converted | LoadingPhase | LoadFailed | Log
 
 to_converter_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToConverter)

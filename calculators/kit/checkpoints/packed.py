@@ -26,6 +26,9 @@ IQ1, IQ2, IQ3      8       16/32  an index chooses 4 or 8 values together, from 
 =================  ======  =====  ===========================================================
 
 ``iq_grids.py`` has the grids.
+
+Weights with offsets are computed in one of three forms (`weights.py` says what they are for):
+`formed` converts codes, scales and zero points to one of them.
 """
 
 from __future__ import annotations
@@ -33,17 +36,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calculators.kit.checkpoints import iq_grids
-from calculators.kit.checkpoints.gguf import Tensor
+from calculators.kit.checkpoints.gguf import GgufTensor
 from graph_runtime import ResourceError
 
 
-class Form(StrEnum):
+class OffsetForm(StrEnum):
     """How weights with offsets are computed; see ``weights.py``."""
 
     SCALED = "scaled"
@@ -127,7 +130,7 @@ def unpack(kind: str, rows: Bytes) -> Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _BlockLayout:
     size: int
     group: int
     kind: Codes
@@ -318,32 +321,32 @@ def _q2_0(blocks: Bytes) -> Packed:
 
 
 #: The types that can be unpacked, by ggml's names.
-UNPACKED: Final[Mapping[str, _Layout]] = {
-    "Q4_0": _Layout(18, 32, "i4", _q4_0),
-    "Q4_1": _Layout(20, 32, "u4", _q4_1, has_offset=True),
-    "Q5_0": _Layout(22, 32, "i8", _q5_0),
-    "Q5_1": _Layout(24, 32, "u8", _q5_1, has_offset=True),
-    "Q8_0": _Layout(34, 32, "i8", _q8_0),
-    "Q2_K": _Layout(84, 16, "u4", _q2_k, has_offset=True),
-    "Q3_K": _Layout(110, 16, "i4", _q3_k),
-    "Q4_K": _Layout(144, 32, "u4", _q4_k, has_offset=True),
-    "Q5_K": _Layout(176, 32, "u8", _q5_k, has_offset=True),
-    "Q6_K": _Layout(210, 16, "i8", _q6_k),
-    "IQ4_NL": _Layout(18, 32, "i8", _iq4_nl),
-    "IQ4_XS": _Layout(136, 32, "i8", _iq4_xs),
-    "MXFP4": _Layout(17, 32, "i8", _mxfp4),
-    "NVFP4": _Layout(36, 16, "i8", _nvfp4),
-    "IQ1_S": _Layout(50, 32, "i8", _of_grid(iq_grids.iq1_s)),
-    "IQ1_M": _Layout(56, 16, "i8", _of_grid(iq_grids.iq1_m)),
-    "IQ2_XXS": _Layout(66, 32, "i8", _of_grid(iq_grids.iq2_xxs)),
-    "IQ2_XS": _Layout(74, 16, "i8", _of_grid(iq_grids.iq2_xs)),
-    "IQ2_S": _Layout(82, 16, "i8", _of_grid(iq_grids.iq2_s)),
-    "IQ3_XXS": _Layout(98, 32, "i8", _of_grid(iq_grids.iq3_xxs)),
-    "IQ3_S": _Layout(110, 32, "i8", _of_grid(iq_grids.iq3_s)),
-    "Q1_0": _Layout(18, 128, "i4", _q1_0),
-    "Q2_0": _Layout(18, 64, "i4", _q2_0),
-    "TQ1_0": _Layout(54, 256, "i4", _tq1_0),
-    "TQ2_0": _Layout(66, 256, "i4", _tq2_0),
+UNPACKED: Final[Mapping[str, _BlockLayout]] = {
+    "Q4_0": _BlockLayout(18, 32, "i4", _q4_0),
+    "Q4_1": _BlockLayout(20, 32, "u4", _q4_1, has_offset=True),
+    "Q5_0": _BlockLayout(22, 32, "i8", _q5_0),
+    "Q5_1": _BlockLayout(24, 32, "u8", _q5_1, has_offset=True),
+    "Q8_0": _BlockLayout(34, 32, "i8", _q8_0),
+    "Q2_K": _BlockLayout(84, 16, "u4", _q2_k, has_offset=True),
+    "Q3_K": _BlockLayout(110, 16, "i4", _q3_k),
+    "Q4_K": _BlockLayout(144, 32, "u4", _q4_k, has_offset=True),
+    "Q5_K": _BlockLayout(176, 32, "u8", _q5_k, has_offset=True),
+    "Q6_K": _BlockLayout(210, 16, "i8", _q6_k),
+    "IQ4_NL": _BlockLayout(18, 32, "i8", _iq4_nl),
+    "IQ4_XS": _BlockLayout(136, 32, "i8", _iq4_xs),
+    "MXFP4": _BlockLayout(17, 32, "i8", _mxfp4),
+    "NVFP4": _BlockLayout(36, 16, "i8", _nvfp4),
+    "IQ1_S": _BlockLayout(50, 32, "i8", _of_grid(iq_grids.iq1_s)),
+    "IQ1_M": _BlockLayout(56, 16, "i8", _of_grid(iq_grids.iq1_m)),
+    "IQ2_XXS": _BlockLayout(66, 32, "i8", _of_grid(iq_grids.iq2_xxs)),
+    "IQ2_XS": _BlockLayout(74, 16, "i8", _of_grid(iq_grids.iq2_xs)),
+    "IQ2_S": _BlockLayout(82, 16, "i8", _of_grid(iq_grids.iq2_s)),
+    "IQ3_XXS": _BlockLayout(98, 32, "i8", _of_grid(iq_grids.iq3_xxs)),
+    "IQ3_S": _BlockLayout(110, 32, "i8", _of_grid(iq_grids.iq3_s)),
+    "Q1_0": _BlockLayout(18, 128, "i4", _q1_0),
+    "Q2_0": _BlockLayout(18, 64, "i4", _q2_0),
+    "TQ1_0": _BlockLayout(54, 256, "i4", _tq1_0),
+    "TQ2_0": _BlockLayout(66, 256, "i4", _tq2_0),
 }
 _PLAIN: Final[Mapping[str, int]] = {"F32": 4, "F64": 4, "BF16": 2, "F16": 2}
 
@@ -353,7 +356,7 @@ def computable_types() -> list[str]:
     return [*_PLAIN, *UNPACKED]
 
 
-def check_type(file: str, tensor: Tensor) -> None:
+def check_type(file: str, tensor: GgufTensor) -> None:
     """Check that a tensor's weights can be unpacked.
 
     Raises:
@@ -366,7 +369,7 @@ def check_type(file: str, tensor: Tensor) -> None:
         )
 
 
-def stored_bytes(kind: str, weights: int, form: Form, *, is_large: bool = False) -> int:
+def stored_bytes(kind: str, weights: int, form: OffsetForm, *, is_large: bool = False) -> int:
     """Return the bytes of a matrix in an OpenVINO model.
 
     Args:
@@ -377,9 +380,164 @@ def stored_bytes(kind: str, weights: int, form: Form, *, is_large: bool = False)
         return _PLAIN[kind] * weights
     is_narrow = layout.kind in ("i4", "u4")
     of_group = 4
-    if layout.has_offset and form is Form.SCALED:
+    if layout.has_offset and form is OffsetForm.SCALED:
         of_group = 2 if is_narrow and is_large else 4
         is_narrow &= is_large
     if layout.has_offset:
-        of_group += 1 if form is Form.SCALED else 4
+        of_group += 1 if form is OffsetForm.SCALED else 4
     return int(weights * (0.5 if is_narrow else 1) + weights // layout.group * of_group)
+
+
+#: Products of more weights than this have the narrow form of *scaled*.
+LARGE: Final = 1 << 19
+#: Digits of what the rounding of an offset leaves.
+REST_DIGITS: Final = 2
+
+
+class MatrixForm(NamedTuple):
+    """The common form of the parts of a matrix."""
+
+    kind: Codes
+    group: int
+    zero: str  # "", "u8" or "f32"
+    has_correction: bool = False
+    has_rest: bool = False
+
+
+def is_large(tensor: GgufTensor) -> bool:
+    """True if a tensor has the narrow form of *scaled*, if its type has one.
+
+    Joined parts of a product are large together, so half as much is enough for one of them.
+    """
+    name = tensor.name
+    return name.startswith("blk.") and "_exps." not in name and tensor.weights > LARGE // 2
+
+
+def rest_groups(groups: int, group: int) -> int:
+    """Return how many groups of columns hold what the rounding of offsets leaves."""
+    return REST_DIGITS * -(-groups // group)
+
+
+def formed(packed: Packed, target: MatrixForm, form: OffsetForm) -> tuple[Packed, Any, Any]:
+    """Return codes and scales in the target's form, zero points, and corrections."""
+    if not target.zero:
+        if not target.has_correction:
+            return packed, None, None
+        return _centred(packed)
+    if target.has_rest:
+        extended = with_rest(packed)
+        return extended, extended.zero, None
+    if packed.minus is None:
+        # Signed codes beside ones that have offsets.
+        middle = 8 if target.kind == "u4" else 128
+        codes = (packed.codes.astype(np.int16) + middle).astype(np.uint8)
+        factors = np.full(packed.scale.shape, middle)
+        return Packed(codes, target.kind, packed.scale), factors, None
+    if form is OffsetForm.SCALED:
+        scaled = with_whole_zero(packed)
+        return scaled, scaled.zero, None
+    # A group whose scale is 0 is constant: (0 - 1) * minus.
+    flat = packed.scale == 0
+    codes = np.where(flat[..., np.newaxis], 0, packed.codes).astype(np.uint8)
+    scale = np.where(flat, packed.minus, packed.scale)
+    factors = np.where(flat, 1, packed.minus / np.where(flat, 1, packed.scale))
+    return Packed(codes, target.kind, scale), factors, None
+
+
+def _centred(packed: Packed) -> tuple[Packed, None, Floats]:
+    """Return codes around 0, and what the sum of a group's inputs is multiplied by."""
+    if packed.minus is None:
+        return packed, None, np.zeros_like(packed.scale)
+    middle = 8 if packed.kind == "u4" else 16
+    codes = packed.codes.view(np.int8) - np.int8(middle)
+    added = packed.scale * np.float32(middle) - packed.minus
+    return Packed(codes, "i4" if packed.kind == "u4" else "i8", packed.scale), None, added
+
+
+def with_rest(packed: Packed) -> Packed:
+    """Return rows of 4-bit codes with offsets in the narrow form of *scaled*.
+
+    Codes stay, zero points are whole, and what their rounding leaves of an offset is a number of
+    two digits, whose codes are the columns behind the others.
+    """
+    codes, scale = packed.codes, packed.scale
+    if packed.minus is None:
+        codes = (codes.astype(np.int16) + 8).astype(np.uint8)
+        zero, rest = np.full(scale.shape, 8.0), np.zeros_like(scale)
+    else:
+        flat = scale == 0  # (0 - 1) * minus
+        codes = np.where(flat[..., np.newaxis], 0, codes).astype(np.uint8)
+        scale = np.where(flat, packed.minus, scale)
+        ratio = packed.minus / np.where(scale == 0, 1, scale)
+        zero = np.where(flat, 1, np.rint(ratio).clip(0, 255))
+        rest = (zero * scale - packed.minus).astype(np.float32)
+    rows, groups = rest.shape
+    wide = -(-groups // packed.group)
+    padded = np.zeros((rows, wide * packed.group), np.float32)
+    padded[:, :groups] = rest
+    left = padded.reshape(rows, wide, packed.group)
+    all_codes, scales, zeros = [codes], [scale], [zero]
+    step = np.abs(left).max(-1) / 7
+    for _ in range(REST_DIGITS):
+        digits = np.rint(left / np.where(step == 0, 1, step)[..., np.newaxis]).clip(-7, 7)
+        left = left - digits * step[..., np.newaxis]
+        all_codes.append((digits + 8).astype(np.uint8))
+        scales.append(step)
+        zeros.append(np.full(step.shape, 8.0))
+        step = step / 14
+    return Packed(
+        np.concatenate(all_codes, axis=1),
+        "u4",
+        np.concatenate(scales, axis=1).astype(np.float32),
+        None,
+        np.concatenate(zeros, axis=1).astype(np.uint8),
+    )
+
+
+def with_whole_zero(packed: Packed) -> Packed:
+    """Return rows with offsets in the form *scaled*: 8 bits, and whole zero points.
+
+    A code becomes ``k * code + c``. ``k`` is the multiple, of those that 8 bits have room for, with
+    which the offset is nearest to a whole number. A group whose offset lies too far from its
+    weights for any multiple has its weights rounded to 8 bits.
+    """
+    assert packed.minus is not None
+    most = {"u4": 17, "u8": 8}[packed.kind]
+    if packed.group == 16:  # Q2_K has codes of 2 bits
+        most = 85
+    flat = packed.scale == 0
+    offset = packed.minus / np.where(flat, 1, packed.scale)
+    low, high = packed.codes.min(-1).astype(np.float32), packed.codes.max(-1).astype(np.float32)
+    best = np.full(offset.shape, np.inf, np.float32)
+    multiple = np.zeros(offset.shape, np.float32)
+    for k in range(most, 0, -1):
+        if k <= most // 2 and np.isfinite(best).all():
+            break
+        zero = np.rint(offset * k)
+        error = np.abs(offset * k - zero) / k
+        reach = np.maximum(high * k, zero) - np.minimum(low * k, zero)
+        is_better = (error < best) & (reach <= 255)
+        best = np.where(is_better, error, best)
+        multiple = np.where(is_better, np.float32(k), multiple)
+    zero = np.rint(offset * multiple)
+    shift = np.maximum(-np.minimum(low * multiple, zero), 0)
+    reach = np.maximum(high * multiple, zero) + shift
+    shift = np.where(reach > 255, 255 - reach, shift)
+    codes = packed.codes * multiple[..., np.newaxis] + shift[..., np.newaxis]
+    zero = zero + shift
+    scale = packed.scale / np.where(multiple == 0, 1, multiple)
+    if flat.any():  # (0 - 1) * minus
+        codes = np.where(flat[..., np.newaxis], 0, codes)
+        scale, zero = np.where(flat, packed.minus, scale), np.where(flat, 1, zero)
+    far = (multiple == 0) & ~flat
+    if far.any():
+        weights = packed.floats().reshape(packed.codes.shape)[far]
+        lowest, highest = weights.min(-1).clip(max=0), weights.max(-1).clip(min=0)
+        step = np.maximum((highest - lowest) / 255, np.finfo(np.float32).tiny)
+        scale[far], zero[far] = step, np.rint(-lowest / step)
+        codes[far] = np.clip(
+            np.rint(weights / step[:, np.newaxis]) + zero[far][:, np.newaxis], 0, 255
+        )
+    return Packed(
+        codes.astype(np.uint8), "u8", scale.astype(np.float32), None, zero.astype(np.uint8)
+    )

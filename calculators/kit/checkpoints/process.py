@@ -8,23 +8,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from calculators.kit.checkpoints.messages import Converted, Load, to_converter_decoder
+from calculators.kit.checkpoints.messages import ConversionLoad, Converted, to_converter_decoder
 from calculators.kit.child_process.answering_process import Report, run
 from calculators.kit.child_process.messages import LoadFailed
 
 
-def load(message: Load, report: Report) -> tuple[Converted, Callable[[Any], Any]]:
+def load(message: ConversionLoad, report: Report) -> tuple[Converted, Callable[[Any], Any]]:
     """Convert the file."""
     # Imported here: the library takes long to load, and its import may fail.
     from calculators.kit.checkpoints.gguf_converter import convert
-    from calculators.kit.checkpoints.packed import Form
+    from calculators.kit.checkpoints.packed import OffsetForm
 
     gguf, directory = Path(message.model_path), Path(message.directory)
-    convert(gguf, directory, Form(message.form), message.size, report)
+    convert(gguf, directory, OffsetForm(message.form), message.size, report)
     return Converted(), lambda question: LoadFailed("it has no questions")
 
 
 if __name__ == "__main__":
     # Without the library's destructors, which are slow.
     descriptor, parent = map(int, sys.argv[1:])
-    os._exit(run(descriptor, parent, to_converter_decoder.decode, Load, load, LoadFailed))
+    os._exit(run(descriptor, parent, to_converter_decoder.decode, ConversionLoad, load, LoadFailed))

@@ -56,12 +56,12 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
     return _tensors(header.value, _LENGTH_BYTES + header.length, size)
 
 
-class _Header(NamedTuple):
+class _SafetensorsHeader(NamedTuple):
     length: int
     value: dict[str, Any]
 
 
-def _parse(prefix: bytes, read: Callable[[int], bytes], size: int) -> _Header:
+def _parse(prefix: bytes, read: Callable[[int], bytes], size: int) -> _SafetensorsHeader:
     length = int.from_bytes(prefix, "little")
     if len(prefix) < _LENGTH_BYTES or length > size - _LENGTH_BYTES:
         raise NotSafetensors(
@@ -76,7 +76,7 @@ def _parse(prefix: bytes, read: Callable[[int], bytes], size: int) -> _Header:
         value = None
     if not isinstance(value, dict):
         raise NotSafetensors("is no safetensors file: its header is no JSON object")
-    return _Header(length, value)
+    return _SafetensorsHeader(length, value)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

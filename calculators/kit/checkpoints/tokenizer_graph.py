@@ -29,8 +29,12 @@ import openvino_tokenizers
 from openvino import opset15 as opset
 from openvino_tokenizers import _get_factory
 
-from calculators.kit.checkpoints.gguf_vocabulary import TokenType, Vocabulary
-from calculators.kit.checkpoints.pretokenizers import PreTokenizer, pre_tokenizer_of
+from calculators.kit.checkpoints.vocabulary import (
+    PreTokenizer,
+    TokenType,
+    Vocabulary,
+    pre_tokenizer_of,
+)
 
 _Outputs: TypeAlias = list[Any]
 

@@ -4,7 +4,7 @@ A quantized matrix becomes ``Constant - Convert - [Subtract] - Multiply - Reshap
 OpenVINO's CPU plug-in does not compute: the product reads the codes themselves (a *FullyConnected*
 with decompression; *GatherMatmul* for experts; a compressed *Gather* for rows of an embedding). So
 a model takes as many bytes as its constants. Types without offsets have one such form. For those
-with offsets (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K) there are three (`Form`):
+with offsets (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K) there are three (`OffsetForm`):
 
 *scaled*
     8-bit codes ``k * code + c``, a scale ``scale / k``, and a whole zero point. For each group,
@@ -26,8 +26,8 @@ with offsets (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K) there are three (`Form`):
 Several products of the same input are one product of joined rows where their groups are alike: with
 one request, the number of nodes is what counts.
 
-All is done for some thousand rows at a time, and large constants lie on the disk (`Scratch`), so
-that a conversion takes far less memory than the model.
+All is done for some thousand rows at a time, and large constants lie on the disk
+(`WeightScratch`), so that a conversion takes far less memory than the model.
 """
 
 from __future__ import annotations
@@ -46,15 +46,19 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset15 as op
 
-from calculators.kit.checkpoints.forms import LARGE, REST_DIGITS, MatrixForm, formed, rest_groups
-from calculators.kit.checkpoints.gguf import GgufFile, Tensor
+from calculators.kit.checkpoints.gguf import GgufFile, GgufTensor
 from calculators.kit.checkpoints.packed import (
+    LARGE,
+    REST_DIGITS,
     UNPACKED,
     Bytes,
     Floats,
-    Form,
+    MatrixForm,
+    OffsetForm,
     check_type,
     floats_of,
+    formed,
+    rest_groups,
     unpack,
 )
 from graph_runtime import ResourceError
@@ -86,7 +90,7 @@ class Rows(NamedTuple):
     order: NDArray[np.int64] | None = None
 
 
-class Scratch:
+class WeightScratch:
     """Memory for a model's constants: arrays lie one behind the other in a file.
 
     A model refers to its arrays, so a scratch must be kept as long as the model. Arrays that are
@@ -170,7 +174,7 @@ class Scratch:
         self._unreleased.clear()
 
 
-class DryScratch(Scratch):
+class DryScratch(WeightScratch):
     """A scratch whose arrays are never set."""
 
     is_dry = True
@@ -193,7 +197,7 @@ class Weights:
         used: the names of tensors that were asked for.
     """
 
-    def __init__(self, file: GgufFile, form: Form, scratch: Scratch) -> None:
+    def __init__(self, file: GgufFile, form: OffsetForm, scratch: WeightScratch) -> None:
         self._file = file
         self._form = form
         self._scratch = scratch
@@ -219,7 +223,7 @@ class Weights:
             return 0
         return 16 if self._computed[16] > _SMALL_GROUPS * self._computed.total() else 32
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, name: str) -> GgufTensor:
         """Return a tensor.
 
         Raises:
@@ -247,13 +251,13 @@ class Weights:
         self._check_finite(tensor, rows)
         return np.array(rows, np.float32).reshape(tensor.shape)
 
-    def _check_finite(self, tensor: Tensor, numbers: NDArray[Any]) -> None:
+    def _check_finite(self, tensor: GgufTensor, numbers: NDArray[Any]) -> None:
         if not np.isfinite(numbers).all():
             raise ResourceError(
                 f'"{self._file.name}": the tensor "{tensor.name}" has numbers that are not finite'
             )
 
-    def wrong_shape(self, tensor: Tensor, wanted: str) -> ResourceError:
+    def wrong_shape(self, tensor: GgufTensor, wanted: str) -> ResourceError:
         """Return the error for a tensor of another shape."""
         return ResourceError(
             f'"{self._file.name}": the tensor "{tensor.name}" has the shape {list(tensor.shape)}, '
@@ -299,7 +303,7 @@ class Weights:
         counts = [part.rows if part.order is None else len(part.order) for part in parts]
         return list(op.variadic_split(y, whole(-1), whole(counts)).outputs())
 
-    def matrix(self, name: str, shape: tuple[int, ...]) -> Tensor:
+    def matrix(self, name: str, shape: tuple[int, ...]) -> GgufTensor:
         """Return a tensor of this shape.
 
         Raises:
@@ -310,7 +314,7 @@ class Weights:
             raise self.wrong_shape(tensor, f"the shape {list(shape)}")
         return tensor
 
-    def _join_key(self, part: Rows, tensor: Tensor) -> tuple[object, ...]:
+    def _join_key(self, part: Rows, tensor: GgufTensor) -> tuple[object, ...]:
         layout = UNPACKED.get(tensor.type.name)
         group = 0 if layout is None else layout.group
         kind = tensor.type.name if layout is None else ""
@@ -323,11 +327,11 @@ class Weights:
     def _matrix_product(
         self,
         x: ov.Output,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[GgufTensor],
         orders: Sequence[NDArray[np.int64] | None],
         last: bool,
     ) -> ov.Output:
-        form = Form.EXACT if last and self._form is Form.SPLIT else self._form
+        form = OffsetForm.EXACT if last and self._form is OffsetForm.SPLIT else self._form
         for tensor in tensors:
             self._count(tensor)
         if tensors[0].type.name not in UNPACKED:
@@ -379,7 +383,7 @@ class Weights:
             self._extended[key] = op.concat([x, *[sums] * REST_DIGITS], -1)
         return self._extended[key].output(0)
 
-    def _count(self, tensor: Tensor) -> None:
+    def _count(self, tensor: GgufTensor) -> None:
         layout = UNPACKED.get(tensor.type.name)
         if layout is not None:
             self._computed[layout.group] += tensor.weights
@@ -392,7 +396,7 @@ class Weights:
         if len(tensor.shape) != 2 or tensor.shape[1] != width:
             raise self.wrong_shape(tensor, f"rows of {width} numbers")
         if tensor.type.name in UNPACKED:
-            form = Form.EXACT if self._form is Form.SPLIT else self._form
+            form = OffsetForm.EXACT if self._form is OffsetForm.SPLIT else self._form
             matrix = _dequantized(self._store([tensor], [None], form))
         else:
             matrix = self._plain([tensor], [None])
@@ -426,7 +430,7 @@ class Weights:
         kinds = {tensor.type.name in UNPACKED for tensor in tensors}
         groups = {UNPACKED[each.type.name].group for each in tensors if each.type.name in UNPACKED}
         if kinds == {True} and len(groups) == 1:
-            form = Form.EXACT if self._form is Form.SPLIT else self._form
+            form = OffsetForm.EXACT if self._form is OffsetForm.SPLIT else self._form
             stored = self._store(tensors, [None] * len(tensors), form, order)
             lead = (count, len(tensors) * rows)
             return _dequantized(stored, lead)
@@ -452,7 +456,7 @@ class Weights:
         return self._scratch.constant(array)
 
     def _plain(
-        self, tensors: Sequence[Tensor], orders: Sequence[NDArray[np.int64] | None]
+        self, tensors: Sequence[GgufTensor], orders: Sequence[NDArray[np.int64] | None]
     ) -> ov.Node:
         """Return rows of unquantized tensors: float16 and bfloat16 as they are, converted."""
         kind = tensors[0].type.name
@@ -479,9 +483,9 @@ class Weights:
 
     def _store(
         self,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[GgufTensor],
         orders: Sequence[NDArray[np.int64] | None],
-        form: Form,
+        form: OffsetForm,
         places: Sequence[NDArray[np.int64]] | None = None,
         *,
         is_product: bool = False,
@@ -540,15 +544,15 @@ class Weights:
             target.has_rest,
         )
 
-    def _scale(self, scale: Floats, form: Form) -> ov.Node:
+    def _scale(self, scale: Floats, form: OffsetForm) -> ov.Node:
         """Return scales of narrow codes, in float16 where that loses nothing, or little enough."""
         is_large = scale.size and np.abs(scale).max() > np.finfo(np.float16).max
-        if form is Form.EXACT or self._scratch.is_dry or is_large:
+        if form is OffsetForm.EXACT or self._scratch.is_dry or is_large:
             return self._shared(scale)
         halves = self._scratch.empty(scale.shape, np.float16)
         halves[:] = scale
         error, size = np.abs(halves.astype(np.float32) - scale), np.abs(scale)
-        limit = np.maximum(size, size.mean()) * _SCALE_ERROR if form is Form.SCALED else 0
+        limit = np.maximum(size, size.mean()) * _SCALE_ERROR if form is OffsetForm.SCALED else 0
         if (error > limit).any():
             return self._shared(scale)
         return op.convert(self._shared(halves), "f32")
@@ -565,7 +569,7 @@ def _slices(rows: int, columns: int) -> Iterator[tuple[int, int]]:
         yield start, min(rows, start + step)
 
 
-def _raw_rows(tensor: Tensor, order: NDArray[np.int64] | None, start: int, stop: int) -> Bytes:
+def _raw_rows(tensor: GgufTensor, order: NDArray[np.int64] | None, start: int, stop: int) -> Bytes:
     if order is None:
         return np.ascontiguousarray(tensor.rows(start, stop))
     wanted = order[start:stop]
@@ -573,20 +577,20 @@ def _raw_rows(tensor: Tensor, order: NDArray[np.int64] | None, start: int, stop:
     return np.asarray(tensor.rows(lowest, int(wanted.max()) + 1)[wanted - lowest])
 
 
-def _float_rows(tensor: Tensor, start: int, stop: int) -> Floats | NDArray[np.float16]:
+def _float_rows(tensor: GgufTensor, start: int, stop: int) -> Floats | NDArray[np.float16]:
     rows = np.ascontiguousarray(tensor.rows(start, stop))
     found = floats_of(tensor.type.name, rows)
     return unpack(tensor.type.name, rows).floats() if found is None else found
 
 
-def _target(tensors: Sequence[Tensor], form: Form, weights: int) -> MatrixForm:
+def _target(tensors: Sequence[GgufTensor], form: OffsetForm, weights: int) -> MatrixForm:
     layouts = [UNPACKED[each.type.name] for each in tensors]
     has_offset = any(each.has_offset for each in layouts)
     is_narrow = all(each.kind in ("i4", "u4") for each in layouts)
     group = layouts[0].group
-    if not has_offset or form is Form.SPLIT:
+    if not has_offset or form is OffsetForm.SPLIT:
         return MatrixForm("i4" if is_narrow else "i8", group, "", has_offset)
-    if form is Form.SCALED:
+    if form is OffsetForm.SCALED:
         if is_narrow and weights > LARGE:
             return MatrixForm("u4", group, "u8", has_rest=True)
         return MatrixForm("u8", group, "u8")

@@ -8,7 +8,7 @@ from typing import Any, Final
 #: Module and class of each; see `calculators.kit.settings.declaration`.
 _DECLARED: Final = (
     ("calculators.images.image_generation.image_settings", "ImageSettings"),
-    ("calculators.llm.options.llm_settings", "LlmSettings"),
+    ("calculators.llm.task_options", "LlmSettings"),
     ("calculators.images.media.media_rules", "MediaRules"),
 )
 

@@ -1,9 +1,9 @@
 """`Answer`: the choices of one request while the engine generates them, as deltas.
 
-An answer reads the tokens of its `Generation`, gives each `Choice` its own, and returns the events
-as packets: `Begun`, `Gained` for each group of events, `Finished` for each choice, `Ended`. Choices
-that would be equal are generated once and copied. `parts_of` divides a prompt into the requests
-that the engine gets.
+An answer reads the tokens of its `EngineGeneration`, gives each `Choice` its own, and returns the
+events as packets: `Begun`, `Gained` for each group of events, `Finished` for each choice, `Ended`.
+Choices that would be equal are generated once and copied. `parts_of` divides a prompt into the
+requests that the engine gets.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from calculators.language.finish_reason import FinishReason
 from calculators.language.token_logprob import TokenLogprob
 from calculators.language.usage import Usage
 from calculators.llm.answers.choice import Choice, ScoredToken
-from calculators.llm.engine.engine import Generation, Part
-from calculators.llm.engine.messages import Tokens
+from calculators.llm.engine.engine import EngineGeneration, GenerationPart
+from calculators.llm.engine.messages import NewTokens
 from graph_runtime import Cancelled
 
 _SEED_RANGE: Final = 2**32
@@ -59,7 +59,7 @@ class Answer:
     def __init__(
         self,
         begun: Begun,
-        generation: Generation,
+        generation: EngineGeneration,
         choices: Sequence[Choice],
         *,
         copies: int,
@@ -163,7 +163,7 @@ class Answer:
             items.append(Ended(usage))
         return Deltas(items)
 
-    async def _items(self, number: int, tokens: Tokens) -> list[Delta]:
+    async def _items(self, number: int, tokens: NewTokens) -> list[Delta]:
         """Return the items of new tokens of one choice of the engine."""
         if number not in self._open:
             return []
@@ -234,7 +234,7 @@ class Answer:
         )
 
 
-def parts_of(prompt: Part) -> list[Part]:
+def parts_of(prompt: GenerationPart) -> list[GenerationPart]:
     """Return the engine's requests for one prompt: one request, or one per sample.
 
     The engine's own parallel sampling would share the cache of the prompt, but returns nothing
@@ -262,9 +262,9 @@ def parts_of(prompt: Part) -> list[Part]:
     ]
 
 
-def _merged(gained: Sequence[tuple[int, Tokens]]) -> list[tuple[int, Tokens]]:
+def _merged(gained: Sequence[tuple[int, NewTokens]]) -> list[tuple[int, NewTokens]]:
     """Merge the tokens of each choice, in the order of the choices' first tokens."""
-    by_choice: dict[int, Tokens] = {}
+    by_choice: dict[int, NewTokens] = {}
     for number, tokens in gained:
         before = by_choice.get(number)
         by_choice[number] = tokens if before is None else before.followed_by(tokens)

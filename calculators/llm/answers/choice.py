@@ -36,7 +36,7 @@ from calculators.language.events import (
 from calculators.language.finish_reason import FinishReason
 from calculators.language.json_object import is_object
 from calculators.llm.detokenizer import Detokenizer, TableDetokenizer, TokenTable, WindowDetokenizer
-from calculators.llm.engine.messages import Tokens
+from calculators.llm.engine.messages import NewTokens
 from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedStream, merged
 from calculators.llm.requests.checked_request import CheckedRequest
 from calculators.llm.requests.completions_request import ChatRequest
@@ -186,7 +186,7 @@ class Choice:
             gained += events
         return merged(gained)
 
-    async def take(self, tokens: Tokens, *, scored: bool) -> ChoiceDelta:
+    async def take(self, tokens: NewTokens, *, scored: bool) -> ChoiceDelta:
         """Return what new tokens of the engine add, and set `finish_reason` if they are the last.
 
         ``scored``: with the log-probabilities that the engine has reported.

@@ -25,19 +25,126 @@ and counts as a long prompt: the library looks at its images before it returns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import count
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
 from calculators.kit.child_process.client_order import ClientOrder
 from calculators.kit.requests.client_identity import ClientIdentity
-from calculators.llm.engine.cache_capacity import CacheCapacity
-from calculators.llm.engine.core import Refused
-from calculators.llm.engine.messages import Add, Failed, Metrics, Ready, Tokens
-from calculators.llm.engine.outer_pipeline import AdaptedPipeline, OuterPipeline
+from calculators.llm.engine.core import GenerationRefused, Pipeline
+from calculators.llm.engine.messages import Add, EngineReady, FailedGeneration, Metrics, NewTokens
+from calculators.llm.engine.settings import EngineSettings
+from calculators.llm.grammars.grammar import Grammar
+
+
+class AdaptedPipeline(Pipeline, Protocol):
+    """A pipeline that applies one adapter at a time, to all its requests."""
+
+    def ready(self) -> EngineReady:
+        """Return the message that the engine process sends once the model is loaded."""
+
+    def select(self, adapter: str) -> None:
+        """Apply the adapter of this name, "" is none; only while there is no work."""
+
+
+class OuterPipeline:
+    """The base of pipelines that queue requests in front of another: it forwards grammars."""
+
+    def __init__(self, pipeline: AdaptedPipeline) -> None:
+        self._pipeline = pipeline
+
+    def is_compiled(self, grammar: Grammar) -> bool:
+        return self._pipeline.is_compiled(grammar)
+
+    def make_room(self) -> None:
+        self._pipeline.make_room()
+
+    def compile(self, grammar: Grammar) -> None:
+        self._pipeline.compile(grammar)
+
+
+#: Lengths of two prompts: the first takes one block, the second two blocks of 32 or three of 16.
+_SHORT, _LONGER = 2, 40
+_BLOCKS: Final = {2: 32, 3: 16}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheCapacity:
+    """A cache of ``tokens`` tokens in blocks of ``block``.
+
+    Attributes:
+        kept: tokens that eviction leaves of a sequence after its prompt; None without eviction.
+        is_reserved: a sequence must keep its room: it cannot be evicted and recomputed.
+    """
+
+    tokens: int
+    block: int
+    kept: int | None = None
+    is_reserved: bool = False
+
+    def answer(self, prompt: int, beams: int = 1) -> int | None:
+        """Return the number of new tokens that fit beside a prompt in an otherwise empty cache.
+
+        Below 1 the prompt does not fit. None is no limit.
+        """
+        if self.kept is not None and beams * self._dropping(prompt) <= self.tokens:
+            return None
+        # The beams share the prompt's full blocks; the last token of an answer is not kept.
+        blocks, rest = divmod(prompt, self.block)
+        return (self.tokens // self.block - blocks) // beams * self.block - rest + 1
+
+    def need(self, prompt: int, answer: int, beams: int = 1) -> int:
+        """Return the tokens to reserve for a request, so that no other can take its room."""
+        whole = prompt + answer
+        if self.kept is not None:
+            whole = min(whole, self._dropping(prompt))
+        blocks = -(-whole // self.block)
+        return min(beams * blocks * self.block, self.tokens)
+
+    def _dropping(self, prompt: int) -> int:
+        assert self.kept is not None
+        # Eviction happens after a step, in whole blocks.
+        return max(prompt, self.kept) + 2 * self.block
+
+
+def find_cache_capacity(
+    settings: EngineSettings, usage_of: Callable[[int], float | None]
+) -> CacheCapacity | None:
+    """Measure the capacity of an engine's cache; None where it grows or does not report its use.
+
+    Args:
+        usage_of: returns the part of the cache (0 to 1) that a prompt of so many tokens takes;
+            None where it cannot be tried.
+    """
+    one = usage_of(_SHORT)
+    more = usage_of(_LONGER)
+    if not one or not more:
+        return None
+    ratio = more / one
+    block = _BLOCKS.get(round(ratio))
+    # Models with a state beside the cache report that instead.
+    if block is None or abs(ratio - round(ratio)) > 0.01:
+        return None
+    speculates = settings.decoding_mode != "standard"
+    eviction = settings.cache_eviction
+    kept = None
+    if eviction is not None:
+        # KVCrush takes back so many of the blocks that were to be dropped.
+        kept = eviction.max_cache_size + eviction.kv_crush_budget * block
+    blocks = round(1 / one)
+    return CacheCapacity(
+        # Proposed tokens take room until they are rejected.
+        tokens=(blocks - speculates) * block,
+        block=block,
+        kept=kept,
+        # openvino-genai 2026.4 crashes when it recomputes such a sequence.
+        is_reserved=eviction is not None or speculates,
+    )
+
 
 _TOKEN_BYTES: Final = np.dtype(np.int64).itemsize
 #: The answer length of a request that names none: more than any cache holds.
@@ -52,7 +159,7 @@ _STEPS_AHEAD: Final = 4
 _LEAST_PLACES: Final = 4
 
 
-class _Request(msgspec.Struct, eq=False):
+class _AdmittedRequest(msgspec.Struct, eq=False):
     """A request that waits or runs.
 
     Attributes:
@@ -79,7 +186,7 @@ class _Request(msgspec.Struct, eq=False):
     has_begun: bool = False
 
 
-class _Room:
+class _SharedAmount:
     """An amount of something, and its parts by client."""
 
     def __init__(self, amount: int, kept: int) -> None:
@@ -134,10 +241,10 @@ class Admission(OuterPipeline):
         super().__init__(pipeline)
         self._cache = cache
         kept = max(1, places // _KEPT_PART) if places >= _LEAST_PLACES else 0
-        self._places = _Room(places, kept)
+        self._places = _SharedAmount(places, kept)
         self._reserves = cache is not None and cache.is_reserved
         tokens = 0 if cache is None else cache.tokens
-        self._tokens = _Room(tokens, tokens // _KEPT_PART)
+        self._tokens = _SharedAmount(tokens, tokens // _KEPT_PART)
         self._step_tokens = step_tokens
         #: Tokens of prompts that the library has and has not computed.
         self._prompts = 0
@@ -145,10 +252,10 @@ class Admission(OuterPipeline):
         #: Sequences that wait or run, by answer and by connection.
         self._of_group: Counter[int] = Counter()
         self._of_connection: Counter[ClientIdentity] = Counter()
-        self._waiting: ClientOrder[_Request] = ClientOrder(lambda request: request.rank)
-        self._running: dict[int, _Request] = {}
+        self._waiting: ClientOrder[_AdmittedRequest] = ClientOrder(lambda request: request.rank)
+        self._running: dict[int, _AdmittedRequest] = {}
 
-    def ready(self) -> Ready:
+    def ready(self) -> EngineReady:
         ready = self._pipeline.ready()
         if self._cache is None:
             return ready
@@ -175,7 +282,7 @@ class Admission(OuterPipeline):
         self._waiting.begin(work.client, self._cost(work))
         self._begin(work)
 
-    def _checked(self, request: Add) -> _Request:
+    def _checked(self, request: Add) -> _AdmittedRequest:
         """Return a request whose answer ends where the cache would.
 
         Raises:
@@ -192,7 +299,7 @@ class Admission(OuterPipeline):
                 request, is_short = _fitted(request, self._cache, prompt, beams)
                 answer = request.settings.max_new_tokens
                 need = self._cache.need(prompt, _ENDLESS if answer is None else answer, beams)
-        return _Request(
+        return _AdmittedRequest(
             next(self._numbers),
             request.client,
             self._rank(request) + beams,
@@ -210,21 +317,21 @@ class Admission(OuterPipeline):
             rank = max(rank, self._of_connection[request.client])
         return rank
 
-    def _cost(self, work: _Request) -> float:
+    def _cost(self, work: _AdmittedRequest) -> float:
         """Return the parts of a step's budget that a request takes, in places."""
         return work.places + work.prompt / self._step_tokens
 
-    def _has_room(self, work: _Request, *, only_kept: bool = False) -> bool:
+    def _has_room(self, work: _AdmittedRequest, *, only_kept: bool = False) -> bool:
         if self._prompts and self._prompts + work.prompt > _STEPS_AHEAD * self._step_tokens:
             return False
         return self._places.has(work.places, work.client, only_kept=only_kept) and (
             not self._reserves or self._tokens.has(work.need, work.client, only_kept=only_kept)
         )
 
-    def _begin(self, work: _Request) -> None:
+    def _begin(self, work: _AdmittedRequest) -> None:
         try:
             self._pipeline.add(work.add)
-        except Refused:
+        except GenerationRefused:
             self._leave(work)
             raise
         self._places.take(work.places, work.client)
@@ -242,23 +349,23 @@ class Admission(OuterPipeline):
         self._end(request_id)
         self._pipeline.cancel(request_id)
 
-    def step(self, *, reports_all: bool = True) -> Sequence[Tokens | Failed]:
+    def step(self, *, reports_all: bool = True) -> Sequence[NewTokens | FailedGeneration]:
         failed = self._begin_waiting() if len(self._waiting) else []
         gained = self._pipeline.step(reports_all=reports_all) if self._pipeline.has_news else ()
         return [*failed, *map(self._finish, gained)]
 
-    def _begin_waiting(self) -> list[Failed]:
+    def _begin_waiting(self) -> list[FailedGeneration]:
         """Start waiting requests while there is room; return those that are refused."""
-        failed: list[Failed] = []
+        failed: list[FailedGeneration] = []
         while (work := self._next()) is not None:
             self._waiting.take(work, self._cost(work))
             try:
                 self._begin(work)
-            except Refused as error:
+            except GenerationRefused as error:
                 failed.append(error.failed(work.add.request_id))
         return failed
 
-    def _next(self) -> _Request | None:
+    def _next(self) -> _AdmittedRequest | None:
         """Return the request that begins now, if any.
 
         Where the one whose turn it is has no room, what becomes free is collected for it: only
@@ -271,9 +378,9 @@ class Admission(OuterPipeline):
             only_kept = True
         return None
 
-    def _finish(self, tokens: Tokens | Failed) -> Tokens | Failed:
+    def _finish(self, tokens: NewTokens | FailedGeneration) -> NewTokens | FailedGeneration:
         request_id = tokens.request_id
-        if isinstance(tokens, Failed):
+        if isinstance(tokens, FailedGeneration):
             self._end(request_id)
             return tokens
         work = self._running.get(request_id)
@@ -289,7 +396,7 @@ class Admission(OuterPipeline):
             return msgspec.structs.replace(tokens, finish_reason="cache")
         return tokens
 
-    def _note_begun(self, work: _Request) -> None:
+    def _note_begun(self, work: _AdmittedRequest) -> None:
         if not work.has_begun:
             work.has_begun = True
             self._prompts -= work.prompt
@@ -302,7 +409,7 @@ class Admission(OuterPipeline):
             self._tokens.give_back(work.need, work.client)
             self._leave(work)
 
-    def _leave(self, work: _Request) -> None:
+    def _leave(self, work: _AdmittedRequest) -> None:
         _count_down(self._of_group, work.add.group, work.places)
         _count_down(self._of_connection, work.client, work.places)
 
@@ -327,7 +434,7 @@ def _fitted(request: Add, cache: CacheCapacity, prompt: int, beams: int) -> tupl
     if room is None:
         return request, False
     if room < 1:
-        raise Refused(
+        raise GenerationRefused(
             f"the prompt has {prompt} tokens; the model's key-value cache holds "
             f"{cache.tokens} (cache_size)",
             is_too_long=True,

@@ -13,13 +13,14 @@ import openvino_genai as genai
 
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.memory import return_free_memory
-from calculators.llm.engine.adapters import Adapters
-from calculators.llm.engine.core import Refused
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.form_tokenizer import open_form_tokenizer
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.grammar_cache import GrammarCache, open_grammar_cache
+from calculators.llm.engine.constrained_decoding import (
+    GrammarCache,
+    open_form_tokenizer,
+    open_grammar_cache,
+)
+from calculators.llm.engine.core import GenerationRefused
 from calculators.llm.engine.library_config import (
+    Adapters,
     device_properties,
     draft_model,
     end_with_form,
@@ -30,7 +31,15 @@ from calculators.llm.engine.library_config import (
     recommended_device,
     scheduler_config,
 )
-from calculators.llm.engine.messages import VERSION, Add, FinishReason, Metrics, Ready, Tokens
+from calculators.llm.engine.messages import (
+    VERSION,
+    Add,
+    EngineReady,
+    FinishReason,
+    Metrics,
+    NewTokens,
+)
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from calculators.llm.grammars.grammar import Grammar
 
 #: In the library's error about a prompt that leaves no room for a token.
@@ -136,10 +145,10 @@ class GenaiPipeline:
         first_token = np.zeros((1, 1), dtype=np.int64)
         self._pipeline.generate([openvino.Tensor(first_token)], [config])
 
-    def ready(self) -> Ready:
+    def ready(self) -> EngineReady:
         """Return the message that the engine process sends once the model is loaded."""
         name = f"openvino-genai {genai.get_version()}"
-        return Ready(VERSION, self.device, name, self.seconds)
+        return EngineReady(VERSION, self.device, name, self.seconds)
 
     @property
     def has_work(self) -> bool:
@@ -157,7 +166,7 @@ class GenaiPipeline:
                 prompt = np.frombuffer(request.input_ids, dtype=np.int64).tolist()
                 self._echoed[request.request_id] = prompt
         except (RuntimeError, IndexError, ValueError, MemoryError) as error:
-            raise Refused(library_reason(error)) from None
+            raise GenerationRefused(library_reason(error)) from None
 
     def _handle_of(self, request: Add) -> Any:
         settings = request.settings
@@ -173,7 +182,9 @@ class GenaiPipeline:
         config = self._config_of(settings)
         ids = np.frombuffer(request.input_ids, dtype=np.int64).reshape(1, -1)
         if self._is_eagle3 and ids.size < 2:
-            raise Refused("a prompt of a single token is too short for an EAGLE-3 draft model")
+            raise GenerationRefused(
+                "a prompt of a single token is too short for an EAGLE-3 draft model"
+            )
         return self._pipeline.add_request(request.request_id, openvino.Tensor(ids), config)
 
     def _seeing_handle(self, request: Add, settings: GenerationSettings) -> Any:
@@ -204,7 +215,7 @@ class GenaiPipeline:
                 request.settings, max_new_tokens=None, max_length=length, is_shortened=False
             )
             return self._seeing_handle(request, rest)
-        raise Refused(
+        raise GenerationRefused(
             f"The model holds {length} tokens; with its images the prompt leaves no room for "
             f"{most} {'token' if most == 1 else 'tokens'} of answer",
             is_too_long=True,
@@ -253,9 +264,9 @@ class GenaiPipeline:
         self._echoed.pop(request_id, None)
         return self._handles.pop(request_id, None)
 
-    def step(self, *, reports_all: bool = True) -> list[Tokens]:
+    def step(self, *, reports_all: bool = True) -> list[NewTokens]:
         self._pipeline.step()
-        gained: list[Tokens] = []
+        gained: list[NewTokens] = []
         ended: list[int] = []
         for request_id, handle in self._handles.items():
             status = int(handle.get_status())
@@ -276,7 +287,7 @@ class GenaiPipeline:
             self._has_seen = False
             return_free_memory()
 
-    def _read(self, request_id: int, handle: Any, end: FinishReason | None) -> list[Tokens]:
+    def _read(self, request_id: int, handle: Any, end: FinishReason | None) -> list[NewTokens]:
         """Read the new tokens of a request; all its sequences end in the same step."""
         reads: list[list[Any]] = []
         while handle.can_read():
@@ -294,12 +305,12 @@ class GenaiPipeline:
         is_beams = len(outputs) > 1
         if is_beams:
             outputs = sorted(outputs, key=_score, reverse=True)[:count]
-        tokens: list[Tokens] = []
+        tokens: list[NewTokens] = []
         prompt = self._echoed.pop(request_id, []) if reads else []
         for sequence, output in enumerate(outputs):
             parts = [output] if is_beams else [read[0] for read in reads]
             if prompt and settings.max_new_tokens == 0:
-                tokens.append(Tokens(request_id, sequence, prompt, [], "length"))
+                tokens.append(NewTokens(request_id, sequence, prompt, [], "length"))
                 continue
             ids = list(prompt)
             logprobs: list[float] = []
@@ -309,11 +320,12 @@ class GenaiPipeline:
                     # Zeros unless they were asked for.
                     logprobs += part.generated_log_probs
             reason = _REASONS[int(output.finish_reason)] or end
-            tokens.append(Tokens(request_id, sequence, ids, logprobs, reason))
+            tokens.append(NewTokens(request_id, sequence, ids, logprobs, reason))
         if end is not None:
             # When the cache is full there is nothing to read, and no finish reason.
             tokens += [
-                Tokens(request_id, sequence, [], [], end) for sequence in range(len(outputs), count)
+                NewTokens(request_id, sequence, [], [], end)
+                for sequence in range(len(outputs), count)
             ]
             if self._sees_images and end != "cancelled":
                 prompt = handle.get_perf_metrics().get_num_input_tokens()

@@ -2,9 +2,9 @@
 
 ::
 
-    server -> engine   Load, then Add, Cancel, Stop
-    engine -> server   Loading and Log now and then, Ready or LoadFailed; then at most a Step per
-                       step, Metrics now and then
+    server -> engine   EngineLoad, then Add, CancelGeneration, StopChild
+    engine -> server   LoadingPhase and Log now and then, EngineReady or LoadFailed; then at most a
+                       Step per step, Metrics now and then
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import msgspec
 from calculators.images.media.image import Image
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
@@ -28,7 +27,7 @@ VERSION: Final = 6
 FinishReason = Literal["stop", "length", "cache", "cancelled"]
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class EngineLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """Load a model; the first message to an engine."""
 
     version: int
@@ -55,13 +54,13 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
     client: ClientIdentity = UNKNOWN_CLIENT
 
 
-class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
+class CancelGeneration(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
     """Stop generating and free the cache. No further message has this id."""
 
     request_id: int
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class EngineReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The model is loaded.
 
     Attributes:
@@ -78,7 +77,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     cache_tokens: int = 0
 
 
-class Tokens(msgspec.Struct, frozen=True, array_like=True):
+class NewTokens(msgspec.Struct, frozen=True, array_like=True):
     """New tokens of one sequence, of one step or a few.
 
     Attributes:
@@ -97,9 +96,9 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
     finish_reason: FinishReason | None = None
     prompt_tokens: int = 0
 
-    def followed_by(self, after: Tokens) -> Tokens:
+    def followed_by(self, after: NewTokens) -> NewTokens:
         """Join these with the next tokens of the same sequence."""
-        return Tokens(
+        return NewTokens(
             after.request_id,
             after.sequence,
             self.token_ids + after.token_ids,
@@ -109,7 +108,7 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-class Failed(msgspec.Struct, frozen=True, array_like=True):
+class FailedGeneration(msgspec.Struct, frozen=True, array_like=True):
     """A request that failed alone.
 
     Attributes:
@@ -125,8 +124,8 @@ class Failed(msgspec.Struct, frozen=True, array_like=True):
 class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):
     """New tokens of sequences (`StepCoalescer`), and refused requests. Also the sign of life."""
 
-    tokens: list[Tokens]
-    failed: list[Failed] = []
+    tokens: list[NewTokens]
+    failed: list[FailedGeneration] = []
 
 
 class Metrics(msgspec.Struct, frozen=True, tag="metrics", array_like=True):
@@ -148,8 +147,8 @@ class Metrics(msgspec.Struct, frozen=True, tag="metrics", array_like=True):
     accepted_candidates: int = 0
 
 
-ToEngine = Load | Add | Cancel | StopChild
-FromEngine = Ready | LoadingPhase | Log | LoadFailed | Step | Metrics
+ToEngine = EngineLoad | Add | CancelGeneration | StopChild
+FromEngine = EngineReady | LoadingPhase | Log | LoadFailed | Step | Metrics
 
 to_engine_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToEngine)
 from_engine_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromEngine)

@@ -16,16 +16,22 @@ from openvino import opset13 as ops
 
 from calculators.kit.child_process.messages import LoadingPhase, Log
 from calculators.kit.machine import cpu_flags
-from calculators.llm.engine.admission import Admission
-from calculators.llm.engine.cache_capacity import find_cache_capacity
-from calculators.llm.engine.core import Refused
-from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.admission import (
+    AdaptedPipeline,
+    Admission,
+    OuterPipeline,
+    find_cache_capacity,
+)
+from calculators.llm.engine.core import GenerationRefused
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.library_config import recommended_device
-from calculators.llm.engine.messages import Add, Failed, Metrics, Ready, Tokens
-from calculators.llm.engine.outer_pipeline import AdaptedPipeline, OuterPipeline
-from calculators.llm.engine.stateful_models import TextModel, VisionModel
-from calculators.llm.engine.stateful_pipeline import StatefulPipeline
+from calculators.llm.engine.messages import Add, EngineReady, FailedGeneration, Metrics, NewTokens
+from calculators.llm.engine.settings import EngineSettings
+from calculators.llm.engine.stateful_pipeline import (
+    StatefulPipeline,
+    StatefulTextModel,
+    StatefulVisionModel,
+)
 
 #: Seconds for which requests of the current adapter may still join while others wait.
 JOINING_SECONDS: Final = 1.0
@@ -51,7 +57,7 @@ class AdapterScheduler(OuterPipeline):
         #: When the first request of each adapter began to wait.
         self._since: dict[str, float] = {}
 
-    def ready(self) -> Ready:
+    def ready(self) -> EngineReady:
         return self._pipeline.ready()
 
     @property
@@ -88,14 +94,14 @@ class AdapterScheduler(OuterPipeline):
                     return
         self._pipeline.cancel(request_id)
 
-    def step(self, *, reports_all: bool = True) -> Sequence[Tokens | Failed]:
+    def step(self, *, reports_all: bool = True) -> Sequence[NewTokens | FailedGeneration]:
         failed = [] if self._pipeline.has_work else self._begin_turn()
         gained = self._pipeline.step(reports_all=reports_all) if self._pipeline.has_news else ()
         return [*failed, *gained]
 
-    def _begin_turn(self) -> list[Failed]:
+    def _begin_turn(self) -> list[FailedGeneration]:
         """Start the requests of the next adapter; return those that are refused."""
-        failed: list[Failed] = []
+        failed: list[FailedGeneration] = []
         adapter = next(iter(self._waiting), None)
         if adapter is not None:
             requests = self._waiting[adapter]
@@ -104,7 +110,7 @@ class AdapterScheduler(OuterPipeline):
             for request in requests:
                 try:
                     self._pipeline.add(request)
-                except Refused as error:
+                except GenerationRefused as error:
                     failed.append(error.failed(request.request_id))
         return failed
 
@@ -222,7 +228,7 @@ def open_pipeline(
 
     if settings.kind.batches:
         return _open_batching(settings, on_opened)
-    model = VisionModel if settings.kind.sees_images else TextModel
+    model = StatefulVisionModel if settings.kind.sees_images else StatefulTextModel
     return StatefulPipeline(lambda: model(settings), wake, on_opened=on_opened)
 
 

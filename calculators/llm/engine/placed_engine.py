@@ -14,11 +14,16 @@ import msgspec
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.places import Asked, Place, Question, WorkOrder
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import Engine, EngineDown, Generation, Part
-from calculators.llm.engine.engine_metrics import watch_engine
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.messages import Metrics, Ready, Tokens
+from calculators.llm.engine.engine import (
+    Engine,
+    EngineDown,
+    EngineGeneration,
+    GenerationPart,
+    watch_engine,
+)
+from calculators.llm.engine.messages import EngineReady, Metrics, NewTokens
 from calculators.llm.engine.process_engine import RETRY_AFTER, ProcessEngine
+from calculators.llm.engine.settings import EngineSettings
 from graph_runtime import Code, LoadProgress, NodeMetrics, ResourceError
 
 _log: Final = logging.getLogger("graphrt.llm")
@@ -28,18 +33,18 @@ _MAKER: Final = f"{__name__}:make_work"
 _EXPECTED_TOKENS: Final = 128
 
 
-class _Asked(msgspec.Struct, frozen=True, array_like=True):
-    """The parts of a request; see `Part`."""
+class _AskedParts(msgspec.Struct, frozen=True, array_like=True):
+    """The parts of a request; see `GenerationPart`."""
 
-    parts: list[Part]
+    parts: list[GenerationPart]
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_asked_decoder: Final = msgspec.msgpack.Decoder(_Asked)
+_asked_decoder: Final = msgspec.msgpack.Decoder(_AskedParts)
 #: An answer: tokens, each with the number of its choice.
-_gained_decoder: Final = msgspec.msgpack.Decoder(list[tuple[int, Tokens]])
+_gained_decoder: Final = msgspec.msgpack.Decoder(list[tuple[int, NewTokens]])
 _settings_decoder: Final = msgspec.msgpack.Decoder(EngineSettings)
-_ready_decoder: Final = msgspec.msgpack.Decoder(Ready)
+_ready_decoder: Final = msgspec.msgpack.Decoder(EngineReady)
 #: A note: the number of a choice to be stopped.
 _choice_decoder: Final = msgspec.msgpack.Decoder(int)
 
@@ -55,10 +60,10 @@ class PlacedEngine:
         self._place = place
         self._what = f'engine of "{name}"'
         self._is_closed = False
-        self._open: set[_Request] = set()
+        self._open: set[_PlacedGeneration] = set()
         self.cache_full = 0
 
-    async def start(self, progress: LoadProgress | None = None) -> Ready:
+    async def start(self, progress: LoadProgress | None = None) -> EngineReady:
         """Wait until the engine has loaded the model.
 
         Raises:
@@ -98,18 +103,18 @@ class PlacedEngine:
     def running(self) -> int:
         return sum(request.parts for request in self._open if request.has_begun)
 
-    def submit(self, parts: Sequence[Part]) -> Generation:
+    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
         if self._is_closed:
             raise EngineDown(self.unavailable_reason, retry_after=RETRY_AFTER)
         asked = self._place.ask(
-            _encode(_Asked(list(parts))), beginning=_beginning(parts), tokens=_tokens(parts)
+            _encode(_AskedParts(list(parts))), beginning=_beginning(parts), tokens=_tokens(parts)
         )
-        request = _Request(asked, parts, self._open.discard)
+        request = _PlacedGeneration(asked, parts, self._open.discard)
         self._open.add(request)
         request.task = asyncio.create_task(self._feed(request), name="request to an engine")
         return request.generation
 
-    async def _feed(self, request: _Request) -> None:
+    async def _feed(self, request: _PlacedGeneration) -> None:
         def take(packed: bytes) -> None:
             for choice, tokens in _gained_decoder.decode(packed):
                 self.cache_full += tokens.finish_reason == "cache"
@@ -130,7 +135,7 @@ class PlacedEngine:
         await self._place.close()
 
 
-class _Request:
+class _PlacedGeneration:
     """A request to the place, and its generation here.
 
     Attributes:
@@ -139,7 +144,10 @@ class _Request:
     """
 
     def __init__(
-        self, asked: Asked, parts: Sequence[Part], end: Callable[[_Request], object]
+        self,
+        asked: Asked,
+        parts: Sequence[GenerationPart],
+        end: Callable[[_PlacedGeneration], object],
     ) -> None:
         """``end``: called when every choice has ended or is stopped, once or more often."""
         self.asked = asked
@@ -149,9 +157,9 @@ class _Request:
         self._end = end
         choices = sum(part.settings.num_return_sequences for part in parts)
         self._running = set(range(choices))
-        self.generation = Generation(choices, self._cancel)
+        self.generation = EngineGeneration(choices, self._cancel)
 
-    def take(self, choice: int, tokens: Tokens) -> None:
+    def take(self, choice: int, tokens: NewTokens) -> None:
         self.has_begun = True
         if choice not in self._running:
             return  # it was stopped meanwhile
@@ -174,7 +182,7 @@ class _Request:
             self.task.cancel()
 
 
-def _beginning(parts: Sequence[Part]) -> str:
+def _beginning(parts: Sequence[GenerationPart]) -> str:
     """Return the first prompt as characters, four for a token."""
     first = parts[0]
     if first.text:
@@ -182,7 +190,7 @@ def _beginning(parts: Sequence[Part]) -> str:
     return array("i", memoryview(first.input_ids).cast("q")).tobytes().decode("latin-1")
 
 
-def _tokens(parts: Sequence[Part]) -> float:
+def _tokens(parts: Sequence[GenerationPart]) -> float:
     answers = (part.settings.max_new_tokens or _EXPECTED_TOKENS for part in parts)
     return len(parts[0].input_ids) / 8 + sum(min(each, _EXPECTED_TOKENS) for each in answers)
 
@@ -190,7 +198,9 @@ def _tokens(parts: Sequence[Part]) -> float:
 class EngineWork:
     """A `calculators.kit.places.Work`: an engine in a child process of this one."""
 
-    def __init__(self, engine: Engine, load: Callable[[LoadProgress], Awaitable[Ready]]) -> None:
+    def __init__(
+        self, engine: Engine, load: Callable[[LoadProgress], Awaitable[EngineReady]]
+    ) -> None:
         """``load``: loads the model into ``engine``."""
         self._engine = engine
         self._load = load

@@ -31,17 +31,16 @@ from calculators.kit.child_process.parent_connection import (
     die_with_parent,
 )
 from calculators.kit.memory import collect_seldom
-from calculators.llm.engine.core import SIGN_SECONDS, EngineCore
+from calculators.llm.engine.core import SECONDS_PER_STREAM, SIGN_SECONDS, EngineCore
 from calculators.llm.engine.messages import (
     VERSION,
     Add,
-    Cancel,
-    Load,
+    CancelGeneration,
+    EngineLoad,
+    NewTokens,
     Step,
-    Tokens,
     to_engine_decoder,
 )
-from calculators.llm.engine.step_coalescer import SECONDS_PER_STREAM
 
 #: Bits of a worker's own number: it counts for decades.
 _BITS: Final = 40
@@ -55,12 +54,12 @@ class SharedRequests:
         #: The unfinished sequences of each open request, by its number in the engine.
         self._open: dict[int, dict[int, int]] = {}
 
-    def inward(self, link: int, message: Add | Cancel) -> Add | Cancel:
+    def inward(self, link: int, message: Add | CancelGeneration) -> Add | CancelGeneration:
         """Return a worker's message with the numbers that the engine has."""
         number = link << _BITS | message.request_id
-        if isinstance(message, Cancel):
+        if isinstance(message, CancelGeneration):
             self._open.get(link, {}).pop(number, None)
-            return Cancel(number)
+            return CancelGeneration(number)
         self._open.setdefault(link, {})[number] = message.settings.num_return_sequences
         return replace(message, request_id=number, group=link << _BITS | message.group)
 
@@ -79,9 +78,9 @@ class SharedRequests:
             parts.setdefault(link, Step([], [])).failed.append(own)
         yield from parts.items()
 
-    def end(self, link: int) -> list[Cancel]:
+    def end(self, link: int) -> list[CancelGeneration]:
         """Return what cancels the open requests of a link that has ended."""
-        return [Cancel(number) for number in self._open.pop(link, {})]
+        return [CancelGeneration(number) for number in self._open.pop(link, {})]
 
     def _count_end(self, link: int, number: int) -> None:
         requests = self._open.get(link, {})
@@ -92,7 +91,7 @@ class SharedRequests:
             requests.pop(number, None)
 
 
-def _own_tokens(tokens: Tokens) -> Tokens:
+def _own_tokens(tokens: NewTokens) -> NewTokens:
     return replace(tokens, request_id=tokens.request_id & _OWN)
 
 
@@ -124,15 +123,15 @@ def main(descriptor: int, parent: int) -> int:
     return 0
 
 
-def _first_message(connection: ParentConnection) -> Load:
+def _first_message(connection: ParentConnection) -> EngineLoad:
     while True:
         for frame in connection.receive(wait=True):
             message = to_engine_decoder.decode(frame)
-            assert isinstance(message, Load), message
+            assert isinstance(message, EngineLoad), message
             return message
 
 
-def _load(load: Load, connection: ParentConnection) -> EngineCore | None:
+def _load(load: EngineLoad, connection: ParentConnection) -> EngineCore | None:
     encode = msgspec.msgpack.encode
     if load.version != VERSION:
         reason = f"the engine speaks version {VERSION} of the protocol, the server {load.version}"

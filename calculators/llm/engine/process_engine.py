@@ -15,21 +15,21 @@ from calculators.kit.child_process.supervisor import ChildState, Supervisor
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record
-from calculators.llm.engine.engine import TOO_LONG, EngineDown, Generation, Part
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.environment import ENVIRONMENT
+from calculators.llm.engine import ENVIRONMENT
+from calculators.llm.engine.engine import TOO_LONG, EngineDown, EngineGeneration, GenerationPart
 from calculators.llm.engine.messages import (
     VERSION,
     Add,
-    Cancel,
-    Failed,
-    Load,
+    CancelGeneration,
+    EngineLoad,
+    EngineReady,
+    FailedGeneration,
     Metrics,
-    Ready,
+    NewTokens,
     Step,
-    Tokens,
     from_engine_decoder,
 )
+from calculators.llm.engine.settings import EngineSettings
 from graph_runtime import Code, LoadProgress
 
 #: Tokens of a block of the key-value cache on a CPU. The engine finds whole blocks, and a part of
@@ -96,8 +96,8 @@ _NO_ROOM: Final = (
 _RETRY_AFTER: Final = 1.0
 
 
-class _Entry(Struct):
-    generation: Generation
+class _OpenGeneration(Struct):
+    generation: EngineGeneration
     first_choice: int
     unfinished: int
     #: The member of the request with the prompt.
@@ -118,10 +118,10 @@ class Requests:
 
     prefixes: SharedPrefixes | None = None
 
-    def __init__(self, send: Callable[[Add | Cancel], None]) -> None:
+    def __init__(self, send: Callable[[Add | CancelGeneration], None]) -> None:
         self._send = send
         self._ids = itertools.count()
-        self.open: dict[int, _Entry] = {}
+        self.open: dict[int, _OpenGeneration] = {}
         self.metrics = Metrics()
         #: Sequences that have ended because the cache had no room for more.
         self.cache_full = 0
@@ -131,7 +131,7 @@ class Requests:
         """Unfinished requests that have received tokens."""
         return sum(entry.has_begun for entry in self.open.values())
 
-    def submit(self, parts: Sequence[Part]) -> Generation:
+    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
         """Send one `Add` per part."""
         ids: dict[int, int] = {}
 
@@ -139,14 +139,14 @@ class Requests:
             for request_id, first in ids.items():
                 is_meant = choice is None or first == choice
                 if is_meant and self.open.pop(request_id, None) is not None:
-                    self._send(Cancel(request_id))
+                    self._send(CancelGeneration(request_id))
 
         record = current_record()
         client = UNKNOWN_CLIENT if record is None else record.client
         choices = 0
         for part in parts:
             choices += part.settings.num_return_sequences
-        generation = Generation(choices, cancel)
+        generation = EngineGeneration(choices, cancel)
         first_choice = 0
         counts = self.prefixes is not None and not any(part.images for part in parts)
         prompt: bytes | None = None
@@ -154,7 +154,9 @@ class Requests:
             count = part.settings.num_return_sequences
             request_id = next(self._ids)
             ids[request_id] = first_choice
-            entry = self.open[request_id] = _Entry(generation, first_choice, count, part.param)
+            entry = self.open[request_id] = _OpenGeneration(
+                generation, first_choice, count, part.param
+            )
             if self.prefixes is not None and counts and part.input_ids:
                 # Samples of one prompt are parts with the same object.
                 if part.input_ids is not prompt:
@@ -203,7 +205,7 @@ class Requests:
             if entry is not None:
                 entry.generation.fail(_refusal(failed, entry.param))
 
-    def _note_tokens(self, entry: _Entry, tokens: Tokens) -> None:
+    def _note_tokens(self, entry: _OpenGeneration, tokens: NewTokens) -> None:
         """Note the prompt once it is computed, and at the end with the answer, if there is one."""
         assert self.prefixes is not None
         assert entry.tokens is not None
@@ -215,7 +217,7 @@ class Requests:
             computed = entry.tokens[:-1] if is_alone else entry.tokens
             self.prefixes.note(computed.tobytes())
 
-    def _refuse(self, tokens: Tokens, generation: Generation) -> None:
+    def _refuse(self, tokens: NewTokens, generation: EngineGeneration) -> None:
         """Fail the request: an empty answer would not show the reason."""
         del self.open[tokens.request_id]
         generation.fail(
@@ -230,7 +232,7 @@ class Requests:
             generation.fail(EngineDown(reason, retry_after=retry_after))
 
 
-def _refusal(failed: Failed, param: str | None) -> RequestError:
+def _refusal(failed: FailedGeneration, param: str | None) -> RequestError:
     if not failed.is_too_long:
         return RequestError(failed.reason)
     return RequestError(failed.reason, param=param, code=Code.OUT_OF_RANGE, reason=TOO_LONG)
@@ -241,9 +243,9 @@ HANG_SECONDS: Final = 120.0
 RETRY_AFTER: Final = 2.0
 
 
-def engine_load(settings: EngineSettings) -> Load:
+def engine_load(settings: EngineSettings) -> EngineLoad:
     """Return the first message to an engine's process."""
-    return Load(VERSION, settings)
+    return EngineLoad(VERSION, settings)
 
 
 class ProcessEngine:
@@ -265,7 +267,7 @@ class ProcessEngine:
             module="calculators.llm.engine.process",
             load=engine_load(settings),
             decode=from_engine_decoder.decode,
-            ready=Ready,
+            ready=EngineReady,
             on_message=self._requests.take,
             on_down=self._down,
             is_busy=lambda: bool(self._requests.open),
@@ -274,13 +276,13 @@ class ProcessEngine:
             is_shared=True,
         )
 
-    async def start(self, progress: LoadProgress | None = None) -> Ready:
+    async def start(self, progress: LoadProgress | None = None) -> EngineReady:
         """Load the model; ``progress`` gets the phases.
 
         Raises:
             LoadError: the model cannot be loaded; the text says why.
         """
-        ready: Ready = await self._child.start(progress)
+        ready: EngineReady = await self._child.start(progress)
         if self._caches_prefixes and ready.cache_tokens:
             self._requests.prefixes = SharedPrefixes(ready.cache_tokens)
         return ready
@@ -315,7 +317,7 @@ class ProcessEngine:
     def cache_full(self) -> int:
         return self._requests.cache_full
 
-    def submit(self, parts: Sequence[Part]) -> Generation:
+    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
         if self._child.state is not ChildState.READY:
             raise EngineDown(self._child.unavailable_reason, retry_after=RETRY_AFTER)
         if not self._requests.open:
@@ -326,7 +328,7 @@ class ProcessEngine:
         await self._child.close()
         self._requests.fail_all(f"the {self._what} is shut down", RETRY_AFTER)
 
-    def _send(self, message: Add | Cancel) -> None:
+    def _send(self, message: Add | CancelGeneration) -> None:
         self._child.send(self._encode(message))
 
     def _down(self, reason: str) -> None:

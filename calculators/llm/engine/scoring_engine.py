@@ -10,18 +10,17 @@ twice. Its requests wait neither for those of the first engine nor the other way
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
+from calculators.kit.child_process.on_demand import OnDemand
 from calculators.kit.child_process.supervisor import LoadError
-from calculators.llm.engine.engine import Engine, EngineDown, Generation, Part
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.messages import Ready
+from calculators.llm.engine.engine import Engine, EngineDown, EngineGeneration, GenerationPart
+from calculators.llm.engine.messages import EngineReady
+from calculators.llm.engine.settings import EngineSettings
 from graph_runtime import LoadProgress
 
 _log = logging.getLogger("graphrt.llm")
@@ -35,7 +34,7 @@ _PROMPT_LOOKUP: Final = "prompt_lookup"
 class StartableEngine(Engine, Protocol):
     """An engine that has to be started."""
 
-    async def start(self, progress: LoadProgress | None = None) -> Ready: ...
+    async def start(self, progress: LoadProgress | None = None) -> EngineReady: ...
 
 
 class ScoringEngine:
@@ -61,53 +60,37 @@ class ScoringEngine:
         self._make = make
         self._name = name
         self._idle_seconds = idle_seconds
-        self._engine: StartableEngine | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_closed = False
+        self._engine = OnDemand(
+            self._start, is_idle=lambda engine: not engine.unfinished, idle_seconds=idle_seconds
+        )
 
     @property
     def unfinished(self) -> int:
         """Requests that have been submitted and not ended."""
-        return 0 if self._engine is None else self._engine.unfinished
+        engine = self._engine.current
+        return 0 if engine is None else engine.unfinished
 
     @property
     def pid(self) -> int | None:
         """The id of the engine's process, while there is one."""
-        return None if self._engine is None else self._engine.pid
+        return None if self._engine.current is None else self._engine.current.pid
 
-    async def submit(self, parts: Sequence[Part]) -> Generation:
+    async def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
         """Start the engine if need be, and generate; see `Engine.submit`.
 
         Raises:
             EngineDown: it could not be started, or cannot work now.
         """
-        if self._is_closed:
+        if self._engine.is_closed:
             raise EngineDown("the model is shut down", retry_after=_RETRY_AFTER)
-        if self._engine is None:
-            if self._starting is None:
-                self._starting = asyncio.create_task(self._start())
-            # Shielded: a client that leaves must not end the start that others wait for.
-            await asyncio.shield(self._starting)
-            assert self._engine is not None
-        self._end_when_idle()
-        return self._engine.submit([_alone(part) for part in parts])
+        engine = await self._engine.get()
+        return engine.submit([_alone(part) for part in parts])
 
     async def close(self) -> None:
         """End the engine."""
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._starting is not None:
-            self._starting.cancel()
-            with contextlib.suppress(asyncio.CancelledError, EngineDown):
-                await self._starting
-        if self._engine is not None:
-            await self._engine.close()
-        await asyncio.gather(*self._ending)
+        await self._engine.close()
 
-    async def _start(self) -> None:
+    async def _start(self) -> StartableEngine:
         _log.info(
             "%s: an engine without enable_prefix_caching is started for log-probabilities of "
             "prompts; it ends after %.0f s without one",
@@ -126,28 +109,7 @@ class ScoringEngine:
         except BaseException:
             await engine.close()
             raise
-        finally:
-            self._starting = None
-        self._engine = engine
-        self._end_when_idle()
-
-    def _end_when_idle(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._idle_seconds, self._end)
-
-    def _end(self) -> None:
-        engine = self._engine
-        if engine is None:
-            return
-        if engine.unfinished:
-            self._end_when_idle()
-            return
-        self._engine = None
-        task = asyncio.get_running_loop().create_task(engine.close())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        return engine
 
 
 def scoring_settings(settings: EngineSettings) -> EngineSettings:
@@ -166,7 +128,7 @@ def scoring_settings(settings: EngineSettings) -> EngineSettings:
     )
 
 
-def _alone(part: Part) -> Part:
+def _alone(part: GenerationPart) -> GenerationPart:
     """Return a part whose tokens nobody proposes."""
     alone = msgspec.structs.replace(
         part.settings, num_assistant_tokens=0, assistant_confidence_threshold=0.0, max_ngram_size=0

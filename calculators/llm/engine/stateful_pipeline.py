@@ -1,31 +1,277 @@
-"""`StatefulPipeline`: one request at a time, generated in a thread, as a `Pipeline`."""
+"""`StatefulPipeline`: one request at a time, generated in a thread, as a `Pipeline`.
+
+openvino-genai has two such pipelines, ``LLMPipeline`` and ``VLMPipeline``. `StatefulTextModel` and
+`StatefulVisionModel` are their common form, which the thread calls.
+"""
 
 from __future__ import annotations
 
 import time
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from threading import Condition, Thread
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+import msgspec
+import numpy as np
+import openvino
 import openvino_genai as genai
 
 from calculators.kit.child_process.client_order import ClientOrder
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.requests.client_identity import ClientIdentity
-from calculators.llm.engine.core import SIGN_SECONDS, Refused
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import VERSION, Add, Failed, Metrics, Ready, Tokens
-from calculators.llm.engine.stateful_models import Ending, OnTokens
+from calculators.llm.engine.constrained_decoding import (
+    GrammarCache,
+    form_directory,
+    open_form_tokenizer,
+    open_grammar_cache,
+)
+from calculators.llm.engine.core import SIGN_SECONDS, GenerationRefused
+from calculators.llm.engine.library_config import (
+    Adapters,
+    device_properties,
+    end_with_form,
+    generation_config,
+    image_tensor,
+    recommended_device,
+)
+from calculators.llm.engine.messages import (
+    VERSION,
+    Add,
+    EngineReady,
+    FailedGeneration,
+    FinishReason,
+    Metrics,
+    NewTokens,
+)
+from calculators.llm.engine.settings import NPU, EngineSettings, GenerationSettings
 from calculators.llm.grammars.grammar import Grammar
+
+#: The property that makes an NPU's plugin compute on another device.
+_EMULATION: Final = "NPUW_DEVICES"
+
+#: Called with new tokens; returns False to end the generation.
+OnTokens = Callable[[list[int]], bool]
+
+
+class GenerationEnd(NamedTuple):
+    """The end of a sequence.
+
+    Attributes:
+        token_ids: the whole sequence; empty where its tokens were reported before.
+        prompt_tokens: tokens of the prompt with its images; 0 for models of text only.
+    """
+
+    token_ids: list[int]
+    reason: FinishReason
+    prompt_tokens: int = 0
+
+
+class StatefulModel(ABC):
+    """A model that generates one request at a time, in the caller's thread.
+
+    Attributes:
+        device: the device that runs it.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.device = settings.device or recommended_device()
+        self._adapters = Adapters(settings.adapters)
+        properties = {
+            **device_properties(self.device),
+            **settings.plugin_config,
+            **self._adapters.properties,
+            # By default the library would use paged attention.
+            "ATTENTION_BACKEND": "SDPA",
+        }
+        if _EMULATION not in repr(settings.plugin_config):  # at any depth
+            _check_device(self.device)
+        #: The number of the tokenizer's tokens.
+        self._token_count = 0
+        self._pipeline = self._open(settings, properties)
+        self._model_path = settings.model_path
+        self._grammars: GrammarCache | None = None
+
+    @abstractmethod
+    def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
+        """Open the library's pipeline."""
+
+    @abstractmethod
+    def _run(self, request: Add, config: Any, streamer: Any) -> Any:
+        """Generate, and return the library's results."""
+
+    @abstractmethod
+    def check(self, settings: GenerationSettings) -> None:
+        """Check that the model can generate with these settings.
+
+        Raises:
+            Refused: it cannot.
+        """
+
+    def compile(self, grammar: Grammar) -> None:
+        """Compile a grammar, between generations, unless it is compiled already.
+
+        The probe compiles it, not the pipeline: a bad grammar would break a pipeline of images for
+        good.
+
+        Raises:
+            RuntimeError: the grammar cannot be used.
+        """
+        if self._grammars is None:
+            self._grammars = open_grammar_cache(
+                self._model_path,
+                self._pipeline.get_tokenizer(),
+                self._pipeline.get_generation_config(),
+                self._token_count,
+            )
+        self._grammars.make_room()
+        if not self._grammars.has(grammar):
+            self._grammars.compile(grammar)
+
+    def generate(self, request: Add, on_tokens: OnTokens) -> list[GenerationEnd]:
+        """Generate to the end, or until ``on_tokens`` returns False: then the result is void.
+
+        Beam search returns the best sequence first; it reports nothing before its end, and cannot
+        be ended.
+
+        Raises:
+            RuntimeError: the library failed. `warm_up` shows whether the model can go on.
+        """
+        settings = request.settings
+        is_beams = settings.num_beams > 1
+        # The library cannot return the tokens of the prompt.
+        config = generation_config(msgspec.structs.replace(settings, echo=False, logprobs=False))
+        if settings.grammar is not None:
+            model = self._pipeline.get_generation_config()
+            end_with_form(config, model, self._pipeline.get_tokenizer())
+        self._adapters.apply_to(config, settings.adapter)
+        results = self._run(request, config, None if is_beams else _Streamer(on_tokens))
+        reasons = [_REASONS[reason] for reason in results.finish_reasons]
+        if not is_beams:
+            return [GenerationEnd([], reasons[0], self._prompt_tokens(results))]
+        return [
+            GenerationEnd(list(ids), reason)
+            for ids, reason in zip(results.tokens, reasons, strict=True)
+        ]
+
+    def _prompt_tokens(self, results: Any) -> int:
+        return 0
+
+    def warm_up(self) -> None:
+        """Generate a token, with each adapter and with none.
+
+        Raises:
+            RuntimeError: the model cannot generate.
+        """
+        first_token = np.zeros(1, dtype=np.int64).tobytes()
+        for adapter in (*self._adapters.names, ""):
+            settings = GenerationSettings(max_new_tokens=1, ignore_eos=True, adapter=adapter)
+            self.generate(Add(0, first_token, settings, text="a"), lambda ids: True)
+
+
+class StatefulTextModel(StatefulModel):
+    """``LLMPipeline``."""
+
+    def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
+        form_tokenizer = open_form_tokenizer(settings.model_path)
+        self._token_count = form_tokenizer.size
+        tokenizer = form_tokenizer.tokenizer
+        return genai.LLMPipeline(settings.model_path, tokenizer, self.device, **properties)
+
+    def _run(self, request: Add, config: Any, streamer: Any) -> Any:
+        ids = np.frombuffer(request.input_ids, dtype=np.int64).reshape(1, -1)
+        return self._pipeline.generate(openvino.Tensor(ids), config, streamer)
+
+    def check(self, settings: GenerationSettings) -> None:
+        _check_logprobs(settings)
+        if self.device == NPU:
+            _check_beams(settings, "an NPU")
+
+
+class StatefulVisionModel(StatefulModel):
+    """``VLMPipeline``."""
+
+    def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
+        with form_directory(settings.model_path) as directory:
+            return genai.VLMPipeline(directory, self.device, **properties)
+
+    def _run(self, request: Add, config: Any, streamer: Any) -> Any:
+        images = [image_tensor(image) for image in request.images]
+        try:
+            return self._pipeline.generate(
+                request.text, images=images, generation_config=config, streamer=streamer
+            )
+        except Exception:
+            self._forget_prompt()
+            raise
+
+    def _forget_prompt(self) -> None:
+        """Drop the prompt that the library keeps after a failure: all further ones would fail."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # 2026.4 has no other way
+            self._pipeline.finish_chat()
+
+    def _prompt_tokens(self, results: Any) -> int:
+        return int(results.perf_metrics.get_num_input_tokens())
+
+    def check(self, settings: GenerationSettings) -> None:
+        _check_logprobs(settings)
+        # The library returns beams as text, without their tokens.
+        _check_beams(settings, "pipeline_type VLM")
+
+
+def _check_device(device: str) -> None:
+    """Refuse an NPU that is not there: the library's own error does not say so."""
+    devices = openvino.Core().available_devices
+    if device == NPU and not any(name.startswith(NPU) for name in devices):
+        raise RuntimeError(f"device NPU is not on this machine, which has {', '.join(devices)}")
+
+
+def _check_logprobs(settings: GenerationSettings) -> None:
+    if settings.logprobs:
+        raise GenerationRefused(
+            "log-probabilities are not known where one request is generated at a time"
+        )
+
+
+def _check_beams(settings: GenerationSettings, what: str) -> None:
+    if settings.num_beams > 1:
+        raise GenerationRefused(f"{what} has no beam search; leave out best_of")
+
+
+class _Streamer(genai.StreamerBase):  # type: ignore[misc]
+    """Passes tokens on to a function, and its answer back to the library."""
+
+    def __init__(self, on_tokens: OnTokens) -> None:
+        super().__init__()
+        self._on_tokens = on_tokens
+
+    def write(self, token: int | list[int]) -> Any:
+        goes_on = self._on_tokens([token] if isinstance(token, int) else token)
+        return genai.StreamingStatus.RUNNING if goes_on else genai.StreamingStatus.CANCEL
+
+    def end(self) -> None:
+        pass
+
+
+#: NONE: the memory of an NPU is full, or the request was cancelled.
+_REASONS: dict[Any, FinishReason] = {
+    genai.GenerationFinishReason.NONE: "cache",
+    genai.GenerationFinishReason.STOP: "stop",
+    genai.GenerationFinishReason.LENGTH: "length",
+    genai.GenerationFinishReason.TOOL_CALL: "stop",
+}
+
 
 #: The library reports nothing during a prompt's pass or a beam search. For so many seconds this
 #: counts as progress; after that, and once there are tokens, the server judges the silence.
 PATIENCE: Final = 600.0
 
 
-class Model(Protocol):
+class OneRequestModel(Protocol):
     """Generates one request at a time; see `StatefulModel`."""
 
     @property
@@ -35,7 +281,7 @@ class Model(Protocol):
 
     def compile(self, grammar: Grammar) -> None: ...
 
-    def generate(self, request: Add, on_tokens: OnTokens) -> list[Ending]: ...
+    def generate(self, request: Add, on_tokens: OnTokens) -> list[GenerationEnd]: ...
 
     def warm_up(self) -> None: ...
 
@@ -57,7 +303,7 @@ class _Queued:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningGeneration:
     """The request whose turn it is."""
 
     request_id: int
@@ -76,7 +322,7 @@ class StatefulPipeline:
 
     def __init__(
         self,
-        open_model: Callable[[], Model],
+        open_model: Callable[[], OneRequestModel],
         wake: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         on_opened: Callable[[], None] = lambda: None,
@@ -97,10 +343,10 @@ class StatefulPipeline:
         # Guarded by the lock of the condition.
         self._queue: ClientOrder[_Queued] = ClientOrder(lambda queued: queued.rank)
         self._numbers = count()
-        self._running: _Running | None = None
-        self._news: list[Tokens | Failed] = []
+        self._running: _RunningGeneration | None = None
+        self._news: list[NewTokens | FailedGeneration] = []
         #: Tokens held back by a step, returned with the next ones.
-        self._held: list[Tokens | Failed] = []
+        self._held: list[NewTokens | FailedGeneration] = []
         self._breakdown: str | None = None
         #: True if a request has ended since the last step.
         self._has_ended = False
@@ -108,10 +354,10 @@ class StatefulPipeline:
         self.seconds = time.monotonic() - start
         Thread(target=self._work, daemon=True).start()
 
-    def ready(self) -> Ready:
+    def ready(self) -> EngineReady:
         """Return the message that the engine process sends once the model is loaded."""
         name = f"openvino-genai {genai.get_version()}"
-        return Ready(VERSION, self._model.device, name, self.seconds)
+        return EngineReady(VERSION, self._model.device, name, self.seconds)
 
     @property
     def has_work(self) -> bool:
@@ -137,7 +383,7 @@ class StatefulPipeline:
 
     def add(self, request: Add) -> None:
         if not request.input_ids:
-            raise Refused("the prompt has no tokens")
+            raise GenerationRefused("the prompt has no tokens")
         self._model.check(request.settings)
         with self._changed:
             groups = [queued.request.group for queued in self._queue]
@@ -159,7 +405,7 @@ class StatefulPipeline:
             if self._running is not None and self._running.request_id == request_id:
                 self._running.is_cancelled = True
 
-    def step(self, *, reports_all: bool = True) -> list[Tokens | Failed]:
+    def step(self, *, reports_all: bool = True) -> list[NewTokens | FailedGeneration]:
         with self._changed:
             news, self._news = self._held + self._news, []
             self._held = []
@@ -173,7 +419,7 @@ class StatefulPipeline:
                 self._running.is_reported = self._running.has_begun
             return news
 
-    def _can_wait(self, each: Tokens | Failed) -> bool:
+    def _can_wait(self, each: NewTokens | FailedGeneration) -> bool:
         """True for tokens that are neither the first nor the last of an answer."""
         running = self._running
         return running is not None and running.is_reported and each.request_id == running.request_id
@@ -206,7 +452,7 @@ class StatefulPipeline:
                 queued = self._queue.next()
                 self._queue.take(queued)
                 request = queued.request
-                running = _Running(request.request_id, request.group, self._clock())
+                running = _RunningGeneration(request.request_id, request.group, self._clock())
                 self._running = running
                 self._reported_at = running.since
             last, breakdown = self._serve(request, running)
@@ -218,7 +464,9 @@ class StatefulPipeline:
                 self._breakdown = breakdown
             self._wake()
 
-    def _serve(self, request: Add, running: _Running) -> tuple[list[Tokens | Failed], str | None]:
+    def _serve(
+        self, request: Add, running: _RunningGeneration
+    ) -> tuple[list[NewTokens | FailedGeneration], str | None]:
         """Generate one request; return its last news, and why the model cannot go on, if so."""
         settings = request.settings
         try:
@@ -226,34 +474,38 @@ class StatefulPipeline:
                 self._model.compile(settings.grammar)
         except Exception as error:
             reason = f"the grammar cannot be used: {library_reason(error)}"
-            return [Failed(request.request_id, reason)], None
+            return [FailedGeneration(request.request_id, reason)], None
         try:
             return self._generate(request, running), None
         except Exception as error:
-            failed: list[Tokens | Failed] = [Failed(request.request_id, library_reason(error))]
+            failed: list[NewTokens | FailedGeneration] = [
+                FailedGeneration(request.request_id, library_reason(error))
+            ]
         try:
             self._model.warm_up()
         except Exception as error:
             return failed, library_reason(error)
         return failed, None
 
-    def _generate(self, request: Add, running: _Running) -> list[Tokens | Failed]:
+    def _generate(
+        self, request: Add, running: _RunningGeneration
+    ) -> list[NewTokens | FailedGeneration]:
         request_id, settings = request.request_id, request.settings
         # The library does not return the prompt: it is sent with a sequence's first tokens.
         prompt = memoryview(request.input_ids).cast("q").tolist() if settings.echo else []
         if settings.max_new_tokens == 0:
-            return [Tokens(request_id, 0, prompt, [], "length")]
+            return [NewTokens(request_id, 0, prompt, [], "length")]
         if running.is_cancelled:
             return []
 
         def on_tokens(token_ids: list[int]) -> bool:
             first = [] if running.has_begun else prompt
-            return self._queue_tokens(running, Tokens(request_id, 0, first + token_ids))
+            return self._queue_tokens(running, NewTokens(request_id, 0, first + token_ids))
 
         endings = self._model.generate(request, on_tokens)
         first = [] if running.has_begun else prompt
         return [
-            Tokens(
+            NewTokens(
                 request_id,
                 number,
                 first + ending.token_ids,
@@ -264,7 +516,7 @@ class StatefulPipeline:
             for number, ending in enumerate(endings)
         ]
 
-    def _queue_tokens(self, running: _Running, tokens: Tokens) -> bool:
+    def _queue_tokens(self, running: _RunningGeneration, tokens: NewTokens) -> bool:
         """Queue tokens for the next step. False, without queueing: the request is cancelled."""
         with self._changed:
             if running.is_cancelled:

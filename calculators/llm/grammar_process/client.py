@@ -12,7 +12,13 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import leave_out
 from calculators.kit.requests.request_record import current_record
-from calculators.llm.grammar_process.messages import Accepted, Check, Load, Postponed, Refused
+from calculators.llm.grammar_process.messages import (
+    GrammarAccepted,
+    GrammarCheck,
+    GrammarLoad,
+    GrammarPostponed,
+    GrammarRefused,
+)
 from calculators.llm.grammar_process.worker import GrammarWorker, shut_down, too_complex
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from graph_runtime import Code
@@ -67,7 +73,7 @@ class _Checking:
     __slots__ = ("has_begun", "task", "waiting")
 
     def __init__(self) -> None:
-        self.task: asyncio.Task[Accepted | Refused] | None = None
+        self.task: asyncio.Task[GrammarAccepted | GrammarRefused] | None = None
         self.waiting = 0
         self.has_begun = False
 
@@ -95,7 +101,7 @@ class GrammarChecker:
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """``name``: the served model's, for messages; the times are those of `GrammarWorker`."""
-        load = Load(model_path, MEMORY)
+        load = GrammarLoad(model_path, MEMORY)
 
         def worker(*, stays: bool) -> GrammarWorker:
             return GrammarWorker(
@@ -115,7 +121,7 @@ class GrammarChecker:
         self._free = [worker(stays=False) for _ in range(others)]
         self._long_turns = FairTurns(others, MAX_WAITING)
         self._workers = (self._first, *self._free)
-        self._known: OrderedDict[AnswerForm, Accepted | Refused] = OrderedDict()
+        self._known: OrderedDict[AnswerForm, GrammarAccepted | GrammarRefused] = OrderedDict()
         self._known_size = 0
         self._checks: dict[AnswerForm, _Checking] = {}
         self._is_closed = False
@@ -147,7 +153,7 @@ class GrammarChecker:
             outcome = await self._outcome(form)
         else:
             self._known.move_to_end(form)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, GrammarRefused):
             raise fields.invalid(outcome.path or param, outcome.reason)
         for path, why in outcome.notices:
             leave_unenforced(path or param, why)
@@ -161,7 +167,7 @@ class GrammarChecker:
                 checking.task.cancel()
         await asyncio.gather(*(worker.close() for worker in self._workers))
 
-    async def _outcome(self, form: AnswerForm) -> Accepted | Refused:
+    async def _outcome(self, form: AnswerForm) -> GrammarAccepted | GrammarRefused:
         if self._is_closed:
             raise shut_down()
         checking = self._checks.get(form)
@@ -187,7 +193,9 @@ class GrammarChecker:
         if self._checks.get(form) is checking:
             del self._checks[form]
 
-    async def _checked(self, form: AnswerForm, checking: _Checking) -> Accepted | Refused:
+    async def _checked(
+        self, form: AnswerForm, checking: _Checking
+    ) -> GrammarAccepted | GrammarRefused:
         try:
             outcome = await self._answer(form, checking)
         except TooManyWaiting:
@@ -199,16 +207,18 @@ class GrammarChecker:
         self._remember(form, outcome)
         return outcome
 
-    async def _answer(self, form: AnswerForm, checking: _Checking) -> Accepted | Refused:
+    async def _answer(
+        self, form: AnswerForm, checking: _Checking
+    ) -> GrammarAccepted | GrammarRefused:
         expected = len(form.text) * _PER_CHARACTER
         for seconds, length in FIRST_STEPS if len(form.text) <= _FIRST_FORM else ():
             async with self._first_turns.turn(expected) as turn:
                 checking.has_begun = True
                 self.asked += 1
                 worker = self._first_worker()
-                answer = await worker.check(Check(form, seconds, length))
+                answer = await worker.check(GrammarCheck(form, seconds, length))
                 turn.cost = worker.used
-                if not isinstance(answer, Postponed):
+                if not isinstance(answer, GrammarPostponed):
                     return answer
                 expected = _cost_of(answer)
                 turn.cost += expected
@@ -222,11 +232,11 @@ class GrammarChecker:
             self.asked += 1
             worker = self._free.pop()
             try:
-                answer = await worker.check(Check(form, self._seconds))
+                answer = await worker.check(GrammarCheck(form, self._seconds))
             finally:
                 self._free.append(worker)
             turn.cost = worker.used
-        if isinstance(answer, Postponed):
+        if isinstance(answer, GrammarPostponed):
             return too_complex(self._seconds)
         return answer
 
@@ -240,7 +250,7 @@ class GrammarChecker:
                     break
         return self._first
 
-    def _remember(self, form: AnswerForm, outcome: Accepted | Refused) -> None:
+    def _remember(self, form: AnswerForm, outcome: GrammarAccepted | GrammarRefused) -> None:
         self._known[form] = outcome
         self._known_size += _size(form, outcome)
         while len(self._known) > REMEMBERED or self._known_size > _REMEMBERED_SIZE:
@@ -258,11 +268,11 @@ def leave_unenforced(path: str, why: str) -> None:
         leave_out(RequestError(text, param=path, detail="not enforced"))
 
 
-def _cost_of(answer: Postponed) -> float:
+def _cost_of(answer: GrammarPostponed) -> float:
     """Estimate the seconds that a postponed form still takes."""
     return _UNKNOWN if answer.length is None else answer.length * _PER_GRAMMAR_CHARACTER
 
 
-def _size(form: AnswerForm, outcome: Accepted | Refused) -> int:
-    made = len(outcome.grammar.text) if isinstance(outcome, Accepted) else 0
+def _size(form: AnswerForm, outcome: GrammarAccepted | GrammarRefused) -> int:
+    made = len(outcome.grammar.text) if isinstance(outcome, GrammarAccepted) else 0
     return len(form.text) + made

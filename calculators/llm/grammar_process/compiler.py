@@ -12,9 +12,13 @@ from types import FrameType
 from typing import Final, TypeVar
 
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.llm.engine.form_tokenizer import open_form_tokenizer
-from calculators.llm.engine.grammar_cache import GrammarCache
-from calculators.llm.grammar_process.messages import Accepted, Check, Postponed, Refused
+from calculators.llm.engine.constrained_decoding import GrammarCache, open_form_tokenizer
+from calculators.llm.grammar_process.messages import (
+    GrammarAccepted,
+    GrammarCheck,
+    GrammarPostponed,
+    GrammarRefused,
+)
 from calculators.llm.grammars.form_grammar import FormError, form_grammar
 from calculators.llm.grammars.regular_expression import LAST
 
@@ -98,36 +102,36 @@ class GrammarCompiler:
             max_count=_MOST_GRAMMARS,
         )
 
-    def check(self, question: Check) -> Accepted | Refused | Postponed:
+    def check(self, question: GrammarCheck) -> GrammarAccepted | GrammarRefused | GrammarPostponed:
         """Make the grammar of a form and compile it, within the limits of the question."""
         try:
             grammar, notices = within(
                 question.seconds, lambda: form_grammar(question.form, self._special)
             )
         except CutOff:
-            return Postponed(None)
+            return GrammarPostponed(None)
         except FormError as error:
-            return Refused(str(error), error.path)
+            return GrammarRefused(str(error), error.path)
         except MemoryError:
-            return Refused(_TOO_MUCH_MEMORY)
+            return GrammarRefused(_TOO_MUCH_MEMORY)
         except RecursionError:
-            return Refused("it is nested too deeply")
+            return GrammarRefused("it is nested too deeply")
         except Exception as error:
             # The form is the only input, so it is the cause.
             where = traceback.extract_tb(error.__traceback__)[-1]
             log.error("a form ended in %s at %s:%s", type(error).__name__, *where[:2])
-            return Refused("no grammar can be made of it")
+            return GrammarRefused("no grammar can be made of it")
         size = len(grammar.text) + grammar.text.count(_ANY_LETTER) * self.token_count // _PER_TOKENS
         if question.longest is not None and size > question.longest:
-            return Postponed(size)
+            return GrammarPostponed(size)
         try:
             self._grammars.make_room()
             self._grammars.compile(grammar)
         except MemoryError:
-            return Refused(_TOO_MUCH_MEMORY)
+            return GrammarRefused(_TOO_MUCH_MEMORY)
         except Exception as error:
-            return Refused(_reason(error))
-        return Accepted(grammar, notices)
+            return GrammarRefused(_reason(error))
+        return GrammarAccepted(grammar, notices)
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ from calculators.kit.child_process.messages import LoadFailed, Log, StopChild
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class GrammarLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """Load the tokenizer of a model; the first message.
 
     Attributes:
@@ -24,7 +24,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     memory_limit: int
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class GrammarReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The tokenizer is loaded.
 
     Attributes:
@@ -34,7 +34,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     token_count: int = 0
 
 
-class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
+class GrammarCheck(msgspec.Struct, frozen=True, tag="check", array_like=True):
     """Make the grammar of a form, and try it.
 
     Attributes:
@@ -47,7 +47,7 @@ class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
     longest: int | None = None
 
 
-class Accepted(msgspec.Struct, frozen=True, tag="accepted", array_like=True):
+class GrammarAccepted(msgspec.Struct, frozen=True, tag="accepted", array_like=True):
     """The engine can follow this grammar.
 
     Attributes:
@@ -58,7 +58,7 @@ class Accepted(msgspec.Struct, frozen=True, tag="accepted", array_like=True):
     notices: tuple[tuple[str, str], ...] = ()
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+class GrammarRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """The form cannot be honoured.
 
     Attributes:
@@ -70,7 +70,7 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     path: str = ""
 
 
-class Postponed(msgspec.Struct, frozen=True, tag="postponed", array_like=True):
+class GrammarPostponed(msgspec.Struct, frozen=True, tag="postponed", array_like=True):
     """The limits of the question were too small for an answer.
 
     Attributes:
@@ -80,8 +80,8 @@ class Postponed(msgspec.Struct, frozen=True, tag="postponed", array_like=True):
     length: int | None
 
 
-ToChecker = Load | Check | StopChild
-FromChecker = Ready | LoadFailed | Log | Accepted | Refused | Postponed
+ToChecker = GrammarLoad | GrammarCheck | StopChild
+FromChecker = GrammarReady | LoadFailed | Log | GrammarAccepted | GrammarRefused | GrammarPostponed
 
 to_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToChecker)
 from_checker_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromChecker)

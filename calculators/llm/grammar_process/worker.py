@@ -16,12 +16,12 @@ from calculators.kit.child_process.supervisor import Overrun, WorkLimit
 from calculators.kit.memory import FEW_ARENAS
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.grammar_process.messages import (
-    Accepted,
-    Check,
-    Load,
-    Postponed,
-    Ready,
-    Refused,
+    GrammarAccepted,
+    GrammarCheck,
+    GrammarLoad,
+    GrammarPostponed,
+    GrammarReady,
+    GrammarRefused,
     from_checker_decoder,
 )
 from graph_runtime import Code
@@ -41,7 +41,7 @@ class Crashed(Exception):
     """The question made the process crash."""
 
 
-class TooLong(Exception):
+class GrammarTookTooLong(Exception):
     """The process computed for too long, and has been killed."""
 
 
@@ -77,7 +77,7 @@ class GrammarProcessLife:
         """The growth of the process since it was loaded; 0 where the system does not report it."""
         return 0 if self.is_over else max(0, _resident_bytes(self.pid) - self._loaded_bytes)
 
-    async def load(self, load: Load) -> None:
+    async def load(self, load: GrammarLoad) -> None:
         """Start the process and load the tokenizer.
 
         Raises:
@@ -102,13 +102,13 @@ class GrammarProcessLife:
         if isinstance(answer, LoadFailed):
             await self.end()
             raise CannotLoad(answer.reason)
-        if isinstance(answer, Ready):
+        if isinstance(answer, GrammarReady):
             self.token_count = answer.token_count
         self._loaded_bytes = _resident_bytes(self.pid)
 
     async def check(
-        self, question: Check, *, cpu: float, wall: float
-    ) -> Accepted | Refused | Postponed:
+        self, question: GrammarCheck, *, cpu: float, wall: float
+    ) -> GrammarAccepted | GrammarRefused | GrammarPostponed:
         """Ask about a form.
 
         Args:
@@ -142,10 +142,10 @@ class GrammarProcessLife:
 
         limits = [WorkLimit(self.pid, cpu=cpu, wall=wall, on_overrun=overrun)]
         try:
-            answer: Accepted | Refused | Postponed = await self._ask(question)
+            answer: GrammarAccepted | GrammarRefused | GrammarPostponed = await self._ask(question)
         except ChildExitedError:
             if is_too_long:
-                raise TooLong from None
+                raise GrammarTookTooLong from None
             raise
         except asyncio.CancelledError:
             # Its answer would be mistaken for that to the next question.
@@ -171,7 +171,7 @@ class GrammarProcessLife:
         self.is_over = True
         self._child.kill(reason)
 
-    async def _ask(self, message: Load | Check) -> Any:
+    async def _ask(self, message: GrammarLoad | GrammarCheck) -> Any:
         self._answer = asyncio.get_running_loop().create_future()
         self._child.send(msgspec.msgpack.encode(message))
         return await self._answer
@@ -236,7 +236,7 @@ class GrammarWorker:
 
     def __init__(
         self,
-        load: Load,
+        load: GrammarLoad,
         *,
         name: str,
         seconds: float,
@@ -271,7 +271,9 @@ class GrammarWorker:
         """The id of the process, while there is one."""
         return None if self._life is None or self._life.is_over else self._life.pid
 
-    async def check(self, question: Check) -> Accepted | Refused | Postponed:
+    async def check(
+        self, question: GrammarCheck
+    ) -> GrammarAccepted | GrammarRefused | GrammarPostponed:
         """Ask a process about a form.
 
         Raises:
@@ -297,18 +299,20 @@ class GrammarWorker:
         if self._life is not None:
             await self._life.end()
 
-    async def _check(self, question: Check) -> Accepted | Refused | Postponed:
+    async def _check(
+        self, question: GrammarCheck
+    ) -> GrammarAccepted | GrammarRefused | GrammarPostponed:
         for _ in range(2):
             try:
                 life = await self._living()
                 return await self._ask(life, question)
-            except TooLong:
+            except GrammarTookTooLong:
                 log.warning("%s: a structured output was too complex", self._name)
                 return too_complex(self._seconds)
             except Crashed as error:
                 log.error("%s: a structured output ended the grammar process: %s",
                           self._name, error)  # fmt: skip
-                return Refused("it is too complex: a grammar of it cannot be made")
+                return GrammarRefused("it is too complex: a grammar of it cannot be made")
             except ChildExitedError as error:
                 log.warning("%s: the grammar process is gone: %s", self._name, error)
         raise RequestError(
@@ -318,8 +322,8 @@ class GrammarWorker:
         )
 
     async def _ask(
-        self, life: GrammarProcessLife, question: Check
-    ) -> Accepted | Refused | Postponed:
+        self, life: GrammarProcessLife, question: GrammarCheck
+    ) -> GrammarAccepted | GrammarRefused | GrammarPostponed:
         try:
             cpu = self._seconds + life.token_count * SECONDS_PER_TOKEN + _MARGIN
             return await life.check(question, cpu=cpu, wall=self._hang_seconds)
@@ -398,6 +402,6 @@ def shut_down() -> RequestError:
     return RequestError("the model is shut down", code=Code.UNAVAILABLE)
 
 
-def too_complex(seconds: float) -> Refused:
+def too_complex(seconds: float) -> GrammarRefused:
     """Return the refusal of a form that takes more than ``seconds``."""
-    return Refused(f"it is too complex: a grammar of it cannot be made within {seconds:g} s")
+    return GrammarRefused(f"it is too complex: a grammar of it cannot be made within {seconds:g} s")

@@ -1,24 +1,155 @@
 """``adapters``: LoRA adapters, with checks that each fits the model.
 
-The engine silently skips tensors or whole adapters that do not fit, so everything is checked here.
+An adapter on disk is a folder that PEFT wrote, or a safetensors file. The engine silently skips
+tensors or whole adapters that do not fit, so everything is checked here, against the layers in the
+model's OpenVINO file.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
 import msgspec
 
 from calculators.kit.checkpoints.safetensors_header import NotSafetensors, StoredTensor, read_header
-from calculators.llm.engine.engine_settings import NPU, AdapterFile, EngineSettings
-from calculators.llm.model_files.adapter_files import FoundAdapter, find_adapter
-from calculators.llm.model_files.model_layers import Layer, read_layers
+from calculators.llm.engine.settings import NPU, AdapterFile, EngineSettings
 from graph_runtime import ResourceError, ResourceSettings
 from graph_runtime.errors import did_you_mean
+from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
+
+MODEL_FILE: Final = "openvino_model.xml"
+
+
+class AdaptableLayer(NamedTuple):
+    """A product with a matrix of weights. ``name``: the file's, which contains the module's."""
+
+    name: str
+    inputs: int
+    outputs: int
+
+
+def read_layers(model: Path) -> list[AdaptableLayer]:
+    """Return the products of a model with matrices of known sizes. Reads some megabytes.
+
+    Raises:
+        ResourceError: the model's file cannot be read.
+    """
+    found: list[AdaptableLayer] = []
+    try:
+        for _, element in iterparse(model / MODEL_FILE):
+            if element.tag == "layer":
+                if element.get("type") == "MatMul":
+                    found += _layers_of(element)
+                element.clear()
+    except (OSError, ParseError) as error:
+        raise ResourceError(f"{MODEL_FILE} cannot be read: {error}") from None
+    return found
+
+
+def _layers_of(element: Element) -> Iterable[AdaptableLayer]:
+    data, ports = element.find("data"), element.findall("input/port")
+    if data is None or len(ports) != 2:
+        return
+    weights = [int(dim.text or -1) for dim in ports[1].iter("dim")]
+    if len(weights) != 2 or min(weights) < 1:
+        return
+    outputs, inputs = weights if data.get("transpose_b") == "true" else reversed(weights)
+    yield AdaptableLayer(element.get("name", ""), inputs, outputs)
+
+
+_WEIGHTS: Final = "adapter_model.safetensors"
+_CONFIG: Final = "adapter_config.json"
+_LARGEST: Final = 1e9
+#: Members of PEFT's config for features that the engine lacks, with the values that are fine.
+_UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
+    "peft_type": ("LORA",),
+    "bias": (None, "none"),
+    "use_dora": (None, False),
+    "rank_pattern": (None, {}),
+    "alpha_pattern": (None, {}),
+    "modules_to_save": (None, []),
+}
+
+
+class FoundAdapter(NamedTuple):
+    """An adapter on disk.
+
+    Attributes:
+        weights: the file; absolute.
+        scale: the factor of its product by its own config; 1 without a config.
+        rank: the rank by its config; None without a config.
+    """
+
+    weights: Path
+    scale: float
+    rank: int | None
+
+
+def find_adapter(path: str, directory: Path) -> FoundAdapter:
+    """Find an adapter and read its config.
+
+    Args:
+        path: absolute, or relative to ``directory``, the graph's.
+
+    Raises:
+        ResourceError: it is missing, or has features that the engine lacks.
+    """
+    found = Path(directory, path).absolute()
+    if found.is_dir():
+        return _of_folder(found, path)
+    if not found.exists():
+        raise ResourceError(
+            f'"{path}" does not exist; it is relative to the directory of the graph, or absolute'
+        )
+    if not found.is_file() or found.suffix != ".safetensors":
+        raise ResourceError(
+            f'"{path}" is no .safetensors file; give one, or a folder with {_WEIGHTS} and {_CONFIG}'
+        )
+    return FoundAdapter(found, 1.0, None)
+
+
+def _of_folder(folder: Path, shown: str) -> FoundAdapter:
+    weights = folder / _WEIGHTS
+    if not weights.is_file():
+        raise ResourceError(f'"{shown}" has no {_WEIGHTS}; PEFT\'s save_pretrained makes it')
+    try:
+        config = json.loads(read_regular_file(folder / _CONFIG, MODEL_FILE_BYTES))
+    except FileNotFoundError:
+        raise ResourceError(
+            f'"{shown}" has no {_CONFIG}, which says how strong the adapter is; '
+            f"PEFT's save_pretrained makes it"
+        ) from None
+    except (OSError, ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise ResourceError(f'"{shown}": {_CONFIG} is no JSON object')
+    for member, fine in _UNSUPPORTED.items():
+        value = config.get(member)
+        if value not in fine:
+            said = json.dumps(value)
+            raise ResourceError(
+                f'"{shown}": {_CONFIG} says {member}: {said[:60]}, which the engine does not have; '
+                f"it has plain LoRA with one rank and one alpha"
+            )
+    rank, alpha = _positive(config.get("r")), _positive(config.get("lora_alpha"))
+    if rank is None or alpha is None or rank != int(rank):
+        raise ResourceError(
+            f'"{shown}": {_CONFIG} needs r, a whole number, and lora_alpha, both above 0'
+        )
+    divisor = math.sqrt(rank) if config.get("use_rslora") else rank
+    return FoundAdapter(weights, alpha / divisor, int(rank))
+
+
+def _positive(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and 0 < value < _LARGEST else None
+
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,255}", re.ASCII)
 #: Precedes the layer's name in a tensor's name; the engine knows no other prefix.
@@ -37,7 +168,7 @@ def with_adapters(
     if not options.adapters:
         return engine
     _check_engine(engine)
-    layers: list[Layer] = []
+    layers: list[AdaptableLayer] = []
     read: list[AdapterFile] = []
     for number, adapter in enumerate(options.adapters):
         field = f"adapters[{number}]"
@@ -92,7 +223,10 @@ def _check_name(name: str, field: str, graph_name: str, before: Iterable[Adapter
 
 
 def _check_fit(
-    adapter: str, found: FoundAdapter, tensors: dict[str, StoredTensor], layers: Sequence[Layer]
+    adapter: str,
+    found: FoundAdapter,
+    tensors: dict[str, StoredTensor],
+    layers: Sequence[AdaptableLayer],
 ) -> None:
     pairs: dict[str, dict[str, StoredTensor]] = {}
     for name, tensor in tensors.items():
@@ -140,21 +274,23 @@ def _check_shapes(where: str, a: StoredTensor, b: StoredTensor, rank: int | None
         )
 
 
-def _matcher(names: Sequence[str], layers: Sequence[Layer]) -> Callable[[str], list[Layer]]:
+def _matcher(
+    names: Sequence[str], layers: Sequence[AdaptableLayer]
+) -> Callable[[str], list[AdaptableLayer]]:
     """Return a function that finds the model's layers that a layer of the adapter changes.
 
     ``names``: all layers of the adapter, sorted. The engine takes for each layer of the model the
     first name that occurs anywhere in the layer's own name. A layer that the engine would take for
     another one counts as missing.
     """
-    taken: dict[str, list[Layer]] = {}
+    taken: dict[str, list[AdaptableLayer]] = {}
     for layer in layers:
         underscored = layer.name.replace(".", "_")
         first = next((name for name in names if name in layer.name or name in underscored), None)
         if first is not None:
             taken.setdefault(first, []).append(layer)
 
-    def find(name: str) -> list[Layer]:
+    def find(name: str) -> list[AdaptableLayer]:
         places = taken.get(name, [])
         return places if all(_module(each.name) == name for each in places) else []
 

@@ -15,19 +15,20 @@ import msgspec
 
 from calculators.kit.checkpoints.gguf import part_files
 from calculators.kit.tasks.options import find_model_options, naming_node
-from calculators.llm.engine.engine_settings import (
+from calculators.llm.engine.settings import (
+    KINDS,
     NPU,
     CacheEviction,
     EngineSettings,
+    PipelineType,
     SparseAttention,
+    find_type,
 )
-from calculators.llm.engine.pipeline_kind import KINDS, PipelineType, find_type
-from calculators.llm.model_files.model_files import find_model, sees_images
+from calculators.llm.model_files import find_model, sees_images
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.options.adapter_options import with_adapters
-from calculators.llm.options.cache_checks import check_cache
 from calculators.llm.options.draft_options import draft_warnings, with_draft
-from calculators.llm.options.plugin_config import read_plugin_config, read_weights_form
+from calculators.llm.options.plugin_config import check_cache, read_plugin_config, read_weights_form
 from calculators.llm.parsers.registry import (
     parser_problem,
     reasoning_parser_names,

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.images.media.image import EncodedImage, pixels_of
+from calculators.kit.child_process.on_demand import OnDemand
 from calculators.kit.child_process.question_lane import WALL_SECONDS, QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, START_SECONDS, LoadError
 from calculators.kit.requests.http_payload import RequestError
@@ -115,7 +116,6 @@ class PromptProcess:
             seconds=seconds,
         )
         self._wall_seconds = wall_seconds
-        self._idle_seconds = idle_seconds
         self._short = QuestionLane(
             "calculators.llm.prompt.process",
             self._load,
@@ -128,11 +128,9 @@ class PromptProcess:
             most_waiting=SHORT_WAITING,
             is_shared=True,
         )
-        self._long: QuestionLane[Ready] | None = None
-        self._starting: asyncio.Task[QuestionLane[Ready]] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._ending: set[asyncio.Task[None]] = set()
-        self._is_closed = False
+        self._long = OnDemand(
+            self._start_long, is_idle=lambda lane: lane.is_idle, idle_seconds=idle_seconds
+        )
 
     async def start(self, progress: LoadProgress | None = None) -> Ready:
         """Load tokenizer and template; ``progress`` gets the phases.
@@ -150,21 +148,14 @@ class PromptProcess:
     @property
     def long_pid(self) -> int | None:
         """The id of the process for long questions, while there is one."""
-        return None if self._long is None else self._long.pid
+        return None if self._long.current is None else self._long.current.pid
 
     @property
     def unavailable_reason(self) -> str:
         return self._short.unavailable_reason
 
     async def close(self) -> None:
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
-        lanes = [self._short] if self._long is None else [self._short, self._long]
-        await asyncio.gather(*(lane.close() for lane in lanes), *self._ending)
+        await asyncio.gather(self._short.close(), self._long.close())
 
     def chat(
         self,
@@ -239,18 +230,13 @@ class PromptProcess:
         Raises:
             RequestError: UNAVAILABLE, it cannot be started.
         """
-        self._end_when_idle()
-        if self._long is not None:
-            return self._long
-        if self._is_closed or self._short.pid is None:
+        long = self._long
+        if long.current is None and (long.is_closed or self._short.pid is None):
             raise RequestError(
                 self._short.unavailable_reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER
             )
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start_long())
-            self._starting.add_done_callback(self._started_long)
         try:
-            return await asyncio.shield(self._starting)
+            return await long.get()
         except LoadError as error:
             raise RequestError(
                 f"the process for long prompts cannot be started: {error}",
@@ -258,7 +244,7 @@ class PromptProcess:
                 retry_after=RETRY_AFTER,
             ) from None
         except asyncio.CancelledError:
-            if self._is_closed:
+            if long.is_closed:
                 raise RequestError("the model is shut down", code=Code.UNAVAILABLE) from None
             raise
 
@@ -279,28 +265,4 @@ class PromptProcess:
             await asyncio.wait_for(lane.start(), START_SECONDS)
         except TimeoutError:
             raise LoadError("it takes too long") from None
-        self._long = lane
         return lane
-
-    def _started_long(self, starting: asyncio.Task[QuestionLane[Ready]]) -> None:
-        self._starting = None
-        if not starting.cancelled():
-            starting.exception()  # raised in the callers that wait, if any
-
-    def _end_when_idle(self) -> None:
-        """Start the time after which an idle process for long questions ends."""
-        if self._timer is not None:
-            self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._idle_seconds, self._end_long)
-
-    def _end_long(self) -> None:
-        lane = self._long
-        if self._starting is not None or (lane is not None and not lane.is_idle):
-            self._end_when_idle()
-        if lane is None or not lane.is_idle:
-            return
-        self._long = None
-        ending = asyncio.create_task(lane.close())
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)

@@ -38,7 +38,7 @@ from calculators.kit.requests.readers import (
 )
 from calculators.kit.requests.schema import const, one_of, record, ref, word
 from calculators.language.structured_output import StructuredOutput
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import (

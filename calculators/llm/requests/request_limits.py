@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.llm.engine.engine_settings import DecodingMode
+from calculators.llm.engine.settings import DecodingMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

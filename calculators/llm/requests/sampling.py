@@ -32,8 +32,7 @@ from calculators.kit.requests.readers import (
 )
 from calculators.kit.requests.schema import array, const, one_of, record, string
 from calculators.llm.engine.engine import TOO_LONG
-from calculators.llm.engine.engine_settings import DecodingMode
-from calculators.llm.engine.generation_settings import MAX_ASSISTANT_TOKENS, GenerationSettings
+from calculators.llm.engine.settings import MAX_ASSISTANT_TOKENS, DecodingMode, GenerationSettings
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from graph_runtime import Code

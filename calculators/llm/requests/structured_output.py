@@ -22,7 +22,7 @@ from calculators.kit.requests.readers import Value
 from calculators.kit.requests.schema import array, flag, one_of, record, ref, request, string
 from calculators.language.structured_output import StructuredOutput
 from calculators.language.tools import Tools
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format, Tool, calls, text_with_calls
 from calculators.llm.grammars.grammar import AnswerForm

@@ -10,7 +10,7 @@ import pytest
 
 from calculators.kit.child_process import supervisor
 from calculators.kit.child_process.back_off import BackOff
-from calculators.llm.options.llm_settings import LlmSettings
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import FamilySettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import QUEUE, Asking

@@ -13,9 +13,8 @@ import numpy as np
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.detokenizer import TokenTable
-from calculators.llm.engine.engine import Generation, Part
-from calculators.llm.engine.messages import Metrics, Tokens
-from calculators.llm.options.llm_settings import LlmSettings
+from calculators.llm.engine.engine import EngineGeneration, GenerationPart
+from calculators.llm.engine.messages import Metrics, NewTokens
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.llm.prompt.messages import Prompt, Ready
@@ -28,6 +27,7 @@ from calculators.llm.servable import (
     ModelProfile,
     ServingLimits,
 )
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import Code
 
 SNOWMAN = "\N{SNOWMAN}".encode()
@@ -54,18 +54,18 @@ SCRIPTS: dict[str, list[bytes]] = {
 }
 
 
-class ScriptedGeneration(Generation):
+class ScriptedGeneration(EngineGeneration):
     """Returns the next group of tokens at each read."""
 
     def __init__(
-        self, choices: int, groups: Sequence[Sequence[tuple[int, Tokens]]], fails_at: int
+        self, choices: int, groups: Sequence[Sequence[tuple[int, NewTokens]]], fails_at: int
     ) -> None:
         super().__init__(choices, lambda choice: self._closed.add(choice))
         self._closed: set[int | None] = set()
         self._groups = list(groups)
         self._fails_at = fails_at
 
-    async def read(self) -> list[tuple[int, Tokens]]:
+    async def read(self) -> list[tuple[int, NewTokens]]:
         if self._error is not None:
             raise self._error
         if self._fails_at == 0:
@@ -97,9 +97,9 @@ class ScriptedEngine:
         self.finish_reason: Any = "stop"
         self.generations: list[ScriptedGeneration] = []
 
-    def submit(self, parts: Sequence[Part]) -> Generation:
+    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
         rng = random.Random(f"{self.script} {self.seed}")
-        sequences: list[list[Tokens]] = []
+        sequences: list[list[NewTokens]] = []
         for part in parts:
             settings = part.settings
             for _ in range(settings.num_return_sequences):
@@ -107,9 +107,9 @@ class ScriptedEngine:
                 if settings.echo:
                     ids = [*np.frombuffer(part.input_ids, dtype=np.int64).tolist(), *ids]
                 sequences.append(self._cut(ids, rng, scored=settings.logprobs))
-        groups: list[list[tuple[int, Tokens]]] = []
+        groups: list[list[tuple[int, NewTokens]]] = []
         while any(sequences):
-            group: list[tuple[int, Tokens]] = []
+            group: list[tuple[int, NewTokens]] = []
             for number, sequence in enumerate(sequences):
                 count = rng.choice((0, 1, 1, 2))
                 group += [(number, tokens) for tokens in sequence[:count]]
@@ -120,18 +120,18 @@ class ScriptedEngine:
         self.generations.append(generation)
         return generation
 
-    def _cut(self, ids: list[int], rng: random.Random, *, scored: bool) -> list[Tokens]:
-        made: list[Tokens] = []
+    def _cut(self, ids: list[int], rng: random.Random, *, scored: bool) -> list[NewTokens]:
+        made: list[NewTokens] = []
         while ids:
             count = rng.choice((1, 1, 2, 3))
             now, ids = ids[:count], ids[count:]
             scores = [-0.25 * (each % 7) for each in now] if scored else []
-            made.append(Tokens(0, 0, now, scores))
+            made.append(NewTokens(0, 0, now, scores))
         if made and rng.random() < 0.5:
             last = made.pop()
-            made.append(Tokens(0, 0, last.token_ids, last.logprobs, self.finish_reason))
+            made.append(NewTokens(0, 0, last.token_ids, last.logprobs, self.finish_reason))
         else:
-            made.append(Tokens(0, 0, [], [], self.finish_reason))
+            made.append(NewTokens(0, 0, [], [], self.finish_reason))
         return made
 
     async def close(self) -> None:

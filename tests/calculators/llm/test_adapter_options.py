@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine.engine_settings import AdapterFile
+from calculators.llm.engine.settings import AdapterFile
 from calculators.llm.options.node_options import read_node_options
 from graph_runtime import Code, ResourceError, ResourceSettings
 from tests.calculators.llm.adapter_files import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calculators.llm.engine.library_config import scheduler_config
-from calculators.llm.options.cache_checks import block_tokens
+from calculators.llm.options.plugin_config import block_tokens
 from tests.calculators.llm.test_node_options import read, refusal
 
 EVICTION = "start_size: 32 recent_size: 64 max_cache_size: 256"

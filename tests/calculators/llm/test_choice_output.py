@@ -12,7 +12,7 @@ from calculators.language.finish_reason import FinishReason
 from calculators.llm.answers.choice import Choice, ChoiceParser, StopStrings
 from calculators.llm.detokenizer import Detokenizer, TableDetokenizer
 from calculators.llm.engine.messages import FinishReason as EngineReason
-from calculators.llm.engine.messages import Tokens
+from calculators.llm.engine.messages import NewTokens
 
 PIECES = [bytes([each]) for each in range(128)]
 
@@ -125,7 +125,7 @@ def taken(
         events: list[object] = []
         for number, text in enumerate(texts, 1):
             reason = ended if number == len(texts) else None
-            tokens = Tokens(0, 0, list(text.encode()), finish_reason=reason)
+            tokens = NewTokens(0, 0, list(text.encode()), finish_reason=reason)
             gain = await choice.take(tokens, scored=False)
             events += choice.with_call_ends(gain.events)
             if choice.finish_reason is not None:

@@ -14,13 +14,13 @@ from bench.gguf_file import Value, q8_0, write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
 from calculators.kit.model_cache import ModelCache
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import Part
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.options.llm_settings import LlmSettings
+from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
 from calculators.llm.task import TASK
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import (
     REGISTRY,
     LoadProgress,
@@ -71,7 +71,7 @@ async def answers(model: LlmServable) -> list[object]:
         encoded = await model.prompts.encode(prompt)
         ids: list[int] = []
         logprobs: list[float] = []
-        generation = model.engine.submit([Part(encoded.input_ids, SETTINGS)])
+        generation = model.engine.submit([GenerationPart(encoded.input_ids, SETTINGS)])
         while not generation.is_finished:
             for _, tokens in await soon(generation.read()):
                 ids += tokens.token_ids

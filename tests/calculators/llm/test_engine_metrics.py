@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from calculators.llm.engine.engine_metrics import watch_engine
+from calculators.llm.engine.engine import watch_engine
 from graph_runtime import NO_METRICS, MetricHistogram
 from graph_runtime.authoring.metrics import NO_LABELS, SECONDS
 from tests.calculators.llm.engine.engines import ENDLESS, demo_engine, part, scripted_engine

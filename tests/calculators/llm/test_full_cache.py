@@ -12,8 +12,8 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.admission import Admission
-from calculators.llm.engine.engine_metrics import watch_engine
-from calculators.llm.engine.messages import Failed, Tokens
+from calculators.llm.engine.engine import watch_engine
+from calculators.llm.engine.messages import FailedGeneration, NewTokens
 from calculators.llm.servable import LlmServable
 from graph_runtime import Code, GraphResources
 from tests.calculators.llm.demo_model import DEMO
@@ -130,7 +130,9 @@ def test_more_long_requests_than_fit_all_get_their_answers(
     end = watch_engine(board, small.servable.engine)
     step = Admission.step
 
-    def noted_step(pipeline: Admission, *, reports_all: bool = True) -> Sequence[Tokens | Failed]:
+    def noted_step(
+        pipeline: Admission, *, reports_all: bool = True
+    ) -> Sequence[NewTokens | FailedGeneration]:
         told = step(pipeline, reports_all=reports_all)
         used.append(pipeline.metrics().cache_usage)
         return told

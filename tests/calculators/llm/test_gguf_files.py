@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from calculators.kit.checkpoints.gguf import GgufFile, read_gguf_facts
-from calculators.llm.model_files.model_length import read_model_length
+from calculators.llm.model_files import read_model_length
 from graph_runtime import ResourceError
 
 _U8, _U16, _U32, _I32, _STRING, _ARRAY = 0, 2, 4, 5, 8, 9

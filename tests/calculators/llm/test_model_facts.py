@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.checkpoints.decoder import check_model
-from calculators.llm.model_files.cache_bytes import CacheShape, cache_size_for, read_cache_shape
+from calculators.llm.model_files import CacheShape, cache_size_for, read_cache_shape
 from graph_runtime import ResourceError
 
 SMOLLM2 = CacheShape(layers=30, heads=3, head_size=64, length=8192)

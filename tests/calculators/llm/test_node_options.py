@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine.engine_settings import CacheEviction, SparseAttention
 from calculators.llm.engine.library_config import scheduler_config
+from calculators.llm.engine.settings import CacheEviction, SparseAttention
 from calculators.llm.options.node_options import NodeOptions, read_node_options
 from graph_runtime import Code, ResourceError, ResourceSettings
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo

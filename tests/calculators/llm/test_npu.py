@@ -12,10 +12,9 @@ import pytest
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import TOO_LONG
-from calculators.llm.engine.engine_settings import EngineSettings, PluginValue
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import Add
-from calculators.llm.engine.stateful_models import TextModel, VisionModel
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings, PluginValue
+from calculators.llm.engine.stateful_pipeline import StatefulTextModel, StatefulVisionModel
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Asking, text_of
@@ -101,7 +100,7 @@ def test_the_limit_applies_to_vision_models() -> None:
         device="NPU",
         plugin_config={"DEVICE_PROPERTIES": {"NPU": of_npu}},
     )
-    model = VisionModel(settings)
+    model = StatefulVisionModel(settings)
     told: list[int] = []
 
     def take(ids: list[int]) -> bool:
@@ -126,4 +125,4 @@ def test_a_machine_without_an_npu_is_an_error() -> None:
         pytest.skip("this machine has one")
     settings = EngineSettings(model_path=str(DEMO), pipeline_type="LM", device="NPU")
     with pytest.raises(RuntimeError, match="device NPU is not on this machine, which has CPU"):
-        TextModel(settings)
+        StatefulTextModel(settings)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import Part
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.settings import GenerationSettings
 from graph_runtime import Cancelled
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.engines import read_for_ever
@@ -107,8 +107,8 @@ def test_a_failed_request_leaves_nothing_for_the_next(vision: Asking) -> None:
         few = GenerationSettings(max_new_tokens=3)
         bad = GenerationSettings(max_new_tokens=3, repetition_penalty=-1.0)
         for part, reason in (
-            (Part(prompt, bad, "Hello"), "repetition_penalty"),
-            (Part(prompt, few, "Hello <ov_genai_image_7>"), "Missing image"),
+            (GenerationPart(prompt, bad, "Hello"), "repetition_penalty"),
+            (GenerationPart(prompt, few, "Hello <ov_genai_image_7>"), "Missing image"),
         ):
             with pytest.raises(RequestError, match=reason):
                 await read_for_ever(vision.servable.engine.submit([part]))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from calculators.llm.options.llm_settings import LlmSettings
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import FamilySettings
 from tests.calculators.llm.demo_model import copy_of_demo, rewrite
 from tests.calculators.llm.graph_runs import CHAT, MESSAGES, QUEUE, RESPONSES, Asking

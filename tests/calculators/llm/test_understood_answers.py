@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.options.llm_settings import LlmSettings
+from calculators.llm.task_options import LlmSettings
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Answered, Asking
 
 WEATHER = {

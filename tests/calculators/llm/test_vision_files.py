@@ -10,9 +10,9 @@ import pytest
 
 from calculators.images.media.image import Image
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import Part
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.model_files.model_files import find_model, sees_images
+from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.settings import GenerationSettings
+from calculators.llm.model_files import find_model, sees_images
 from calculators.llm.servable import _check_pixels
 from graph_runtime import ResourceError
 from tests.calculators.llm.demo_model import DEMO
@@ -66,7 +66,7 @@ def test_a_strange_config_is_an_error_and_not_a_crash(model: Path, config: str) 
 
 
 def test_answers_times_pixels_have_a_limit() -> None:
-    part = Part(b"", GenerationSettings(), images=(Image(4000, 4000, b""),))
+    part = GenerationPart(b"", GenerationSettings(), images=(Image(4000, 4000, b""),))
     _check_pixels([part] * 3)
     with pytest.raises(RequestError, match="4 answers are too many for these images") as caught:
         _check_pixels([part] * 4)

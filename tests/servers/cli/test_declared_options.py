@@ -19,9 +19,9 @@ from calculators.kit.settings.declaration import (
     options_of,
     values_of,
 )
-from calculators.llm.options.llm_settings import LlmSettings
 from calculators.llm.parsers import names
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import FamilySettings
 from servers.cli.arguments import make_parser
 from servers.cli.command_line import spread

@@ -38,7 +38,7 @@ from calculators.kit.requests.schema import (
 from calculators.language.template_arguments import TemplateArguments
 from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_input import read_input
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.requests.checked_request import (
     GENERATING,
     STREAM_OPTIONS,

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from bench.paged_model import PagedModel, StatefulModel
 from calculators.kit.checkpoints.decoder import read_decoder
 from calculators.kit.checkpoints.families import FAMILIES
+from calculators.kit.checkpoints.family_builders import build_model
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.models import build_model
-from calculators.kit.checkpoints.packed import Form
-from calculators.kit.checkpoints.weights import Scratch
+from calculators.kit.checkpoints.packed import OffsetForm
+from calculators.kit.checkpoints.weights import WeightScratch
 from tests.calculators.kit.checkpoints.tiny_models import CASES, VOCABULARY
 
 EXPECTED: Final = Path(__file__).with_name("expected.json")
@@ -36,16 +36,18 @@ def ids_for(seed: int) -> list[int]:
     return found
 
 
-def logits_of(path: Path, ids: list[int], form: Form = Form.EXACT) -> NDArray[np.float32]:
+def logits_of(
+    path: Path, ids: list[int], form: OffsetForm = OffsetForm.EXACT
+) -> NDArray[np.float32]:
     """Return the logits of a file's model: of a prompt, of single tokens, and of the rest."""
-    scratch = Scratch()
+    scratch = WeightScratch()
     model = run_model(path, form, scratch)
     single = range(43, 47)
     parts = [model.run(ids[: single.start]), *(model.run([ids[place]]) for place in single)]
     return np.concatenate([*parts, model.run(ids[single.stop :])])
 
 
-def run_model(path: Path, form: Form, scratch: Scratch) -> PagedModel | StatefulModel:
+def run_model(path: Path, form: OffsetForm, scratch: WeightScratch) -> PagedModel | StatefulModel:
     """Return a file's model in the form in which it is served, or with states."""
     file = GgufFile(path)
     decoder = read_decoder(file)

@@ -16,10 +16,10 @@ from openvino._offline_transformations import paged_attention_transformation
 from bench.gguf_file import Blocks, write_gguf
 from bench.paged_model import EXACT, PagedModel
 from calculators.kit.checkpoints.decoder import check_model, read_decoder
+from calculators.kit.checkpoints.family_builders import build_model
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.models import build_model
-from calculators.kit.checkpoints.packed import UNPACKED, Form, floats_of, stored_bytes, unpack
-from calculators.kit.checkpoints.weights import Scratch
+from calculators.kit.checkpoints.packed import UNPACKED, OffsetForm, floats_of, stored_bytes, unpack
+from calculators.kit.checkpoints.weights import WeightScratch
 from graph_runtime import ResourceError
 from tests.calculators.kit.checkpoints.expected_logits import ids_for, logits_of, run_model
 from tests.calculators.kit.checkpoints.tiny_models import write_tiny
@@ -48,9 +48,9 @@ WIDE = {"width": 256, "inner": 256, "size": 64, "layers": 1}
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q2_K", "Q4_K", "Q5_K", "Q6_K", "IQ3_S", "BF16"])
-@pytest.mark.parametrize("form", [Form.EXACT, Form.SPLIT])
+@pytest.mark.parametrize("form", [OffsetForm.EXACT, OffsetForm.SPLIT])
 def test_quantized_models_compute_with_the_numbers_of_the_file(
-    kind: str, form: Form, tmp_path: Path
+    kind: str, form: OffsetForm, tmp_path: Path
 ) -> None:
     path = write_tiny(tmp_path / "m.gguf", "mixtral", 3, kind, **WIDE)
     ids = ids_for(3)[:50]
@@ -63,14 +63,14 @@ def test_whole_zero_points_stay_near_the_numbers_of_the_file(kind: str, tmp_path
     path = write_tiny(tmp_path / "m.gguf", "llama", 3, kind, **WIDE)
     ids = ids_for(3)[:50]
     wanted = logits_of(in_floats(path), ids)
-    assert difference(logits_of(path, ids, Form.SCALED), wanted) < 0.1
+    assert difference(logits_of(path, ids, OffsetForm.SCALED), wanted) < 0.1
 
 
 @pytest.mark.parametrize("kind", ["Q4_1", "Q4_K"])
 def test_large_matrices_keep_four_bits(kind: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", "llama", 3, kind, **{**WIDE, "inner": 2304})
-    file, scratch = GgufFile(path), Scratch()
-    model = build_model(file, read_decoder(file), Form.SCALED, scratch)
+    file, scratch = GgufFile(path), WeightScratch()
+    model = build_model(file, read_decoder(file), OffsetForm.SCALED, scratch)
     paged = PagedModel(model)
     constants = [each for each in model.get_ops() if each.get_type_name() == "Constant"]
     narrow = [each for each in constants if each.get_element_type() == ov.Type.u4]
@@ -119,13 +119,13 @@ def served_tokens(model: ov.Model, folder: Path, prompt: list[int], count: int) 
 )
 def test_a_served_model_answers_as_its_logits_say(name: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", name, 4)
-    file, scratch = GgufFile(path), Scratch(tmp_path / "weights")
+    file, scratch = GgufFile(path), WeightScratch(tmp_path / "weights")
     decoder = read_decoder(file)
     prompt, count = ids_for(4)[:45], 6
     tokens = served_tokens(
-        build_model(file, decoder, Form.SCALED, scratch), tmp_path, prompt, count
+        build_model(file, decoder, OffsetForm.SCALED, scratch), tmp_path, prompt, count
     )
-    model = run_model(path, Form.SCALED, scratch)
+    model = run_model(path, OffsetForm.SCALED, scratch)
     logits = model.run([*prompt, *tokens[:-1]])[len(prompt) - 1 :]
     # A cache in float16 may turn near ties.
     chosen = logits[np.arange(count), tokens]
@@ -145,8 +145,8 @@ def test_the_plug_in_finds_its_operations(
     name: str, operations: dict[str, int], tmp_path: Path
 ) -> None:
     path = write_tiny(tmp_path / "m.gguf", name, 1, "Q4_K", **{**WIDE, "layers": 2})
-    file, scratch = GgufFile(path), Scratch()
-    model = PagedModel(build_model(file, read_decoder(file), Form.SCALED, scratch))
+    file, scratch = GgufFile(path), WeightScratch()
+    model = PagedModel(build_model(file, read_decoder(file), OffsetForm.SCALED, scratch))
     found: dict[str, int] = {}
     for (operation, _), count in model.kernels().items():
         found[operation] = found.get(operation, 0) + count
@@ -173,8 +173,8 @@ def test_states_of_other_kinds_are_kept_in_tables(
     name: str, operations: dict[str, int], tmp_path: Path
 ) -> None:
     path = write_tiny(tmp_path / "m.gguf", name)
-    file, scratch = GgufFile(path), Scratch()
-    model = build_model(file, read_decoder(file), Form.SCALED, scratch)
+    file, scratch = GgufFile(path), WeightScratch()
+    model = build_model(file, read_decoder(file), OffsetForm.SCALED, scratch)
     paged_attention_transformation(model)
     kinds = [node.get_type_name() for node in model.get_ops()]
     assert {kind: kinds.count(kind) for kind in operations} == operations
@@ -183,8 +183,8 @@ def test_states_of_other_kinds_are_kept_in_tables(
 
 def test_windows_are_those_of_the_file(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", "gemma3")
-    file, scratch = GgufFile(path), Scratch()
-    model = PagedModel(build_model(file, read_decoder(file), Form.SCALED, scratch))
+    file, scratch = GgufFile(path), WeightScratch()
+    model = PagedModel(build_model(file, read_decoder(file), OffsetForm.SCALED, scratch))
     assert sorted(model.windows) == [0, 24, 24, 24, 24, 24]
 
 
@@ -192,18 +192,20 @@ def test_inputs_of_small_groups_are_rounded_in_small_groups(tmp_path: Path) -> N
     groups = {}
     for kind in ("Q4_K", "Q6_K", "F16"):
         path = write_tiny(tmp_path / "m.gguf", "llama", 1, kind, **WIDE)
-        file, scratch = GgufFile(path), Scratch()
-        model = build_model(file, read_decoder(file), Form.SCALED, scratch)
+        file, scratch = GgufFile(path), WeightScratch()
+        model = build_model(file, read_decoder(file), OffsetForm.SCALED, scratch)
         key = ["runtime_options", "DYNAMIC_QUANTIZATION_GROUP_SIZE"]
         groups[kind] = model.get_rt_info(key).astype(str) if model.has_rt_info(key) else ""
     assert groups == {"Q4_K": "32", "Q6_K": "16", "F16": ""}
 
 
-@pytest.mark.parametrize("form", list(Form))
+@pytest.mark.parametrize("form", list(OffsetForm))
 @pytest.mark.parametrize("kind", ["Q4_K", "Q6_K", "Q8_0", "F16"])
-def test_a_model_takes_the_bytes_that_were_told(kind: str, form: Form, tmp_path: Path) -> None:
+def test_a_model_takes_the_bytes_that_were_told(
+    kind: str, form: OffsetForm, tmp_path: Path
+) -> None:
     path = write_tiny(tmp_path / "m.gguf", "llama", 1, kind, **{**WIDE, "inner": 512})
-    file, scratch = GgufFile(path), Scratch(tmp_path / "weights")
+    file, scratch = GgufFile(path), WeightScratch(tmp_path / "weights")
     model = build_model(file, read_decoder(file), form, scratch)
     ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
     told = sum(
@@ -270,7 +272,7 @@ def test_a_file_that_does_not_fit_together_is_refused(
     write_gguf(path, values, tensors)
 
     def checked() -> ov.Model:
-        return build_model(GgufFile(path), check_model(path), Form.SCALED, Scratch())
+        return build_model(GgufFile(path), check_model(path), OffsetForm.SCALED, WeightScratch())
 
     with pytest.raises(ResourceError) as info:
         checked()
@@ -285,9 +287,9 @@ def test_numbers_that_are_not_finite_are_refused(kind: str, tmp_path: Path) -> N
     with path.open("r+b") as file:
         file.seek(tensor.offset + tensor.size // 2 // tensor.type.size * tensor.type.size)
         file.write(np.array([np.nan], "<f2").tobytes())
-    file_, scratch = GgufFile(path), Scratch()
+    file_, scratch = GgufFile(path), WeightScratch()
     with pytest.raises(ResourceError, match=r'"blk.0.ffn_up.weight" has numbers that are not fin'):
-        build_model(file_, read_decoder(file_), Form.SCALED, scratch)
+        build_model(file_, read_decoder(file_), OffsetForm.SCALED, scratch)
 
 
 def test_a_type_that_cannot_be_computed_is_named(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from tokenizers import Tokenizer
 from bench.gguf_file import write_gguf
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.gguf_converter import convert, write_tokenizer_json
-from calculators.kit.checkpoints.gguf_vocabulary import read_vocabulary
-from calculators.kit.checkpoints.packed import Form
+from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.checkpoints.tokenizer_graph import make_models
+from calculators.kit.checkpoints.vocabulary import read_vocabulary
 from tests.calculators.kit.checkpoints import vocabularies
 from tests.calculators.kit.checkpoints.tiny_encoders import write_encoder
 
@@ -34,7 +34,7 @@ def converted(folder: Path, name: str, pooling: int) -> Path:
     directory = folder / "converted"
     directory.mkdir()
     file = write_encoder(folder / "tiny.gguf", name, pooling)
-    convert(file, directory, Form.EXACT, 1, lambda phase: None)
+    convert(file, directory, OffsetForm.EXACT, 1, lambda phase: None)
     return directory
 
 

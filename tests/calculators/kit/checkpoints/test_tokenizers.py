@@ -16,9 +16,8 @@ from tokenizers import models, pre_tokenizers
 
 from bench.gguf_file import Value, write_gguf
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.gguf_vocabulary import Vocabulary, read_vocabulary
-from calculators.kit.checkpoints.pretokenizers import PRETOKENIZERS
 from calculators.kit.checkpoints.tokenizer_graph import make_models, write_tokenizer
+from calculators.kit.checkpoints.vocabulary import PRETOKENIZERS, Vocabulary, read_vocabulary
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.messages import Chat, Prompt
 from graph_runtime import ResourceError

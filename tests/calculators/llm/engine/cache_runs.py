@@ -11,11 +11,10 @@ import pytest
 
 from calculators.llm.engine import genai_pipeline
 from calculators.llm.engine.core import Pipeline
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.library_config import scheduler_config
-from calculators.llm.engine.messages import Add, Failed
+from calculators.llm.engine.messages import Add, FailedGeneration
 from calculators.llm.engine.pipelines import open_pipeline
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, ids_of
 
 #: Tokens per block on the CPU.
@@ -83,7 +82,7 @@ def run(pipeline: Pipeline, requests: Sequence[Add], *, most: int = 3000) -> Run
         done.steps += 1
         assert done.steps < most, "it goes on and on"
         for gained in pipeline.step():
-            if isinstance(gained, Failed):
+            if isinstance(gained, FailedGeneration):
                 done.failed[gained.request_id] = gained.reason
                 continue
             done.first.setdefault(gained.request_id, done.steps)

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from calculators.llm.engine.engine import Engine, Generation, Part
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.engine import Engine, EngineGeneration, GenerationPart
 from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO, ids_of
 from tests.calculators.llm.engine.in_process_engine import InProcessEngine
 from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
@@ -22,9 +21,9 @@ ENDLESS = 1_000_000
 
 def part(
     tokens: int = 8, *, prompt: bytes = PROMPT, choices: int = 1, beams: int = 1, **more: object
-) -> Part:
+) -> GenerationPart:
     """Return a greedy part that does not end before its length."""
-    return Part(
+    return GenerationPart(
         prompt,
         GenerationSettings(
             max_new_tokens=tokens,
@@ -45,7 +44,7 @@ class Gained:
     reasons: list[str] = field(default_factory=list)
 
 
-async def read_all(generation: Generation, choices: int = 1) -> list[Gained]:
+async def read_all(generation: EngineGeneration, choices: int = 1) -> list[Gained]:
     """Read a generation to its end."""
     gained = [Gained() for _ in range(choices)]
     while not generation.is_finished:
@@ -57,12 +56,12 @@ async def read_all(generation: Generation, choices: int = 1) -> list[Gained]:
     return gained
 
 
-async def generate(engine: Engine, asked: Part, *, choices: int = 1) -> list[Gained]:
+async def generate(engine: Engine, asked: GenerationPart, *, choices: int = 1) -> list[Gained]:
     """Submit one part and read its generation to the end."""
     return await read_all(engine.submit([asked]), choices)
 
 
-async def read_for_ever(generation: Generation) -> None:
+async def read_for_ever(generation: EngineGeneration) -> None:
     """Read a generation until it raises."""
     while True:
         await soon(generation.read())

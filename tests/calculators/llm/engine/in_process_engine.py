@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from calculators.llm.engine.core import EngineCore, Pipeline
-from calculators.llm.engine.engine import EngineDown, Generation, Part
-from calculators.llm.engine.messages import Add, Cancel, Metrics, Step
+from calculators.llm.engine.engine import EngineDown, EngineGeneration, GenerationPart
+from calculators.llm.engine.messages import Add, CancelGeneration, Metrics, Step
 from calculators.llm.engine.process_engine import Requests
 
 
@@ -49,7 +49,7 @@ class InProcessEngine:
     def pid(self) -> int | None:
         return None
 
-    def submit(self, parts: Sequence[Part]) -> Generation:
+    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
         if self._down:
             raise EngineDown(self._down)
         return self._requests.submit(parts)
@@ -57,7 +57,7 @@ class InProcessEngine:
     async def close(self) -> None:
         self._end("the engine is shut down")
 
-    def _send(self, message: Add | Cancel) -> None:
+    def _send(self, message: Add | CancelGeneration) -> None:
         self._core.handle(message)
         self._schedule()
 

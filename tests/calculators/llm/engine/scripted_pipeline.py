@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from calculators.llm.engine.core import Refused
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Metrics, Tokens
+from calculators.llm.engine.core import GenerationRefused
+from calculators.llm.engine.messages import Add, Metrics, NewTokens
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars.grammar import Grammar
 from tests.calculators.llm.demo_model import ids_of
 
@@ -38,7 +38,7 @@ class ScriptedPipeline:
 
     def add(self, request: Add) -> None:
         if request.input_ids in (REFUSED, b""):
-            raise Refused("such a prompt is not taken")
+            raise GenerationRefused("such a prompt is not taken")
         self._is_broken = self._is_broken or request.input_ids == BREAKING
         self.running[request.request_id] = (0, request.settings)
 
@@ -47,11 +47,11 @@ class ScriptedPipeline:
         self.running.pop(request_id, None)
         self.held.pop(request_id, None)
 
-    def step(self, *, reports_all: bool = True) -> list[Tokens]:
+    def step(self, *, reports_all: bool = True) -> list[NewTokens]:
         if self._is_broken:
             raise RuntimeError("the scripted pipeline broke")
         self.steps += 1
-        gained: list[Tokens] = []
+        gained: list[NewTokens] = []
         for request_id, (count, settings) in list(self.running.items()):
             is_last = count + 1 == settings.max_new_tokens
             ids = [*self.held.pop(request_id, []), count]
@@ -62,7 +62,7 @@ class ScriptedPipeline:
                 self.held[request_id] = ids
                 continue
             gained += [
-                Tokens(request_id, sequence, ids, [], "length" if is_last else None)
+                NewTokens(request_id, sequence, ids, [], "length" if is_last else None)
                 for sequence in range(settings.num_return_sequences)
             ]
         return gained

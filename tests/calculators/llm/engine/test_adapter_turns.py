@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import VERSION, Add, Failed, Ready, Tokens
+from calculators.llm.engine.messages import VERSION, Add, EngineReady, FailedGeneration, NewTokens
 from calculators.llm.engine.pipelines import JOINING_SECONDS, AdapterScheduler
+from calculators.llm.engine.settings import GenerationSettings
 from tests.calculators.llm.demo_model import ids_of
 from tests.calculators.llm.engine.scripted_pipeline import REFUSED, ScriptedPipeline
 
@@ -19,15 +19,15 @@ class Adapted(ScriptedPipeline):
         self.adapter = ""
         self.selected: list[str] = []
 
-    def ready(self) -> Ready:
-        return Ready(VERSION, "CPU", "scripted", 0.0)
+    def ready(self) -> EngineReady:
+        return EngineReady(VERSION, "CPU", "scripted", 0.0)
 
     def select(self, adapter: str) -> None:
         assert not self.running, "an adapter is only selected when nothing runs"
         self.adapter = adapter
         self.selected.append(adapter)
 
-    def step(self, *, reports_all: bool = True) -> list[Tokens]:
+    def step(self, *, reports_all: bool = True) -> list[NewTokens]:
         assert {settings.adapter for _, settings in self.running.values()} == {self.adapter}
         return super().step(reports_all=reports_all)
 
@@ -61,7 +61,7 @@ class Bench:
             ended += [
                 each.request_id
                 for each in self.turns.step()
-                if isinstance(each, Failed) or each.finish_reason is not None
+                if isinstance(each, FailedGeneration) or each.finish_reason is not None
             ]
         raise AssertionError("it goes on and on")
 

@@ -11,11 +11,14 @@ import openvino
 import openvino_genai as genai
 import pytest
 
-from calculators.llm.engine.engine_settings import AdapterFile, EngineSettings
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Failed
-from calculators.llm.engine.pipeline_kind import PipelineType
+from calculators.llm.engine.messages import Add, FailedGeneration
 from calculators.llm.engine.pipelines import AdapterScheduler, open_pipeline
+from calculators.llm.engine.settings import (
+    AdapterFile,
+    EngineSettings,
+    GenerationSettings,
+    PipelineType,
+)
 from tests.calculators.llm.adapter_files import write_adapter
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 from tests.patience import PATIENCE
@@ -91,7 +94,7 @@ def run(pipeline: Any, asked: list[tuple[str, str]]) -> list[list[int]]:
             WOKEN.wait(PATIENCE)
             WOKEN.clear()
         for each in pipeline.step():
-            assert not isinstance(each, Failed), each.reason
+            assert not isinstance(each, FailedGeneration), each.reason
             gained[each.request_id] += each.token_ids
     return list(gained.values())
 

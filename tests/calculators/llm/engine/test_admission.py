@@ -7,10 +7,9 @@ from itertools import count
 import pytest
 
 from calculators.kit.requests.client_identity import ClientIdentity
-from calculators.llm.engine.admission import Admission
-from calculators.llm.engine.cache_capacity import CacheCapacity
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import VERSION, Add, Failed, Ready
+from calculators.llm.engine.admission import Admission, CacheCapacity
+from calculators.llm.engine.messages import VERSION, Add, EngineReady, FailedGeneration
+from calculators.llm.engine.settings import GenerationSettings
 from tests.calculators.llm.demo_model import ids_of
 from tests.calculators.llm.engine.scripted_pipeline import REFUSED, ScriptedPipeline
 
@@ -18,8 +17,8 @@ ANN, BOB, EVE = (ClientIdentity(name, "1") for name in ("ann", "bob", "eve"))
 
 
 class Library(ScriptedPipeline):
-    def ready(self) -> Ready:
-        return Ready(VERSION, "CPU", "scripted", 0.0)
+    def ready(self) -> EngineReady:
+        return EngineReady(VERSION, "CPU", "scripted", 0.0)
 
     def select(self, adapter: str) -> None:
         raise AssertionError
@@ -74,7 +73,7 @@ class Bench:
             ended += [
                 each.request_id
                 for each in self.admission.step()
-                if isinstance(each, Failed) or each.finish_reason is not None
+                if isinstance(each, FailedGeneration) or each.finish_reason is not None
             ]
         assert self.admission.metrics().waiting == 0
         return ended

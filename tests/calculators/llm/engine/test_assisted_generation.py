@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.llm.engine.core import Refused
-from calculators.llm.engine.engine_settings import DraftModel, EngineSettings, PluginValue
+from calculators.llm.engine.core import GenerationRefused
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Tokens
+from calculators.llm.engine.messages import Add, NewTokens
+from calculators.llm.engine.settings import (
+    DraftModel,
+    EngineSettings,
+    GenerationSettings,
+    PluginValue,
+)
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 from tests.calculators.llm.engine.eagle3_model import make_eagle3_model
 
@@ -90,7 +94,7 @@ def ids_of(tokenizer: Any, question: str) -> bytes:
 
 def generate(
     engine: GenaiPipeline, prompts: Sequence[bytes], *, seeds: Sequence[int] = (), **settings: Any
-) -> tuple[list[list[Tokens]], int]:
+) -> tuple[list[list[NewTokens]], int]:
     """Generate from all prompts at once; return the tokens of each, and the number of steps.
 
     ``seeds``: one for each prompt.
@@ -100,7 +104,7 @@ def generate(
         if seeds:
             given["rng_seed"] = seeds[number]
         engine.add(Add(number, prompt, GenerationSettings(**given)))
-    gained: list[list[Tokens]] = [[] for _ in prompts]
+    gained: list[list[NewTokens]] = [[] for _ in prompts]
     steps = 0
     while engine.has_work:
         for tokens in engine.step():
@@ -109,7 +113,7 @@ def generate(
     return gained, steps
 
 
-def all_ids(gained: Sequence[Tokens]) -> list[int]:
+def all_ids(gained: Sequence[NewTokens]) -> list[int]:
     return [token for each in gained for token in each.token_ids]
 
 
@@ -118,9 +122,11 @@ class Alone:
 
     def __init__(self, engine: GenaiPipeline) -> None:
         self._engine = engine
-        self._known: dict[str, tuple[list[list[Tokens]], int]] = {}
+        self._known: dict[str, tuple[list[list[NewTokens]], int]] = {}
 
-    def generate(self, prompts: Sequence[bytes], **settings: Any) -> tuple[list[list[Tokens]], int]:
+    def generate(
+        self, prompts: Sequence[bytes], **settings: Any
+    ) -> tuple[list[list[NewTokens]], int]:
         key = repr((prompts, settings))
         if key not in self._known:
             self._known[key] = generate(self._engine, prompts, **settings)
@@ -200,7 +206,7 @@ def test_eagle3_takes_no_prompt_of_a_single_token(
     engines: dict[str, GenaiPipeline], tokenizer: Any
 ) -> None:
     one = np.array([20], dtype=np.int64).tobytes()
-    with pytest.raises(Refused, match="single token"):
+    with pytest.raises(GenerationRefused, match="single token"):
         engines["eagle3"].add(
             Add(1, one, GenerationSettings(max_new_tokens=3, **PROPOSED["eagle3"]))
         )
@@ -284,7 +290,7 @@ def test_a_refused_request_disturbs_no_other(
 ) -> None:
     engine, prompt = engines[kind], ids_of(tokenizer, QUESTIONS[0])
     beams = GenerationSettings(max_new_tokens=5, num_beams=3, **PROPOSED[kind])
-    with pytest.raises(Refused):
+    with pytest.raises(GenerationRefused):
         engine.add(Add(1, prompt, beams))
     answers, _ = generate(engine, [prompt], **PROPOSED[kind])
     assert tokenizer.decode(all_ids(answers[0])).startswith("3, 4, 5, 6")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from calculators.llm.engine.core import Pipeline
-from calculators.llm.engine.engine_settings import CacheEviction, SparseAttention
+from calculators.llm.engine.settings import CacheEviction, SparseAttention
 from tests.calculators.llm.engine.cache_runs import BLOCK, Run, open_engine, request, run
 
 #: Bytes of a block of the demo model: 4 layers, keys and values, 2 heads of 32 numbers.

@@ -8,8 +8,15 @@ import pytest
 
 from calculators.llm.engine import core as core_module
 from calculators.llm.engine.core import EngineCore
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Step, Tokens
+from calculators.llm.engine.messages import (
+    Add,
+    CancelGeneration,
+    FailedGeneration,
+    Metrics,
+    NewTokens,
+    Step,
+)
+from calculators.llm.engine.settings import GenerationSettings
 from tests.calculators.llm.demo_model import ids_of
 from tests.calculators.llm.engine.scripted_pipeline import BREAKING, REFUSED, ScriptedPipeline
 
@@ -30,7 +37,7 @@ def steps_of(core: EngineCore, *, most: int = 50) -> list[Step | Metrics]:
     return outputs
 
 
-def tokens_of(outputs: Sequence[Step | Metrics], request_id: int) -> list[Tokens]:
+def tokens_of(outputs: Sequence[Step | Metrics], request_id: int) -> list[NewTokens]:
     return [
         tokens
         for output in outputs
@@ -61,7 +68,7 @@ def test_a_refused_request_is_reported_and_disturbs_no_other() -> None:
     core.handle(add(2, prompt=REFUSED))
     outputs = steps_of(core)
     assert next(output.failed for output in outputs if isinstance(output, Step)) == [
-        Failed(2, "such a prompt is not taken")
+        FailedGeneration(2, "such a prompt is not taken")
     ]
     assert len(tokens_of(outputs, 1)) == 3
 
@@ -72,7 +79,7 @@ def test_a_refused_request_alone_is_reported_without_a_step() -> None:
     core.handle(add(2, prompt=REFUSED))
     assert core.has_work
     outputs = steps_of(core)
-    assert outputs[0] == Step([], [Failed(2, "such a prompt is not taken")])
+    assert outputs[0] == Step([], [FailedGeneration(2, "such a prompt is not taken")])
     assert pipeline.steps == 0
 
 
@@ -82,7 +89,7 @@ def test_nothing_is_reported_for_a_cancelled_request() -> None:
     core.handle(add(1, tokens=100))
     core.handle(add(2))
     list(core.step())
-    core.handle(Cancel(1))
+    core.handle(CancelGeneration(1))
     outputs = steps_of(core)
     assert tokens_of(outputs, 1) == []
     assert len(tokens_of(outputs, 2)) == 2
@@ -91,7 +98,7 @@ def test_nothing_is_reported_for_a_cancelled_request() -> None:
 
 def test_cancelling_an_unknown_request_does_nothing() -> None:
     core = EngineCore(ScriptedPipeline())
-    core.handle(Cancel(5))
+    core.handle(CancelGeneration(5))
     assert not [output for output in steps_of(core) if isinstance(output, Step) and output.tokens]
 
 
@@ -108,7 +115,7 @@ def test_metrics_are_sent_at_once_after_a_cancellation() -> None:
     core = EngineCore(ScriptedPipeline())
     core.handle(add(1, tokens=100))
     list(core.step())
-    core.handle(Cancel(1))
+    core.handle(CancelGeneration(1))
     outputs = list(core.step())
     assert isinstance(outputs[-1], Metrics)
     assert outputs[-1].running == 0

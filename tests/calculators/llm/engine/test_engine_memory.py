@@ -16,8 +16,8 @@ from tests.checkout import ROOT
 _CODE = """
 import json, os, resource, sys
 import numpy as np
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.settings import EngineSettings
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.messages import Add
 
@@ -71,14 +71,15 @@ def test_an_engine_grows_little_with_prompts_of_many_lengths() -> None:
 _GRAMMARS = """
 import json, os, sys
 from functools import partial
-from calculators.llm.engine import grammar_cache
-from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine import constrained_decoding
+from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
 
-grammar_cache.GrammarCache = partial(grammar_cache.GrammarCache, max_count=int(sys.argv[2]))
+GrammarCache = partial(constrained_decoding.GrammarCache, max_count=int(sys.argv[2]))
+constrained_decoding.GrammarCache = GrammarCache
 pipeline = GenaiPipeline(EngineSettings(model_path=sys.argv[1], device="CPU"))
 
 def most(numbers):
@@ -91,7 +92,7 @@ def most(numbers):
         form = AnswerForm(json.dumps(formats.json_schema(schema, "")))
         pipeline.make_room()
         pipeline.compile(grammar_of(form))
-        sizes.append(grammar_cache._resident_bytes() >> 20)
+        sizes.append(constrained_decoding._resident_bytes() >> 20)
     return max(sizes)
 
 print(json.dumps([most(range(10, 16)), most(range(16, 28))]), flush=True)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine.admission import Admission
-from calculators.llm.engine.cache_capacity import CacheCapacity, find_cache_capacity
-from calculators.llm.engine.core import Pipeline, Refused
-from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings
+from calculators.llm.engine.admission import Admission, CacheCapacity, find_cache_capacity
+from calculators.llm.engine.core import GenerationRefused, Pipeline
+from calculators.llm.engine.settings import CacheEviction, EngineSettings
 from tests.calculators.llm.engine.cache_runs import BLOCK, Run, open_engine, request, run
 
 BLOCKS = 20
@@ -41,7 +40,7 @@ def test_a_cache_that_grows_has_no_such_limit(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_prompt_that_can_never_fit_is_refused_with_both_numbers(small: Pipeline) -> None:
-    with pytest.raises(Refused, match=f"has {TOKENS + 1} tokens.* holds {TOKENS} "):
+    with pytest.raises(GenerationRefused, match=f"has {TOKENS + 1} tokens.* holds {TOKENS} "):
         small.add(request(1, TOKENS + 1, 1))
     assert not small.has_work
     assert is_empty(small)

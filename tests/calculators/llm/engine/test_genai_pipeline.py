@@ -8,12 +8,11 @@ import openvino_genai as genai
 import pytest
 
 from calculators.llm.engine import genai_pipeline
-from calculators.llm.engine.core import Refused
-from calculators.llm.engine.engine_settings import EngineSettings
+from calculators.llm.engine.core import GenerationRefused
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.library_config import generation_config
-from calculators.llm.engine.messages import Add, Tokens
+from calculators.llm.engine.messages import Add, NewTokens
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.engines import ENDLESS, PROMPT, part
 
@@ -36,8 +35,8 @@ def small_cache(monkeypatch: pytest.MonkeyPatch) -> GenaiPipeline:
     return GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU"))
 
 
-def run(pipeline: GenaiPipeline, *, most: int = 500) -> list[Tokens]:
-    gained: list[Tokens] = []
+def run(pipeline: GenaiPipeline, *, most: int = 500) -> list[NewTokens]:
+    gained: list[NewTokens] = []
     while pipeline.has_work:
         assert most, "it goes on and on"
         most -= 1
@@ -45,7 +44,7 @@ def run(pipeline: GenaiPipeline, *, most: int = 500) -> list[Tokens]:
     return gained
 
 
-def ends(gained: list[Tokens], request_id: int) -> list[tuple[int, str]]:
+def ends(gained: list[NewTokens], request_id: int) -> list[tuple[int, str]]:
     return [
         (tokens.sequence, tokens.finish_reason)
         for tokens in gained
@@ -65,7 +64,7 @@ def test_tokens_held_back_when_the_cache_is_full_are_reported(small_cache: Genai
     small_cache.add(Add(1, PROMPT, settings))
     at_once = run(small_cache)
     small_cache.add(Add(2, PROMPT, settings))
-    late: list[Tokens] = []
+    late: list[NewTokens] = []
     while small_cache.has_work:
         late += small_cache.step(reports_all=False)
     assert ends(late, 2) == [(0, "cache")]
@@ -134,7 +133,7 @@ def test_tokens_reported_late_are_the_same_tokens(pipeline: GenaiPipeline) -> No
 
 
 def test_a_refused_request_leaves_nothing(pipeline: GenaiPipeline) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(GenerationRefused) as caught:
         pipeline.add(Add(1, b"", part(3).settings))
     assert ".cpp" not in str(caught.value)
     assert not pipeline.has_work

@@ -12,13 +12,13 @@ import pytest
 
 from bench.gguf_file import Value, write_gguf
 from bench.random_model import TINY, make_model, metadata, vocabulary, weights
-from calculators.llm.engine.engine import Part
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.options.llm_settings import LlmSettings
+from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
 from calculators.llm.servable_loading import load_servable
 from calculators.llm.task import TASK
+from calculators.llm.task_options import LlmSettings
 from graph_runtime import (
     REGISTRY,
     Registry,
@@ -43,7 +43,7 @@ async def serve(directory: Path) -> LlmServable:
 
 
 async def generate(model: LlmServable, prompt: bytes, settings: GenerationSettings) -> list[int]:
-    generation = model.engine.submit([Part(prompt, settings)])
+    generation = model.engine.submit([GenerationPart(prompt, settings)])
     ids: list[int] = []
     while not generation.is_finished:
         for _, tokens in await soon(generation.read()):

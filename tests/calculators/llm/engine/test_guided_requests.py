@@ -5,8 +5,8 @@ from __future__ import annotations
 from threading import Event
 
 from calculators.llm.engine.core import GuidedRequests
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Tokens
+from calculators.llm.engine.messages import Add, NewTokens
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars.grammar import Grammar
 
 
@@ -40,7 +40,7 @@ def order_of(guided: GuidedRequests, count: int) -> list[int]:
         ready, failed = guided.take()
         assert not failed
         begun += (request.request_id for request in ready)
-        guided.note([Tokens(request.request_id, 0, []) for request in ready])
+        guided.note([NewTokens(request.request_id, 0, []) for request in ready])
         guided.wait(20)
     return begun
 

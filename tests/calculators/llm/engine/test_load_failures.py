@@ -11,9 +11,9 @@ import pytest
 
 from calculators.kit.child_process.lean_openvino import load_failure
 from calculators.kit.child_process.supervisor import LoadError
-from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.llm.engine.stateful_models import VisionModel
+from calculators.llm.engine.settings import EngineSettings
+from calculators.llm.engine.stateful_pipeline import StatefulVisionModel
 from calculators.llm.prompt.client import PromptProcess
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.conditions import soon
@@ -60,7 +60,7 @@ def test_the_broken_file_of_a_model_that_sees_images_is_named(part: str, tmp_pat
     rewrite(folder / f"openvino_{part}_model.bin", lambda content: content[:1000])
     settings = EngineSettings(model_path=str(folder), pipeline_type="VLM", device="CPU")
     with pytest.raises(RuntimeError) as caught:
-        VisionModel(settings)
+        StatefulVisionModel(settings)
     reason = load_failure(str(folder), caught.value)
     assert f"openvino_{part}_model.bin" in reason
     assert is_clean(reason, folder)

@@ -9,20 +9,24 @@ import pytest
 
 from calculators.images.media.image import Image
 from calculators.kit.child_process.messages import LoadFailed, StopChild
-from calculators.llm.engine.engine_settings import CacheEviction, EngineSettings, SparseAttention
-from calculators.llm.engine.generation_settings import GenerationSettings
 from calculators.llm.engine.messages import (
     VERSION,
     Add,
-    Cancel,
-    Failed,
-    Load,
+    CancelGeneration,
+    EngineLoad,
+    EngineReady,
+    FailedGeneration,
     Metrics,
-    Ready,
+    NewTokens,
     Step,
-    Tokens,
     from_engine_decoder,
     to_engine_decoder,
+)
+from calculators.llm.engine.settings import (
+    CacheEviction,
+    EngineSettings,
+    GenerationSettings,
+    SparseAttention,
 )
 from tests.calculators.llm.demo_model import ids_of
 
@@ -47,21 +51,21 @@ GENERATION = GenerationSettings(
     logprobs=True,
 )
 TO_ENGINE = [
-    Load(VERSION, EngineSettings(model_path="m")),
-    Load(VERSION, SETTINGS),
+    EngineLoad(VERSION, EngineSettings(model_path="m")),
+    EngineLoad(VERSION, SETTINGS),
     Add(0, ids_of(), GenerationSettings()),
     Add(2**40, ids_of(1, -1, 2**62), GENERATION),
     Add(3, ids_of(1), GENERATION, "a", (Image(1, 2, b"rgbrgb"),), group=2),
-    Cancel(7),
+    CancelGeneration(7),
     StopChild(),
 ]
 FROM_ENGINE = [
-    Ready(VERSION, "CPU", "openvino-genai 2026.4", 0.25),
+    EngineReady(VERSION, "CPU", "openvino-genai 2026.4", 0.25),
     LoadFailed("no such file"),
     Step([]),
     Step(
-        [Tokens(1, 0, [5, 6], [-0.5, -1e-9]), Tokens(2, 1, [], [], "cache")],
-        [Failed(3, "no", True)],
+        [NewTokens(1, 0, [5, 6], [-0.5, -1e-9]), NewTokens(2, 1, [], [], "cache")],
+        [FailedGeneration(3, "no", True)],
     ),
     Metrics(1, 2, 0.5, 2**40, 9),
 ]
@@ -79,4 +83,4 @@ def test_messages_from_the_engine_are_decoded(message: Any) -> None:
 
 def test_a_message_of_the_other_direction_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
-        from_engine_decoder.decode(msgspec.msgpack.encode(Cancel(1)))
+        from_engine_decoder.decode(msgspec.msgpack.encode(CancelGeneration(1)))

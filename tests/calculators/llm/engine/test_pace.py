@@ -7,10 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from calculators.llm.engine import core as core_module
-from calculators.llm.engine.core import EngineCore
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Cancel, Metrics, Step, Tokens
-from calculators.llm.engine.step_coalescer import LONGEST, StepCoalescer
+from calculators.llm.engine.core import LONGEST, EngineCore, StepCoalescer
+from calculators.llm.engine.messages import Add, CancelGeneration, Metrics, NewTokens, Step
+from calculators.llm.engine.settings import GenerationSettings
 from tests.calculators.llm.demo_model import ids_of
 from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
 
@@ -33,8 +32,8 @@ def due_steps(pace: StepCoalescer, clock: Clock, seconds: float, count: int) -> 
     return due
 
 
-def streams(count: int) -> list[Tokens]:
-    return [Tokens(stream, 0, [1]) for stream in range(count)]
+def streams(count: int) -> list[NewTokens]:
+    return [NewTokens(stream, 0, [1]) for stream in range(count)]
 
 
 def test_without_a_pace_every_step_is_due() -> None:
@@ -69,14 +68,14 @@ def test_streams_that_have_ended_do_not_count() -> None:
     clock = Clock()
     pace = StepCoalescer(0.01, clock)
     pace.note(streams(4))
-    pace.note([Tokens(stream, 0, [2], [], "stop") for stream in range(3)])
+    pace.note([NewTokens(stream, 0, [2], [], "stop") for stream in range(3)])
     assert due_steps(pace, clock, 0.006, 5) == [0, 2, 4]
 
 
 def test_streams_that_were_cancelled_do_not_count() -> None:
     clock = Clock()
     pace = StepCoalescer(0.01, clock)
-    pace.note([*streams(2), Tokens(7, 0, [1]), Tokens(7, 1, [1])])
+    pace.note([*streams(2), NewTokens(7, 0, [1]), NewTokens(7, 1, [1])])
     pace.forget(7)
     pace.forget(0)
     assert due_steps(pace, clock, 0.006, 5) == [0, 2, 4]
@@ -148,6 +147,6 @@ def test_a_cancelled_request_is_not_reported(monkeypatch: pytest.MonkeyPatch) ->
     paced.add(1, tokens=100)
     paced.add(2, tokens=100)
     paced.steps(3)
-    paced.core.handle(Cancel(1))
+    paced.core.handle(CancelGeneration(1))
     paced.clock.now += LONGEST
     assert paced.steps(1) == [[(2, [1, 2, 3])]]

@@ -8,9 +8,9 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import EngineDown
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.messages import VERSION, Ready
+from calculators.llm.engine.messages import VERSION, EngineReady
 from calculators.llm.engine.placed_engine import EngineWork, PlacedEngine
+from calculators.llm.engine.settings import EngineSettings
 from graph_runtime import Cancelled, LoadProgress
 from tests.calculators.here_place import HerePlace
 from tests.calculators.llm.engine.engines import ENDLESS, part, read_all, read_for_ever
@@ -22,8 +22,8 @@ from tests.conditions import soon, until
 async def placed() -> tuple[PlacedEngine, InProcessEngine]:
     """Return an engine in a place, and the scripted one that is there."""
 
-    async def load(progress: LoadProgress) -> Ready:
-        return Ready(VERSION, "CPU", "scripted", 0.0)
+    async def load(progress: LoadProgress) -> EngineReady:
+        return EngineReady(VERSION, "CPU", "scripted", 0.0)
 
     there = InProcessEngine(ScriptedPipeline())
     place = HerePlace(lambda order: EngineWork(there, load))

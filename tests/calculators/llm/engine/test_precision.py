@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from calculators.llm.engine import pipelines
-from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.pipelines import open_pipeline, with_working_precision
+from calculators.llm.engine.settings import EngineSettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.cache_runs import request
 

@@ -14,7 +14,7 @@ import openvino_genai as genai
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import EngineDown, Generation
+from calculators.llm.engine.engine import EngineDown, EngineGeneration
 from calculators.llm.engine.library_config import generation_config
 from calculators.llm.engine.process_engine import ProcessEngine
 from graph_runtime import Code
@@ -112,7 +112,7 @@ def test_a_refusal_of_the_library_is_reported_without_its_internals(
 
 
 def test_a_killed_engine_fails_each_generation_once_and_is_restarted() -> None:
-    async def ends(generation: Generation) -> list[EngineDown]:
+    async def ends(generation: EngineGeneration) -> list[EngineDown]:
         failures: list[EngineDown] = []
         try:
             await read_for_ever(generation)

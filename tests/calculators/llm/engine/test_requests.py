@@ -7,17 +7,17 @@ import asyncio
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.messages import Add, Cancel, Step, Tokens
+from calculators.llm.engine.messages import Add, CancelGeneration, NewTokens, Step
 from calculators.llm.engine.process_engine import Requests
 from graph_runtime import Code
 from tests.calculators.llm.engine.engines import part
 
-FULL = Tokens(0, 0, [], [], "cache")
+FULL = NewTokens(0, 0, [], [], "cache")
 
 
 def test_a_prompt_for_which_there_was_no_room_is_an_error() -> None:
     async def run() -> None:
-        sent: list[Add | Cancel] = []
+        sent: list[Add | CancelGeneration] = []
         requests = Requests(sent.append)
         generation = requests.submit([part(), part()])
         requests.take(Step([FULL]))
@@ -25,7 +25,7 @@ def test_a_prompt_for_which_there_was_no_room_is_an_error() -> None:
             await generation.read()
         assert (caught.value.code, caught.value.retry_after) == (Code.RESOURCE_EXHAUSTED, 1)
         # The other parts of the request are cancelled.
-        assert sent[2:] == [Cancel(1)]
+        assert sent[2:] == [CancelGeneration(1)]
         assert (len(requests.open), requests.cache_full) == (0, 1)
 
     asyncio.run(run())
@@ -35,9 +35,9 @@ def test_an_answer_that_has_begun_ends_with_its_length() -> None:
     async def run() -> None:
         requests = Requests(lambda message: None)
         generation = requests.submit([part()])
-        requests.take(Step([Tokens(0, 0, [7])]))
+        requests.take(Step([NewTokens(0, 0, [7])]))
         requests.take(Step([FULL]))
-        assert [tokens for _, tokens in await generation.read()] == [Tokens(0, 0, [7]), FULL]
+        assert [tokens for _, tokens in await generation.read()] == [NewTokens(0, 0, [7]), FULL]
         assert generation.is_finished
         assert (len(requests.open), requests.cache_full) == (0, 1)
 

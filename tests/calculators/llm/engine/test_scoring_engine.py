@@ -7,15 +7,14 @@ import asyncio
 import numpy as np
 import pytest
 
-from calculators.llm.engine.engine import EngineDown, Part
-from calculators.llm.engine.engine_settings import EngineSettings
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.engine import EngineDown, GenerationPart
 from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.engine.scoring_engine import ScoringEngine, scoring_settings
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.conditions import soon, until
 
-PROMPT = Part(
+PROMPT = GenerationPart(
     np.arange(5, 25, dtype=np.int64).tobytes(),
     GenerationSettings(max_new_tokens=0, echo=True, logprobs=True),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 
-from calculators.llm.engine.engine import Part
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Step, Tokens
+from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.messages import NewTokens, Step
 from calculators.llm.engine.process_engine import Requests, SharedPrefixes
+from calculators.llm.engine.settings import GenerationSettings
 
 
 def ids(tokens: Iterable[int]) -> bytes:
@@ -48,11 +48,11 @@ def test_a_next_turn_shares_prompt_and_answer_of_the_turn_before() -> None:
     requests = Requests(lambda message: None)
     requests.prefixes = SharedPrefixes(1000)
     settings = GenerationSettings()
-    first = requests.submit([Part(ids(range(40)), settings)])
+    first = requests.submit([GenerationPart(ids(range(40)), settings)])
     # Not computed yet, so that a prompt of the same moment finds nothing.
-    assert requests.submit([Part(ids(range(40)), settings)]).shared_tokens == 0
-    requests.take(Step([Tokens(0, 0, [40])]))
-    assert requests.submit([Part(ids(range(41)), settings)]).shared_tokens == 32
-    requests.take(Step([Tokens(0, 0, list(range(41, 70)), [], "length")]))
-    assert requests.submit([Part(ids(range(90)), settings)]).shared_tokens == 64
+    assert requests.submit([GenerationPart(ids(range(40)), settings)]).shared_tokens == 0
+    requests.take(Step([NewTokens(0, 0, [40])]))
+    assert requests.submit([GenerationPart(ids(range(41)), settings)]).shared_tokens == 32
+    requests.take(Step([NewTokens(0, 0, list(range(41, 70)), [], "length")]))
+    assert requests.submit([GenerationPart(ids(range(90)), settings)]).shared_tokens == 64
     assert first.shared_tokens == 0

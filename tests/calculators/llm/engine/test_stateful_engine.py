@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import EngineDown, Generation
+from calculators.llm.engine.engine import EngineDown, EngineGeneration
 from calculators.llm.engine.process_engine import ProcessEngine
 from graph_runtime import Code
 from tests.calculators.llm.engine.engines import (
@@ -119,7 +119,7 @@ def test_an_unsupported_request_is_refused_and_disturbs_no_other(
 
 
 def test_a_killed_engine_fails_running_and_waiting_requests_and_is_restarted() -> None:
-    async def end(generation: Generation) -> EngineDown:
+    async def end(generation: EngineGeneration) -> EngineDown:
         with pytest.raises(EngineDown) as caught:
             await read_for_ever(generation)
         return caught.value

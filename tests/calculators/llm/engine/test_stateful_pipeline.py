@@ -8,11 +8,21 @@ from threading import Event, Semaphore
 import pytest
 
 from calculators.llm.engine import core
-from calculators.llm.engine.core import EngineCore, Refused
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Cancel, Failed, Metrics, Tokens
-from calculators.llm.engine.stateful_models import Ending, OnTokens
-from calculators.llm.engine.stateful_pipeline import PATIENCE, StatefulPipeline
+from calculators.llm.engine.core import EngineCore, GenerationRefused
+from calculators.llm.engine.messages import (
+    Add,
+    CancelGeneration,
+    FailedGeneration,
+    Metrics,
+    NewTokens,
+)
+from calculators.llm.engine.settings import GenerationSettings
+from calculators.llm.engine.stateful_pipeline import (
+    PATIENCE,
+    GenerationEnd,
+    OnTokens,
+    StatefulPipeline,
+)
 from calculators.llm.grammars.grammar import Grammar
 from tests import patience
 from tests.calculators.llm.demo_model import ids_of
@@ -37,14 +47,14 @@ class ScriptedModel:
 
     def check(self, settings: GenerationSettings) -> None:
         if settings.logprobs:
-            raise Refused("no log-probabilities")
+            raise GenerationRefused("no log-probabilities")
 
     def compile(self, grammar: Grammar) -> None:
         if "bad" in grammar.text:
             raise RuntimeError("such a grammar is none")
         self.compiled.append(grammar)
 
-    def generate(self, request: Add, on_tokens: OnTokens) -> list[Ending]:
+    def generate(self, request: Add, on_tokens: OnTokens) -> list[GenerationEnd]:
         self.begun.append(request.request_id)
         self.has_begun.set()
         if request.input_ids in (FAILING, BREAKING):
@@ -53,12 +63,12 @@ class ScriptedModel:
         count = request.settings.max_new_tokens or 0
         if request.settings.num_beams > 1:
             assert self.permits.acquire(timeout=SECONDS)
-            return [Ending([number], "length") for number in range(2)]
+            return [GenerationEnd([number], "length") for number in range(2)]
         for number in range(count):
             assert self.permits.acquire(timeout=SECONDS)
             if not on_tokens([number]):
-                return [Ending([], "cache")]
-        return [Ending([], "length")]
+                return [GenerationEnd([], "cache")]
+        return [GenerationEnd([], "length")]
 
     def warm_up(self) -> None:
         if self.is_broken:
@@ -87,32 +97,34 @@ class Pipe:
         settings = GenerationSettings(max_new_tokens=tokens, **more)  # type: ignore[arg-type]
         self.pipeline.add(Add(request_id, prompt, settings, group=group))  # type: ignore[arg-type]
 
-    def news(self, is_enough: Callable[[list[Tokens | Failed]], bool]) -> list[Tokens | Failed]:
+    def news(
+        self, is_enough: Callable[[list[NewTokens | FailedGeneration]], bool]
+    ) -> list[NewTokens | FailedGeneration]:
         """Collect news until they are enough."""
-        told: list[Tokens | Failed] = []
+        told: list[NewTokens | FailedGeneration] = []
         while not is_enough(told):
             assert self.wakes.acquire(timeout=SECONDS), told
             if self.pipeline.has_news:
                 told += self.pipeline.step()
         return told
 
-    def ends(self, *request_ids: int) -> list[Tokens | Failed]:
-        def all_ended(told: list[Tokens | Failed]) -> bool:
+    def ends(self, *request_ids: int) -> list[NewTokens | FailedGeneration]:
+        def all_ended(told: list[NewTokens | FailedGeneration]) -> bool:
             ended = [each.request_id for each in told if is_last(each)]
             return set(request_ids) <= set(ended)
 
         return self.news(all_ended)
 
 
-def is_last(each: Tokens | Failed) -> bool:
-    return isinstance(each, Failed) or each.finish_reason is not None
+def is_last(each: NewTokens | FailedGeneration) -> bool:
+    return isinstance(each, FailedGeneration) or each.finish_reason is not None
 
 
-def ids(told: list[Tokens | Failed], request_id: int) -> list[int]:
+def ids(told: list[NewTokens | FailedGeneration], request_id: int) -> list[int]:
     return [
         token
         for each in told
-        if isinstance(each, Tokens) and each.request_id == request_id
+        if isinstance(each, NewTokens) and each.request_id == request_id
         for token in each.token_ids
     ]
 
@@ -176,7 +188,7 @@ def test_beams_are_reported_together_and_can_be_cancelled_before(pipe: Pipe) -> 
     pipe.add(1, num_beams=2, num_return_sequences=2)
     pipe.model.permits.release()
     told = pipe.ends(1)
-    assert told == [Tokens(1, 0, [0], [], "length"), Tokens(1, 1, [1], [], "length")]
+    assert told == [NewTokens(1, 0, [0], [], "length"), NewTokens(1, 1, [1], [], "length")]
     pipe.add(2, num_beams=2)
     assert pipe.model.has_begun.wait(SECONDS)
     pipe.pipeline.cancel(2)
@@ -190,14 +202,14 @@ def test_an_echo_begins_with_the_prompt(pipe: Pipe) -> None:
     pipe.add(1, echo=True)
     assert ids(pipe.ends(1), 1) == [7, 8, 0, 1]
     pipe.add(2, tokens=0, echo=True)
-    assert pipe.ends(2) == [Tokens(2, 0, [7, 8], [], "length")]
+    assert pipe.ends(2) == [NewTokens(2, 0, [7, 8], [], "length")]
     assert pipe.model.begun == [1]
 
 
 def test_unsupported_requests_are_refused(pipe: Pipe) -> None:
-    with pytest.raises(Refused, match="no log-probabilities"):
+    with pytest.raises(GenerationRefused, match="no log-probabilities"):
         pipe.add(1, logprobs=True)
-    with pytest.raises(Refused, match="no tokens"):
+    with pytest.raises(GenerationRefused, match="no tokens"):
         pipe.add(1, prompt=b"")
     assert not pipe.pipeline.has_work
 
@@ -207,14 +219,14 @@ def test_a_failure_ends_one_request_if_the_model_survives(pipe: Pipe) -> None:
     pipe.add(2)
     pipe.model.permits.release(2)
     told = pipe.ends(1, 2)
-    assert told[0] == Failed(1, "it did not work")
+    assert told[0] == FailedGeneration(1, "it did not work")
     assert ids(told, 2) == [0, 1]
 
 
 def test_a_broken_model_ends_the_pipeline(pipe: Pipe) -> None:
     pipe.add(1, prompt=BREAKING)
     pipe.add(2)
-    assert pipe.ends(1) == [Failed(1, "it did not work")]
+    assert pipe.ends(1) == [FailedGeneration(1, "it did not work")]
     while not pipe.pipeline.has_news:
         assert pipe.wakes.acquire(timeout=SECONDS)
     with pytest.raises(RuntimeError, match="broken for good"):
@@ -228,12 +240,12 @@ def test_a_grammar_is_compiled_before_its_request(pipe: Pipe) -> None:
     pipe.add(2, grammar=good)
     pipe.model.permits.release(2)
     told = pipe.ends(1, 2)
-    assert told[0] == Failed(1, "the grammar cannot be used: such a grammar is none")
+    assert told[0] == FailedGeneration(1, "the grammar cannot be used: such a grammar is none")
     assert pipe.model.compiled == [good]
     assert pipe.model.begun == [2]
 
 
-def told_at_once(pipe: Pipe, *, reports_all: bool = False) -> list[Tokens | Failed]:
+def told_at_once(pipe: Pipe, *, reports_all: bool = False) -> list[NewTokens | FailedGeneration]:
     """Return the news of the next step, once there are any."""
     while not pipe.pipeline.has_news:
         assert pipe.wakes.acquire(timeout=SECONDS)
@@ -250,7 +262,7 @@ def test_tokens_between_the_first_and_the_last_wait_for_a_full_report(pipe: Pipe
     pipe.model.permits.release()
     assert ids(told_at_once(pipe, reports_all=True), 1) == [1, 2]
     pipe.model.permits.release(2)
-    told: list[Tokens | Failed] = []
+    told: list[NewTokens | FailedGeneration] = []
     while not told:
         told = told_at_once(pipe)
     assert ids(told, 1) == [3, 4]
@@ -292,7 +304,7 @@ def test_the_last_metrics_are_of_an_idle_pipeline(pipe: Pipe, is_cancelled: bool
     engine.handle(Add(1, ids_of(7), GenerationSettings(max_new_tokens=2)))
     assert pipe.model.has_begun.wait(SECONDS)
     if is_cancelled:
-        engine.handle(Cancel(1))
+        engine.handle(CancelGeneration(1))
     pipe.model.permits.release(2)
     while engine.is_busy or engine.has_work:
         if not engine.has_work:

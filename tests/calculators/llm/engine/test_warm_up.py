@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from calculators.kit.child_process.supervisor import LoadError
-from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.settings import EngineSettings
 from tests.calculators.llm.demo_model import DEMO
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from calculators.llm.engine.engine_settings import EngineSettings
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.messages import Add, Tokens
+from calculators.llm.engine.messages import Add, NewTokens
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from calculators.llm.grammars.form_grammar import grammar_of
 from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
@@ -41,7 +40,7 @@ class Answers:
         """
         if not self.pipeline.is_compiled(grammar):
             self.pipeline.compile(grammar)
-        gained: dict[int, list[Tokens]] = {}
+        gained: dict[int, list[NewTokens]] = {}
         for seed, temperature in ways:
             settings = GenerationSettings(
                 max_new_tokens=LONGEST,
@@ -58,7 +57,7 @@ class Answers:
                 gained[tokens.request_id].append(tokens)
         return [self._text(each) for each in gained.values()]
 
-    def _text(self, gained: list[Tokens]) -> str | None:
+    def _text(self, gained: list[NewTokens]) -> str | None:
         if gained[-1].finish_reason != "stop":
             return None
         ids = [token for tokens in gained for token in tokens.token_ids][:-1]

@@ -11,12 +11,12 @@ import jsonschema
 import pytest
 
 from calculators.llm.engine import genai_pipeline
+from calculators.llm.engine.constrained_decoding import GrammarCache, vocabulary_size
 from calculators.llm.engine.core import EngineCore
-from calculators.llm.engine.engine import Part
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.engine.grammar_cache import GrammarCache, vocabulary_size
-from calculators.llm.engine.messages import Add, Cancel, Failed, Step
+from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.messages import Add, CancelGeneration, FailedGeneration, Step
 from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import grammar_of
 from calculators.llm.grammars.formats import Format
@@ -41,9 +41,9 @@ def engine(runner: asyncio.Runner) -> Iterator[ProcessEngine]:
     runner.run(engine.close())
 
 
-def guided(form: Format, answers: Answers, tokens: int = 200) -> Part:
+def guided(form: Format, answers: Answers, tokens: int = 200) -> GenerationPart:
     prompt = "<|im_start|>user\nTom is 30 years old.<|im_end|>\n<|im_start|>assistant\n"
-    return Part(
+    return GenerationPart(
         answers.tokens(prompt), GenerationSettings(max_new_tokens=tokens, grammar=grammar(form))
     )
 
@@ -83,7 +83,7 @@ def test_the_length_ends_an_answer_with_a_grammar(
 def test_a_grammar_that_the_library_refuses_fails_its_request_only(
     engine: ProcessEngine, answers: Answers, runner: asyncio.Runner
 ) -> None:
-    broken = Part(
+    broken = GenerationPart(
         answers.tokens("Hi"),
         GenerationSettings(max_new_tokens=3, grammar=Grammar("root ::= nothing")),
     )
@@ -125,7 +125,7 @@ def test_a_stream_gains_a_token_at_every_step_while_a_grammar_is_compiled(
                 gained[tokens.request_id] += [step] * len(tokens.token_ids)
     assert gained[70_001] == list(range(1, step + 1)), "a step without a token for the stream"
     assert gained[70_002][0] > 1, "the grammar was compiled in a step"
-    core.handle(Cancel(70_001))
+    core.handle(CancelGeneration(70_001))
 
 
 def test_a_request_that_is_cancelled_while_it_waits_is_forgotten(answers: Answers) -> None:
@@ -133,7 +133,7 @@ def test_a_request_that_is_cancelled_while_it_waits_is_forgotten(answers: Answer
     form = grammar(formats.regex("[a-d]{2}x{33}"))
     core.handle(Add(70_010, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=form)))
     steps(core, 1)
-    core.handle(Cancel(70_010))
+    core.handle(CancelGeneration(70_010))
     for _ in range(200):
         if not core.has_work:
             break
@@ -150,7 +150,7 @@ def test_a_failure_is_reported_once(answers: Answers) -> None:
     core = EngineCore(answers.pipeline)
     broken = Grammar("root ::= nowhere")
     core.handle(Add(70_020, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=broken)))
-    failed: list[Failed] = []
+    failed: list[FailedGeneration] = []
     while core.has_work:
         failed += [each for output in steps(core, 1) for each in output.failed]
     assert [each.request_id for each in failed] == [70_020]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine.form_tokenizer import open_form_tokenizer
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.constrained_decoding import open_form_tokenizer
 from calculators.llm.engine.messages import Add
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import FormError, form_grammar
 from calculators.llm.grammars.formats import Format

@@ -10,11 +10,10 @@ from itertools import combinations
 
 import pytest
 
-from calculators.llm.tuning.arena import UsualTime
+from calculators.llm.tuning.arena import CandidateStanding, Conditions, UsualTime, median_interval
 from calculators.llm.tuning.candidates import Candidate, Change, combined, single_changes
-from calculators.llm.tuning.standings import Conditions, Standing, median_interval
 from calculators.llm.tuning.trial import Round
-from calculators.llm.tuning.tuner import Outcome, Tuner
+from calculators.llm.tuning.tuning import Tuner, TuningOutcome
 
 _ENDLESS = 1e6
 
@@ -34,7 +33,7 @@ class KnownEngines:
         self._first_tokens = first_tokens or {}
         self._different = set(different)
         self._chance = random.Random(seed)
-        self.base = Standing(Candidate())
+        self.base = CandidateStanding(Candidate())
         self.rounds = 0
 
     def speed(self, candidate: Candidate) -> float:
@@ -43,7 +42,9 @@ class KnownEngines:
             product *= self._speeds[each.setting]
         return product
 
-    async def measure(self, standings: Sequence[Standing], rounds: int, until: float) -> None:
+    async def measure(
+        self, standings: Sequence[CandidateStanding], rounds: int, until: float
+    ) -> None:
         for _ in range(rounds):
             busy = self._chance.uniform(1.0, 2.0)
             ours = Round(busy * self._noise(), 1.0, 100)
@@ -65,7 +66,7 @@ def change(setting: str, *, changes_answers: bool = False) -> Candidate:
 
 def search(
     engines: KnownEngines, candidates: Iterable[Candidate], conditions: Conditions | None = None
-) -> Outcome:
+) -> TuningOutcome:
     return asyncio.run(Tuner(engines, conditions or Conditions(), _ENDLESS).search(candidates))
 
 
@@ -123,7 +124,9 @@ def test_a_faster_setting_whose_first_token_comes_late_is_not_chosen() -> None:
 
 def test_a_setting_that_cannot_be_loaded_is_left_out() -> None:
     class Broken(KnownEngines):
-        async def measure(self, standings: Sequence[Standing], rounds: int, until: float) -> None:
+        async def measure(
+            self, standings: Sequence[CandidateStanding], rounds: int, until: float
+        ) -> None:
             for each in standings:
                 if each.name == "bad 1":
                     each.failure = "no such property"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
-from calculators.llm.engine.engine_metrics import watch_engine
+from calculators.llm.engine.engine import watch_engine
 from servers.operations.request_log import RequestEnd
 from tests.calculators.llm.engine.engines import scripted_engine
 from tests.checkout import ROOT

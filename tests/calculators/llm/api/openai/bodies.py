@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.requests.completions_request import (
     ChatRequest,
     CompletionRequest,

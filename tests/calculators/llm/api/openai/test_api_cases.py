@@ -18,9 +18,9 @@ from calculators.kit.requests.tokenize_request import TokenizeRequest
 from calculators.language.tools import Tools
 from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.llm.endpoints import LlmEndpoint, endpoint_of
-from calculators.llm.engine.engine_settings import DecodingMode
+from calculators.llm.engine.settings import DecodingMode
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
-from calculators.llm.model_files.model_length import model_length
+from calculators.llm.model_files import model_length
 from calculators.llm.parsers.registry import tool_parser
 from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults

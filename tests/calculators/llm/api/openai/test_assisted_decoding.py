@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine_settings import DecodingMode
-from calculators.llm.engine.generation_settings import GenerationSettings
+from calculators.llm.engine.settings import DecodingMode, GenerationSettings
 from calculators.llm.requests.checked_request import read_body
 from calculators.llm.requests.completions_request import CHAT_MEMBERS
 from calculators.llm.requests.model_defaults import ModelDefaults

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.generation_settings import GenerationSettings
-from calculators.llm.model_files.model_length import read_model_length
+from calculators.llm.engine.settings import GenerationSettings
+from calculators.llm.model_files import read_model_length
 from calculators.llm.requests.completions_request import parse_chat_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits

@@ -1,14 +1,23 @@
-"""`FormTokenizer`: a tokenizer with which no special token is text, for pipelines with grammars.
+"""Constrained decoding: what openvino-genai and its library of grammars need beside a pipeline.
 
-openvino-genai (2026.4) gives the library of grammars one end token, and the texts of all other
-tokens as they are in the detokenizer. So ``<|im_start|>`` fits wherever a form allows its letters,
-and a second end token ends the answer there (`tests/upstream/test_special_tokens.py`). In the
-detokenizer that is made here, a special token is one letter of Unicode's last private plane
-instead, which no rule of ours allows. A form can still ask for the token: by that letter. Tokens
-that no form asks for have no text at all, and are never allowed; nor have those with a byte that
-could spell such a letter.
+*The cache.* The library keeps compiled grammars with the tokenizer and the size of the vocabulary,
+and never forgets one. A pipeline of another vocabulary size on the same tokenizer makes it drop all
+grammars at once. The memory of a process that gets new grammars is therefore a sawtooth, whose
+height `GrammarCache` bounds.
 
-Pipelines use this detokenizer for grammars and stop strings only; text is made of tokens elsewhere.
+*The probe.* The engine's library compiles a grammar when a request that has one is first scheduled,
+in the middle of a step that all requests share, and an exception there breaks the pipeline.
+`CompileProbe` compiles it before: it generates one token with a model that gives every token the
+same weight and takes milliseconds. Pipelines that share a tokenizer share the compiled grammar.
+
+*The tokenizer.* openvino-genai (2026.4) gives the library of grammars one end token, and the texts
+of all other tokens as they are in the detokenizer. So ``<|im_start|>`` fits wherever a form allows
+its letters, and a second end token ends the answer there
+(`tests/upstream/test_special_tokens.py`). In the detokenizer of `FormTokenizer`, a special token is
+one letter of Unicode's last private plane instead, which no rule of ours allows. A form can still
+ask for the token: by that letter. Tokens that no form asks for have no text at all, and are never
+allowed; nor have those with a byte that could spell such a letter. Pipelines use this detokenizer
+for grammars and stop strings only; text is made of tokens elsewhere.
 """
 
 from __future__ import annotations
@@ -16,6 +25,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
@@ -27,8 +37,10 @@ from typing import Any, Final
 import numpy as np
 import openvino
 import openvino_genai as genai
+from openvino import opset13 as ops
 
-from calculators.llm.grammars.grammar import FIRST, SpecialLetters
+from calculators.kit.memory import return_free_memory
+from calculators.llm.grammars.grammar import FIRST, Grammar, SpecialLetters
 
 _TOKENIZER: Final = "openvino_tokenizer"
 _DETOKENIZER: Final = "openvino_detokenizer"
@@ -236,3 +248,178 @@ def form_directory(model_path: str) -> Iterator[str]:
         Path(folder, f"{_DETOKENIZER}.xml").write_text(xml, encoding="utf-8")
         weights.tofile(Path(folder) / f"{_DETOKENIZER}.bin")
         yield folder
+
+
+class CompileProbe:
+    """A pipeline with a model's tokenizer and vocabulary size, for compiling grammars only."""
+
+    def __init__(self, tokenizer: Any, vocabulary_size: int) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.xml"
+            openvino.save_model(_model(vocabulary_size), path, compress_to_fp16=False)
+            weights = np.fromfile(path.with_suffix(".bin"), dtype=np.uint8)
+            self._pipeline = genai.LLMPipeline(
+                path.read_text(encoding="utf-8"),
+                openvino.Tensor(weights),
+                tokenizer,
+                "CPU",
+                ATTENTION_BACKEND="SDPA",
+            )
+
+    def compile(self, grammar: Grammar) -> None:
+        """Compile a grammar; the library releases the interpreter's lock meanwhile.
+
+        Raises:
+            RuntimeError: the library refuses the grammar; the probe can be used again.
+        """
+        self._generate(structured_output(grammar))
+
+    def run(self) -> None:
+        """Generate a token without a grammar."""
+        self._generate(None)
+
+    def _generate(self, output: Any) -> None:
+        config = genai.GenerationConfig()
+        config.max_new_tokens = 1
+        config.apply_chat_template = False
+        if output is not None:
+            config.structured_output_config = output
+        self._pipeline.generate(openvino.Tensor(np.zeros((1, 1), dtype=np.int64)), config)
+
+
+def structured_output(grammar: Grammar) -> Any:
+    """Convert a grammar to the library's ``StructuredOutputConfig``."""
+    return genai.StructuredOutputConfig(grammar=grammar.text)
+
+
+def _model(vocabulary_size: int) -> openvino.Model:
+    """Make a model with the four inputs that the library expects, and equal logits."""
+    inputs = [
+        ops.parameter([-1, -1], np.int64, name="input_ids"),
+        ops.parameter([-1, -1], np.int64, name="attention_mask"),
+        ops.parameter([-1, -1], np.int64, name="position_ids"),
+        ops.parameter([-1], np.int32, name="beam_idx"),
+    ]
+    zero = ops.constant(np.float32(0))
+    nothing = ops.multiply(ops.convert(inputs[0], "f32"), zero)
+    logits = ops.unsqueeze(nothing, ops.constant(2))
+    for each in inputs:
+        each.output(0).get_tensor().set_names({each.get_friendly_name()})
+        axes = ops.constant(np.arange(each.get_output_partial_shape(0).rank.get_length()))
+        total = ops.reduce_sum(ops.convert(each, "f32"), axes, keep_dims=False)
+        logits = ops.add(logits, ops.multiply(total, zero))
+    row = ops.constant(np.zeros((1, 1, vocabulary_size), dtype=np.float32))
+    logits = ops.add(logits, row)
+    logits.output(0).get_tensor().set_names({"logits"})
+    return openvino.Model([ops.result(logits)], inputs, "tiny")
+
+
+#: Growth of the process that compiled grammars may cause before all are dropped, and their number.
+#: A grammar of three properties takes 0.7 MiB for 2,500 tokens and 6 MiB for 49,000.
+MAX_BYTES: Final = 512 * 1024**2
+MAX_COUNT: Final = 64
+
+
+class GrammarCache:
+    """The grammars that a tokenizer's pipelines need not compile again.
+
+    `has` and `make_room` are called by the thread that steps, `compile` by one other thread.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        vocabulary_size: int,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_count: int = MAX_COUNT,
+    ) -> None:
+        """Make an empty cache.
+
+        Args:
+            tokenizer: the pipeline's, of openvino-genai.
+            vocabulary_size: exactly the size of the pipeline's logits. With any other size the
+                pipeline and the probe would drop each other's grammars.
+            max_bytes: growth of the process after which `make_room` drops all grammars.
+            max_count: the number of grammars at which it does so.
+        """
+        self._max_bytes = max_bytes
+        self._max_count = max_count
+        self._compiling = CompileProbe(tokenizer, vocabulary_size)
+        # Made once: that takes a fifth of a second, and steps wait while it is used.
+        self._emptying = CompileProbe(tokenizer, vocabulary_size + 1)
+        self._compiled: set[Grammar] = set()
+        self._bytes = 0
+        self._has_freed = False
+
+    def has(self, grammar: Grammar) -> bool:
+        """True if the grammar is compiled."""
+        return grammar in self._compiled
+
+    def compile(self, grammar: Grammar) -> None:
+        """Compile a grammar; in any thread, but one at a time.
+
+        Raises:
+            RuntimeError: the library refuses the grammar.
+        """
+        if self._has_freed:
+            # Else the C library keeps it, and what fills it again would not be counted.
+            self._has_freed = False
+            return_free_memory()
+        before = _resident_bytes()
+        self._compiling.compile(grammar)
+        self._bytes += max(0, _resident_bytes() - before)
+        self._compiled.add(grammar)
+
+    def make_room(self) -> None:
+        """Drop all grammars if there are too many. Called by the stepping thread, between steps."""
+        if self._bytes <= self._max_bytes and len(self._compiled) < self._max_count:
+            return
+        self._compiled.clear()
+        self._bytes = 0
+        self._emptying.run()
+        self._compiling.run()
+        self._has_freed = True
+
+
+def open_grammar_cache(
+    model_path: str, tokenizer: Any, config: Any, token_count: int
+) -> GrammarCache:
+    """Open the cache of a model.
+
+    Args:
+        model_path: a directory, or a GGUF file.
+        tokenizer: the pipeline's, of openvino-genai.
+        config: the model's ``GenerationConfig``.
+        token_count: the number of the tokenizer's tokens.
+
+    Raises:
+        RuntimeError: the size of the vocabulary, or the end token, is unknown.
+    """
+    size = vocabulary_size(model_path, token_count)
+    if size is None or not config.stop_token_ids:
+        raise RuntimeError("the model's files do not give its vocabulary or its end token")
+    return GrammarCache(tokenizer, size)
+
+
+def vocabulary_size(model_path: str, token_count: int) -> int | None:
+    """Return the number of logits per token; None where the model's files do not say."""
+    path = Path(model_path)
+    if path.is_file():
+        # A model in a GGUF file has one logit per token of the vocabulary.
+        return token_count or None
+    for name in ("openvino_model.xml", "openvino_language_model.xml"):
+        if (path / name).is_file():
+            shape = openvino.Core().read_model(path / name).output("logits").partial_shape
+            return int(shape[-1].get_length()) if shape[-1].is_static else None
+    return None
+
+
+def _resident_bytes() -> int:
+    """Return the resident size of this process; 0 where the system does not report it."""
+    if sys.platform != "linux":
+        return 0
+    import resource
+
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

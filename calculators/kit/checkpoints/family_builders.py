@@ -1,37 +1,34 @@
 """`build_model`: the OpenVINO model of a file, by the builder that its family names.
 
-DeepSeek V2, V3 and their kin: latent attention.
+`calculators.kit.checkpoints.builder` builds layers of attention with keys and values of their own,
+which most families have. The builders here are for families with other layers:
 
-Keys and values of all heads are products of one small vector per token, the *latent*. In the
-absorbed form these products are applied to the queries and to the answer instead, so that all
-heads of queries share one head of keys (latent and rotated part) and one of values (the latent),
-and the cache holds nothing else.
+*Latent attention* (`LatentBuilder`: DeepSeek V2, V3 and their kin). Keys and values of all heads
+are products of one small vector per token, the *latent*. In the absorbed form these products are
+applied to the queries and to the answer instead, so that all heads of queries share one head of
+keys (latent and rotated part) and one of values (the latent), and the cache holds nothing else.
 
-Gemma 4's text models.
+*Gemma 4* (`Gemma4Builder`: its text models). They differ from Gemma 3 by the sizes of heads (layers
+with a window have smaller ones), embeddings of each token for each layer, caches that the last
+layers share, norms of values, and experts beside the dense feed-forward part.
 
-They differ from Gemma 3 by the sizes of heads (layers with a window have smaller ones), embeddings
-of each token for each layer, caches that the last layers share, norms of values, and experts beside
-the dense feed-forward part.
-
-Qwen3-Next and Qwen 3.5: three of four layers are linear attention, the gated delta rule.
-
-Such a layer has no cache of keys and values, but one matrix per head, (size of keys, size of
-values), which each token changes: it fades by the token's *gate*, and the value that it answers to
-the token's key is moved towards the token's value, as far as *beta* says:
+*Linear attention* (`DeltaBuilder`: Qwen3-Next and Qwen 3.5), the gated delta rule, in three of four
+layers. Such a layer has no cache of keys and values, but one matrix per head, (size of keys, size
+of values), which each token changes: it fades by the token's *gate*, and the value that it answers
+to the token's key is moved towards the token's value, as far as *beta* says:
 
     S = S * exp(gate);  S = S + key (beta (value - key S));  answer = query S
 
-Queries, keys and values pass a short convolution first. OpenVINO has an operation for the rule,
-which is no part of an operation set: the plug-in makes it of a ``Loop`` over the tokens that has
-exactly these nodes, and continuous batching makes ``PagedGatedDeltaNet`` of that, with a table of
-matrices. The other layers are attention whose answer is multiplied by a gate.
+Queries, keys and values pass a short convolution first. OpenVINO has an operation for the rule
+outside its operation sets: the plug-in makes it of a ``Loop`` over the tokens that has exactly
+these nodes, and continuous batching makes ``PagedGatedDeltaNet`` of that, with a table of matrices.
+The other layers are attention whose answer is multiplied by a gate.
 
-LFM2: most layers are short convolutions instead of attention.
-
-Such a layer mixes each channel of a token with the same channel of the few tokens before. Its state
-is their last values, as many as the convolution is long. Continuous batching keeps a table of such
-states beside the cache of keys and values: it makes ``PagedCausalConv1D`` of the state, a grouped
-convolution without padding, and a slice that leaves out the first output.
+*Short convolutions* (`ConvolutionBuilder`: LFM2) in place of most attention. Such a layer mixes
+each channel of a token with the same channel of the few tokens before. Its state is their last
+values, as many as the convolution is long. Continuous batching keeps a table of such states beside
+the cache of keys and values: it makes ``PagedCausalConv1D`` of the state, a grouped convolution
+without padding, and a slice that leaves out the first output.
 """
 
 from __future__ import annotations
@@ -48,8 +45,8 @@ from openvino import opset15 as op
 from calculators.kit.checkpoints.builder import Builder, _joined, _scaled, _transposed, floats
 from calculators.kit.checkpoints.decoder import Decoder, Layer, Rotary
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.packed import Form
-from calculators.kit.checkpoints.weights import Rows, Scratch, whole
+from calculators.kit.checkpoints.packed import OffsetForm
+from calculators.kit.checkpoints.weights import Rows, WeightScratch, whole
 from graph_runtime import ResourceError
 
 _END = 2**63 - 1
@@ -98,7 +95,9 @@ class DeltaBuilder(ConvolutionBuilder):
     FIRST_NORM = "token_embd_norm"
     LAST_NORM = "output_norm"
 
-    def __init__(self, file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> None:
+    def __init__(
+        self, file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
+    ) -> None:
         super().__init__(file, decoder, form, scratch)
         prefix = f"{decoder.architecture}.ssm."
         numbers = [file.metadata.integer(prefix + name) or 0 for name in _NUMBERS]
@@ -250,7 +249,9 @@ def _unit(x: ov.Node, epsilon: float) -> ov.Node:
 class Gemma4Builder(Builder):
     """Builds a decoder of Gemma 4."""
 
-    def __init__(self, file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> None:
+    def __init__(
+        self, file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
+    ) -> None:
         super().__init__(file, decoder, form, scratch)
         values, prefix = file.metadata, f"{decoder.architecture}."
         shared = values.integer(prefix + "attention.shared_kv_layers") or 0
@@ -362,7 +363,9 @@ class Gemma4Builder(Builder):
 class LatentBuilder(Builder):
     """Builds a decoder with latent attention."""
 
-    def __init__(self, file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> None:
+    def __init__(
+        self, file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
+    ) -> None:
         super().__init__(file, decoder, form, scratch)
         values, prefix = file.metadata, f"{decoder.architecture}."
         self._latent = values.integer(prefix + "attention.kv_lora_rank") or 0
@@ -436,7 +439,9 @@ _BUILDERS: Final[Mapping[str, type[Builder]]] = {
 }
 
 
-def build_model(file: GgufFile, decoder: Decoder, form: Form, scratch: Scratch) -> ov.Model:
+def build_model(
+    file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
+) -> ov.Model:
     """Build the model of a file.
 
     Args:

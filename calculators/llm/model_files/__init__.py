@@ -1,1 +1,0 @@
-"""Readers of a model's files: GGUF, safetensors, adapters, vocabularies, configurations."""
