@@ -33,7 +33,7 @@ from calculators.language import on_text
 from calculators.llm.detokenizer import TokenTable
 from calculators.llm.engine.engine import EngineGeneration, GenerationPart
 from calculators.llm.engine.messages import Metrics, NewTokens
-from calculators.llm.prompt.messages import Prompt, Ready
+from calculators.llm.prompt.messages import Prompt, PromptReady
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.servable import (
@@ -245,7 +245,7 @@ def _replaying() -> LlmServable:
             defaults=ModelDefaults(eos_token_ids=(1,)),
             length=8192,
             engine_ready=unused,
-            prompts_ready=Ready(TokenTable(list(_PIECES), [1])),
+            prompts_ready=PromptReady(TokenTable(list(_PIECES), [1])),
         ),
         ModelProfile(),
         ServingLimits(request=RequestLimits(max_model_length=8192), queue=64),

@@ -12,7 +12,7 @@ from typing import Any
 from calculators.kit.requests.http_payload import RequestError
 from calculators.language.call_id import new_call_id
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.output_parsers import OutputParsers, OutputStream
+from calculators.llm.parsers.output_parsers import AnswerParser, OutputParsers
 from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import read_tools
@@ -116,7 +116,7 @@ def _message(events: Iterable[OutputEvent]) -> dict[str, Any]:
     }
 
 
-def _print_deltas(stream: OutputStream, output: JsonLines) -> None:
+def _print_deltas(stream: AnswerParser, output: JsonLines) -> None:
     deltas = _Deltas()
     for chunk in _chunks(sys.stdin.buffer):
         output.write(deltas.of(stream.feed(chunk)))

@@ -37,13 +37,13 @@ from calculators.language.finish_reason import FinishReason
 from calculators.language.json_object import is_object
 from calculators.llm.detokenizer import Detokenizer, TableDetokenizer, TokenTable, WindowDetokenizer
 from calculators.llm.engine.messages import NewTokens
-from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedStream, merged
+from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedAnswer, merged
 from calculators.llm.requests.checked_request import CheckedRequest
 from calculators.llm.requests.completions_request import ChatRequest
 
 
 class ChoiceParser(Protocol):
-    """Reader of the text of a choice; see `calculators.llm.parsers.output_parsers.OutputStream`.
+    """Reader of the text of a choice; see `calculators.llm.parsers.output_parsers.AnswerParser`.
 
     Adjacent events of one kind are merged afterwards.
     """
@@ -604,7 +604,7 @@ class ChoiceFactory:
             if thinks or parsers.tool is not None:
                 stream = parsers.start(tools=schemas, prompt=prompt)
                 if is_trimmed:
-                    parser = TrimmedStream(stream)
+                    parser = TrimmedAnswer(stream)
                 else:
                     parser = stream if stream.tool is not None else stream.reasoning
                 shown = parsers.special_tokens

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from calculators.llm.grammars import json_text
 from calculators.llm.grammars.rules import Rules
 from calculators.llm.grammars.schema_document import Located, NoValueError, SchemaError
-from calculators.llm.grammars.schema_parts import Part
+from calculators.llm.grammars.schema_parts import SchemaPart
 from calculators.llm.grammars.schema_scalars import count, counts
 from calculators.llm.grammars.schema_values import item_schemas
 
@@ -26,7 +26,7 @@ MAX_DIFFERENT: Final = 256
 _MAX_COUNTING: Final = 4_000
 
 
-def array_rule(builder: SchemaRules, parts: Sequence[Part]) -> str:
+def array_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
     """Add the rule of the arrays that some parts allow; return its name.
 
     Raises:
@@ -81,7 +81,7 @@ def array_rule(builder: SchemaRules, parts: Sequence[Part]) -> str:
     return _array(builder.rules, rules, rest, low, high)
 
 
-def _items(parts: Sequence[Part]) -> tuple[list[list[Located]], list[Located]]:
+def _items(parts: Sequence[SchemaPart]) -> tuple[list[list[Located]], list[Located]]:
     """Return the schemas of each of the first items, and those of all further items."""
     read = [(part, *item_schemas(part.schema)) for part in parts]
     for part, first, _ in read:
@@ -109,7 +109,7 @@ def _items(parts: Sequence[Part]) -> tuple[list[list[Located]], list[Located]]:
 
 
 def unevaluated(
-    parts: Sequence[Part], keyword: str, evaluated: Sequence[frozenset[int]]
+    parts: Sequence[SchemaPart], keyword: str, evaluated: Sequence[frozenset[int]]
 ) -> list[Located]:
     """Return what ``keyword`` says of an item or property.
 
@@ -129,7 +129,7 @@ def unevaluated(
 
 
 def _contained(
-    builder: SchemaRules, parts: Sequence[Part]
+    builder: SchemaRules, parts: Sequence[SchemaPart]
 ) -> tuple[int, list[Located], int | None, list[Located]]:
     """Return what ``contains`` says of items.
 

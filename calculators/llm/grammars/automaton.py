@@ -7,23 +7,22 @@ letter costs the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from collections.abc import Sequence as Listed
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeVar
 
 from calculators.llm.grammars.regular_expression import (
     LAST,
+    Alternation,
     Both,
     Boundary,
     CharClass,
-    Choice,
+    Concatenation,
     Node,
     Not,
     Ranges,
     Repeat,
-    Sequence,
     all_but,
     ranges_of,
 )
@@ -108,7 +107,7 @@ def intersection(one: Automaton, other: Automaton) -> Automaton:
 
 
 def _common_moves(
-    one: Listed[tuple[Ranges, int]], other: Listed[tuple[Ranges, int]]
+    one: Sequence[tuple[Ranges, int]], other: Sequence[tuple[Ranges, int]]
 ) -> Iterable[tuple[Ranges, tuple[int, int]]]:
     for mine, goal in one:
         for others, target in other:
@@ -241,7 +240,7 @@ def _ends_first(automaton: Automaton) -> list[int] | None:
 
 
 def _joined(
-    moves: Iterable[tuple[Ranges, int]], classes: Listed[int]
+    moves: Iterable[tuple[Ranges, int]], classes: Sequence[int]
 ) -> tuple[tuple[Ranges, int], ...]:
     goals: dict[int, list[tuple[int, int]]] = {}
     for ranges, goal in moves:
@@ -249,7 +248,7 @@ def _joined(
     return tuple((ranges_of(ranges), goal) for goal, ranges in sorted(goals.items()))
 
 
-def _folded(automaton: Automaton, order: Listed[int]) -> Automaton:
+def _folded(automaton: Automaton, order: Sequence[int]) -> Automaton:
     """Join equal states of an automaton without loops."""
     numbers: dict[object, int] = {}
     classes = [0] * len(order)
@@ -323,7 +322,7 @@ class _Guessing:
                 self.boundaries.setdefault(start, []).append((kind, end))
             case Both() | Not():
                 self._add_automaton(node, start, end)
-            case Sequence(items):
+            case Concatenation(items):
                 for item in items[:-1]:
                     middle = self._state()
                     self._add(item, start, middle)
@@ -332,7 +331,7 @@ class _Guessing:
                     self._add(items[-1], start, end)
                 else:
                     self.silent[start].append(end)
-            case Choice(items):
+            case Alternation(items):
                 for item in items:
                     first, last = self._state(), self._state()
                     self.silent[start].append(first)

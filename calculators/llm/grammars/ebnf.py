@@ -12,11 +12,11 @@ from typing import Final
 from calculators.llm.grammars.regular_expression import (
     LAST,
     MAX_COUNT,
-    Choice,
+    Alternation,
+    Concatenation,
     Node,
     RegexError,
     Repeat,
-    Sequence,
     parse_regex,
     text_node,
 )
@@ -132,13 +132,13 @@ class _Rule:
         while self._peek() == "|":
             self._at += 1
             branches.append(self._sequence())
-        return branches[0] if len(branches) == 1 else Choice(tuple(branches))
+        return branches[0] if len(branches) == 1 else Alternation(tuple(branches))
 
     def _sequence(self) -> Node:
         items: list[Node] = []
         while self._peek() not in ("", "|", ")"):
             items.append(self._repeated(self._atom()))
-        return items[0] if len(items) == 1 else Sequence(tuple(items))
+        return items[0] if len(items) == 1 else Concatenation(tuple(items))
 
     def _atom(self) -> Node:
         kind, value = self._tokens[self._at]

@@ -31,10 +31,11 @@ from calculators.llm.grammars.lark_reader import UnsupportedGrammar
 from calculators.llm.grammars.regular_expression import (
     ANY_TEXT,
     LAST,
+    Alternation,
     Both,
     Boundary,
     CharClass,
-    Choice,
+    Concatenation,
     Node,
     Not,
     RegexError,
@@ -44,7 +45,6 @@ from calculators.llm.grammars.regular_expression import (
     parse_token,
     text_node,
 )
-from calculators.llm.grammars.regular_expression import Sequence as Items
 from calculators.llm.grammars.rules import (
     GrammarTooLarge,
     Rules,
@@ -108,11 +108,11 @@ def _start(node: Node, known: dict[int, Start]) -> Start:
         case CharClass(ranges):
             spaced = any(low <= each <= high for low, high in ranges for each in _SPACES)
             found = Start(spaced, may_be_empty=False)
-        case Items(items):
+        case Concatenation(items):
             found = EMPTY_START
             for item in reversed(items):
                 found = _start(item, known).before(found)
-        case Choice(items):
+        case Alternation(items):
             starts = [_start(item, known) for item in items]
             found = Start(
                 is_spaced=any(each.is_spaced for each in starts),
@@ -590,7 +590,7 @@ def _text_language(syntax: str, definition: str, mark: str) -> Automaton:
     """Return the automaton of the texts of a grammar that do not have a mark; "": any."""
     node = parse_lark(definition) if syntax == "lark" else parse_token(definition)
     if mark:
-        node = Both(node, Not(Items((ANY_TEXT, text_node(mark), ANY_TEXT))))
+        node = Both(node, Not(Concatenation((ANY_TEXT, text_node(mark), ANY_TEXT))))
     return smallest(make_automaton(node))
 
 

@@ -10,12 +10,12 @@ from typing import Final
 from calculators.llm.grammars.automaton import Automaton
 from calculators.llm.grammars.grammar import FIRST
 from calculators.llm.grammars.regular_expression import (
+    Alternation,
     CharClass,
-    Choice,
+    Concatenation,
     Node,
     Ranges,
     Repeat,
-    Sequence,
     all_but,
     parse_regex,
     ranges_of,
@@ -32,14 +32,14 @@ PLAIN: Final = all_but(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
 _SHORT: Final = {'"': '"', "\\": "\\", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _SHORT_ESCAPE: Final = parse_regex(r'\\["\\/bfnrt]')
 #: One letter of a string; halves of surrogate pairs are no letters.
-_ANY_LETTER: Final = Choice((
+_ANY_LETTER: Final = Alternation((
     CharClass(PLAIN),
     _SHORT_ESCAPE,
     parse_regex(r"\\u(?:[0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"),
 ))  # fmt: skip
 #: The rest of a string behind its first quote, and a string.
-STRING_REST: Final = Sequence((Repeat(_ANY_LETTER, 0, None), _QUOTE))
-STRING: Final = Sequence((_QUOTE, STRING_REST))
+STRING_REST: Final = Concatenation((Repeat(_ANY_LETTER, 0, None), _QUOTE))
+STRING: Final = Concatenation((_QUOTE, STRING_REST))
 #: Control characters, which are written by their numbers, but for a few.
 CONTROLS: Final = ((0, 0x1F),)
 
@@ -51,8 +51,8 @@ AFTER_COLON: Final = parse_regex(r" ?")
 
 def counted_string(low: int, high: int | None) -> Node:
     """Return the strings of ``low`` to ``high`` letters; None is without end."""
-    letter = Choice((CharClass(PLAIN), _SHORT_ESCAPE))
-    return Sequence((_QUOTE, Repeat(letter, low, high), _QUOTE))
+    letter = Alternation((CharClass(PLAIN), _SHORT_ESCAPE))
+    return Concatenation((_QUOTE, Repeat(letter, low, high), _QUOTE))
 
 
 def string_of(content: Node) -> Node:
@@ -60,7 +60,7 @@ def string_of(content: Node) -> Node:
 
     Other expressions are automata first (`Rules.add_string`).
     """
-    return Sequence((_QUOTE, _escaped(content), _QUOTE))
+    return Concatenation((_QUOTE, _escaped(content), _QUOTE))
 
 
 def value_text(value: object) -> str:
@@ -113,10 +113,10 @@ def _escaped(node: Node) -> Node:
     match node:
         case CharClass(ranges):
             return _escaped_letter(ranges)
-        case Sequence(items):
-            return Sequence(tuple(map(_escaped, items)))
-        case Choice(items):
-            return Choice(tuple(map(_escaped, items)))
+        case Concatenation(items):
+            return Concatenation(tuple(map(_escaped, items)))
+        case Alternation(items):
+            return Alternation(tuple(map(_escaped, items)))
         case Repeat(item, low, high):
             return Repeat(_escaped(item), low, high)
         case _:
@@ -132,7 +132,7 @@ def _escaped_letter(ranges: Ranges) -> Node:
         for code in range(low, high + 1):
             short = _SHORT.get(chr(code))
             branches.append(text_node("\\" + (short or f"u{code:04x}")))
-    return branches[0] if len(branches) == 1 else Choice(tuple(branches))
+    return branches[0] if len(branches) == 1 else Alternation(tuple(branches))
 
 
 def short_escapes(ranges: Ranges) -> Ranges:

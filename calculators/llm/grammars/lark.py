@@ -20,18 +20,23 @@ from typing import Final
 from calculators.llm.grammars.ebnf import MAX_DEPTH, GrammarError
 from calculators.llm.grammars.lark_reader import (
     NOTHING,
-    All,
-    Any,
+    AllOf,
+    AnyOf,
     Count,
     LarkReader,
+    LarkText,
     Part,
     Ref,
-    Text,
     UnsupportedGrammar,
     is_terminal,
 )
-from calculators.llm.grammars.regular_expression import EMPTY, Choice, Node, Repeat
-from calculators.llm.grammars.regular_expression import Sequence as Items
+from calculators.llm.grammars.regular_expression import (
+    EMPTY,
+    Alternation,
+    Concatenation,
+    Node,
+    Repeat,
+)
 
 #: Parts of all rules when templates are written out.
 _MAX_PARTS: Final = 50_000
@@ -78,9 +83,9 @@ class _Language:
         for name, body in self._bodies.items():
             self._needs[name] = frozenset(_names(body)) & self._bodies.keys()
         if self._reader.ignored:
-            ignored = self._written_out(Any(tuple(self._reader.ignored)), {}, 0)
+            ignored = self._written_out(AnyOf(tuple(self._reader.ignored)), {}, 0)
             self._ignored = Repeat(self._node(ignored, is_rule=False), 0, None)
-        return Items((self._ignored, self._rule("start")))
+        return Concatenation((self._ignored, self._rule("start")))
 
     def _written_out(self, part: Part, given: Mapping[str, Part], depth: int) -> Part:
         """Return a part with its templates written out."""
@@ -108,10 +113,10 @@ class _Language:
                 values = (self._written_out(each, given, depth + 1) for each in arguments)
                 inner = dict(zip(rule.parameters, values, strict=True))
                 return self._written_out(rule.body, inner, depth + 1)
-            case All(parts):
-                return All(tuple(self._written_out(each, given, depth) for each in parts))
-            case Any(parts):
-                return Any(tuple(self._written_out(each, given, depth) for each in parts))
+            case AllOf(parts):
+                return AllOf(tuple(self._written_out(each, given, depth) for each in parts))
+            case AnyOf(parts):
+                return AnyOf(tuple(self._written_out(each, given, depth) for each in parts))
             case Count(inner_part, low, high):
                 return Count(self._written_out(inner_part, given, depth), low, high)
             case _:
@@ -156,7 +161,7 @@ class _Language:
     def _node(self, part: Part, *, is_rule: bool) -> Node:
         """Return the expression of a part; in rules ignored texts may follow each terminal."""
         match part:
-            case Text(node):
+            case LarkText(node):
                 return self._token(node) if is_rule else node
             case Ref(name, _, line):
                 if not is_terminal(name):
@@ -167,15 +172,15 @@ class _Language:
                     return self._rule(name)
                 node = self._rule(name)
                 return self._token(node) if is_rule else node
-            case All(parts):
-                return Items(tuple(self._node(each, is_rule=is_rule) for each in parts))
-            case Any(parts):
-                return Choice(tuple(self._node(each, is_rule=is_rule) for each in parts))
+            case AllOf(parts):
+                return Concatenation(tuple(self._node(each, is_rule=is_rule) for each in parts))
+            case AnyOf(parts):
+                return Alternation(tuple(self._node(each, is_rule=is_rule) for each in parts))
             case Count(inner, low, high):
                 return Repeat(self._node(inner, is_rule=is_rule), low, high)
 
     def _token(self, node: Node) -> Node:
-        return node if self._ignored == EMPTY else Items((node, self._ignored))
+        return node if self._ignored == EMPTY else Concatenation((node, self._ignored))
 
     # Recursion --------------------------------------------------------------
 
@@ -200,18 +205,18 @@ class _Language:
         match part:
             case Ref(name, _, _):
                 return {name: EMPTY}
-            case Any(parts):
+            case AnyOf(parts):
                 found: _Sum = {}
                 for each in parts:
                     _add(found, self._sum(each, unknown, is_right))
                 return found
             case Count(inner, low, 1):
-                return self._sum(Any((inner, NOTHING)) if not low else inner, unknown, is_right)
-            case All(parts):
+                return self._sum(AnyOf((inner, NOTHING)) if not low else inner, unknown, is_right)
+            case AllOf(parts):
                 end, others = (parts[-1], parts[:-1]) if is_right else (parts[0], parts[1:])
                 if any(name in unknown for each in others for name in _names(each)):
                     raise _NotLinear
-                beside = self._node(All(others), is_rule=True)
+                beside = self._node(AllOf(others), is_rule=True)
                 return _beside(beside, self._sum(end, unknown, is_right), is_right)
             case _:
                 raise _NotLinear
@@ -223,26 +228,26 @@ def _names(part: Part) -> Iterator[str]:
             yield name
             for each in arguments:
                 yield from _names(each)
-        case All(parts) | Any(parts):
+        case AllOf(parts) | AnyOf(parts):
             for each in parts:
                 yield from _names(each)
         case Count(inner, _, _):
             yield from _names(inner)
-        case Text():
+        case LarkText():
             pass
 
 
 def _beside(node: Node, terms: _Sum, is_right: bool) -> _Sum:
     """Return a sum with an expression before the unknown at the right end, or behind the left."""
     return {
-        name: Items((node, each)) if is_right else Items((each, node))
+        name: Concatenation((node, each)) if is_right else Concatenation((each, node))
         for name, each in terms.items()
     }
 
 
 def _add(terms: _Sum, more: _Sum) -> None:
     for name, node in more.items():
-        terms[name] = Choice((terms[name], node)) if name in terms else node
+        terms[name] = Alternation((terms[name], node)) if name in terms else node
 
 
 def _solution(sums: dict[str, _Sum], is_right: bool) -> dict[str, Node]:
@@ -263,5 +268,5 @@ def _solution(sums: dict[str, _Sum], is_right: bool) -> dict[str, Node]:
             factor = terms.pop(other)
             _add(terms, _beside(factor, {"": solved[other]}, is_right))
         # Without a rest no finite text fits.
-        solved[name] = terms.get("", Choice(()))
+        solved[name] = terms.get("", Alternation(()))
     return solved

@@ -16,8 +16,9 @@ from calculators.llm.grammars.ebnf import MAX_DEPTH, MAX_RULES, GrammarError
 from calculators.llm.grammars.regular_expression import (
     LAST,
     MAX_COUNT,
+    Alternation,
     CharClass,
-    Choice,
+    Concatenation,
     Node,
     RegexError,
     Repeat,
@@ -26,7 +27,6 @@ from calculators.llm.grammars.regular_expression import (
     ranges_of,
     text_node,
 )
-from calculators.llm.grammars.regular_expression import Sequence as Items
 
 #: The terminals of Lark's module ``common``.
 _COMMON: Final[Mapping[str, str]] = {
@@ -74,19 +74,19 @@ class Ref(NamedTuple):
     line: int
 
 
-class Text(NamedTuple):
+class LarkText(NamedTuple):
     """A string, a range of letters or a regular expression."""
 
     node: Node
 
 
-class All(NamedTuple):
+class AllOf(NamedTuple):
     """Parts one after the other."""
 
     parts: tuple[Part, ...]
 
 
-class Any(NamedTuple):
+class AnyOf(NamedTuple):
     """One of some parts."""
 
     parts: tuple[Part, ...]
@@ -100,8 +100,8 @@ class Count(NamedTuple):
     high: int | None
 
 
-Part = Ref | Text | All | Any | Count
-NOTHING: Final = All(())
+Part = Ref | LarkText | AllOf | AnyOf | Count
+NOTHING: Final = AllOf(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class LarkReader:
         known = self.rules.get(name)
         if known is None:
             raise _error(self._peek(), f'"{name[:40]}" is not defined, and cannot be extended')
-        self.rules[name] = replace(known, body=Any((known.body, rule.body)))
+        self.rules[name] = replace(known, body=AnyOf((known.body, rule.body)))
 
     def _import(self) -> None:
         token = self._peek()
@@ -236,13 +236,13 @@ class LarkReader:
         for name in names:
             if name not in _COMMON:
                 raise _error(token, f'the module "common" has no terminal "{name[:40]}"')
-            self.rules[alias or name] = Rule(Text(_common(name)))
+            self.rules[alias or name] = Rule(LarkText(_common(name)))
 
     def _choice(self) -> Part:
         parts = [self._sequence()]
         while self._take_bar():
             parts.append(self._sequence())
-        return parts[0] if len(parts) == 1 else Any(tuple(parts))
+        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def _take_bar(self) -> bool:
         """Take a ``|``, which may stand on a later line."""
@@ -266,7 +266,7 @@ class LarkReader:
                 continue
             if self._take("->"):  # the name of the branch in Lark's tree
                 self._name("a name")
-            return parts[0] if len(parts) == 1 else All(tuple(parts))
+            return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def _atom(self) -> Part:
         token = self._peek()
@@ -275,7 +275,7 @@ class LarkReader:
             case "text":
                 return self._string(token)
             case "regexp":
-                return Text(_regexp(token))
+                return LarkText(_regexp(token))
             case "name":
                 return Ref(token.text, self._arguments(), token.line)
             case "special" | "directive":
@@ -315,9 +315,9 @@ class LarkReader:
             end, _ = _string_value(last)
             if len(text) != 1 or len(end) != 1 or end < text:
                 raise _error(token, "a range needs two letters in their order")
-            return Text(CharClass(((ord(text), ord(end)),)))
+            return LarkText(CharClass(((ord(text), ord(end)),)))
         node = text_node(text)
-        return Text(_folded(node) if is_folded else node)
+        return LarkText(_folded(node) if is_folded else node)
 
     def _counted(self, part: Part) -> Part:
         while True:
@@ -469,10 +469,10 @@ def _folded(node: Node) -> Node:
                 first, last = (bisect_right(cases, (end, -1)) for end in (low, high + 1))
                 found += ((other, other) for _, other in cases[first:last])
             return CharClass(ranges_of(found))
-        case Items(items):
-            return Items(tuple(map(_folded, items)))
-        case Choice(items):
-            return Choice(tuple(map(_folded, items)))
+        case Concatenation(items):
+            return Concatenation(tuple(map(_folded, items)))
+        case Alternation(items):
+            return Alternation(tuple(map(_folded, items)))
         case Repeat(item, low, high):
             return Repeat(_folded(item), low, high)
         case _:

@@ -126,7 +126,7 @@ class NumberRange:
         return replace(self, low=low, high=high)
 
 
-class _State(NamedTuple):
+class _DigitState(NamedTuple):
     """A place in a number.
 
     Attributes:
@@ -147,7 +147,7 @@ class _State(NamedTuple):
     has_fraction: bool = False
 
 
-_START: Final = _State(0)
+_START: Final = _DigitState(0)
 
 
 class _Ends(NamedTuple):
@@ -219,12 +219,12 @@ class _Machine:
 
     # A state's remainder is that of its digits; a final state scales it by those that are left.
 
-    def moves(self, state: _State) -> Iterator[tuple[Ranges, _State]]:
+    def moves(self, state: _DigitState) -> Iterator[tuple[Ranges, _DigitState]]:
         if state.sign == 0:
             if -1 in self.signs:
-                yield ((0x2D, 0x2D),), _State(-1)
+                yield ((0x2D, 0x2D),), _DigitState(-1)
             if 1 in self.signs:
-                yield from self._digit_moves(_State(1))
+                yield from self._digit_moves(_DigitState(1))
             return
         if state.decimals is None:
             yield from self._digit_moves(state)
@@ -234,12 +234,12 @@ class _Machine:
         if state.decimals < self._decimals:
             yield from self._decimal_moves(state)
 
-    def _digit_moves(self, state: _State) -> Iterator[tuple[Ranges, _State]]:
+    def _digit_moves(self, state: _DigitState) -> Iterator[tuple[Ranges, _DigitState]]:
         read = state.digits or 0
         if state.digits == -1 or self._digits <= read < self._counted:
             return
         ends = self.signs[state.sign]
-        goals: dict[_State, list[int]] = {}
+        goals: dict[_DigitState, list[int]] = {}
         for digit in range(10):
             low = _compared(state.low, ends.low and ends.low[0], read, digit)
             high = _compared(state.high, ends.high and ends.high[0], read, digit)
@@ -247,14 +247,14 @@ class _Machine:
                 continue  # longer than the upper bound
             if read == 0 and digit == 0:
                 # A zero is the only digit before the point.
-                goal = _State(state.sign, -1, None, low, high, 0)
+                goal = _DigitState(state.sign, -1, None, low, high, 0)
             else:
                 rest = (state.rest * 10 + digit) % self._unit
-                goal = _State(state.sign, min(read + 1, self._counted), None, low, high, rest)
+                goal = _DigitState(state.sign, min(read + 1, self._counted), None, low, high, rest)
             goals.setdefault(goal, []).append(digit)
         yield from _grouped(goals)
 
-    def _lengths(self, state: _State) -> tuple[int, int]:
+    def _lengths(self, state: _DigitState) -> tuple[int, int]:
         """Compare the whole part with those of the bounds: its length first, then its digits."""
         ends = self.signs[state.sign]
         read = 1 if state.digits == -1 else state.digits or 0
@@ -271,18 +271,18 @@ class _Machine:
             high = -1
         return low, high
 
-    def _may_have_point(self, state: _State) -> bool:
+    def _may_have_point(self, state: _DigitState) -> bool:
         low, high = self._lengths(state)
         return low >= 0 and high <= 0
 
-    def _behind_point(self, state: _State) -> _State:
+    def _behind_point(self, state: _DigitState) -> _DigitState:
         low, high = self._lengths(state)
-        return _State(state.sign, 0, 0, low, high, state.rest)
+        return _DigitState(state.sign, 0, 0, low, high, state.rest)
 
-    def _decimal_moves(self, state: _State) -> Iterator[tuple[Ranges, _State]]:
+    def _decimal_moves(self, state: _DigitState) -> Iterator[tuple[Ranges, _DigitState]]:
         ends = self.signs[state.sign]
         read = state.decimals or 0
-        goals: dict[_State, list[int]] = {}
+        goals: dict[_DigitState, list[int]] = {}
         for digit in range(10):
             low, high = state.low, state.high
             if low == 0:
@@ -298,11 +298,11 @@ class _Machine:
                 elif digit:
                     rest = -1  # behind the digits of every multiple
             fraction = state.has_fraction or digit > 0
-            goal = _State(state.sign, 0, read + 1, low, high, rest, fraction)
+            goal = _DigitState(state.sign, 0, read + 1, low, high, rest, fraction)
             goals.setdefault(goal, []).append(digit)
         yield from _grouped(goals)
 
-    def is_final(self, state: _State) -> bool:
+    def is_final(self, state: _DigitState) -> bool:
         if state.sign == 0 or state.digits is None or state.decimals == 0:
             return False
         ends = self.signs[state.sign]
@@ -322,7 +322,7 @@ class _Machine:
             return False
         return not self._steps or self._is_on_steps(state)
 
-    def _is_on_steps(self, state: _State) -> bool:
+    def _is_on_steps(self, state: _DigitState) -> bool:
         if state.rest < 0:
             return self._numbers.step is None
         left = max(0, self._step_decimals - (state.decimals or 0))
@@ -352,7 +352,7 @@ def _compared(so_far: int, bound: str | None, read: int, digit: int, *, fill: bo
     return (digit > own) - (digit < own)
 
 
-def _grouped(goals: dict[_State, list[int]]) -> Iterator[tuple[Ranges, _State]]:
+def _grouped(goals: dict[_DigitState, list[int]]) -> Iterator[tuple[Ranges, _DigitState]]:
     for goal, digits in goals.items():
         ranges: list[tuple[int, int]] = []
         for digit in digits:

@@ -24,7 +24,7 @@ from calculators.llm.grammars.automaton import (
 from calculators.llm.grammars.regular_expression import RegexError
 from calculators.llm.grammars.rules import Rules
 from calculators.llm.grammars.schema_document import Located, NoValueError, SchemaError
-from calculators.llm.grammars.schema_parts import Part
+from calculators.llm.grammars.schema_parts import SchemaPart
 from calculators.llm.grammars.schema_scalars import (
     counts,
     matches,
@@ -60,7 +60,7 @@ class _Member:
 class _Names:
     """The names of an object's properties, and what the parts say of each."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[SchemaPart]) -> None:
         self.parts = parts
         self.named: dict[str, str] = {}
         self.required: dict[str, str] = {}
@@ -115,7 +115,7 @@ def _mapping(schema: Mapping[str, Any], keyword: str, place: str) -> Mapping[str
     return value
 
 
-def object_rule(builder: SchemaRules, parts: Sequence[Part]) -> str:
+def object_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
     """Add the rule of the objects that some parts allow; return its name.
 
     Raises:

@@ -118,14 +118,14 @@ class CharClass:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Concatenation:
     """The items one after the other; no items are the empty text."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternation:
     """One of the items; no items match nothing."""
 
     items: tuple[Node, ...]
@@ -163,7 +163,7 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Lookaround:
     """An assertion about the text behind a place, or before it; none is left when all is read."""
 
     item: Node
@@ -171,9 +171,9 @@ class _Look:
     is_negative: bool
 
 
-Node = CharClass | Sequence | Choice | Repeat | Boundary | Both | Not | _Look
+Node = CharClass | Concatenation | Alternation | Repeat | Boundary | Both | Not | _Lookaround
 
-EMPTY: Final = Sequence(())
+EMPTY: Final = Concatenation(())
 
 
 def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
@@ -202,7 +202,7 @@ def all_but(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 def text_node(text: str) -> Node:
     """Return the expression of exactly this text."""
-    return Sequence(tuple(CharClass(((ord(letter), ord(letter)),)) for letter in text))
+    return Concatenation(tuple(CharClass(((ord(letter), ord(letter)),)) for letter in text))
 
 
 def parse_regex(pattern: str) -> Node:
@@ -213,7 +213,7 @@ def parse_regex(pattern: str) -> Node:
     Raises:
         RegexError: it cannot be read, or exceeds `MAX_COUNT` or `MAX_DEPTH`.
     """
-    return _Reader(pattern).whole(contains=False)
+    return _RegexReader(pattern).whole(contains=False)
 
 
 def parse_search(pattern: str) -> Node:
@@ -222,7 +222,7 @@ def parse_search(pattern: str) -> Node:
     Raises:
         RegexError: as `parse_regex`.
     """
-    return _Reader(pattern).whole(contains=True)
+    return _RegexReader(pattern).whole(contains=True)
 
 
 def parse_refused(pattern: str) -> Node:
@@ -234,8 +234,8 @@ def parse_refused(pattern: str) -> Node:
     Raises:
         RegexError: as `parse_regex`.
     """
-    node = _Reader(pattern, _LINE_END, is_loose=True).whole(contains=True)
-    return Sequence((node, Repeat(CharClass(_LINE_END), 0, 1)))
+    node = _RegexReader(pattern, _LINE_END, is_loose=True).whole(contains=True)
+    return Concatenation((node, Repeat(CharClass(_LINE_END), 0, 1)))
 
 
 def parse_token(pattern: str, *, dot_is_any: bool = False) -> Node:
@@ -247,7 +247,7 @@ def parse_token(pattern: str, *, dot_is_any: bool = False) -> Node:
     Raises:
         RegexError: as `parse_regex`.
     """
-    return _Reader(pattern, dot=() if dot_is_any else _LINE_END).token()
+    return _RegexReader(pattern, dot=() if dot_is_any else _LINE_END).token()
 
 
 ANY_TEXT: Final = Repeat(CharClass(((0, LAST),)), 0, None)
@@ -294,7 +294,7 @@ _NOT_THERE: Final = {
 _LOOK: Final = re.compile(r"\(\?<?[=!]")
 
 
-class _Reader:
+class _RegexReader:
     """Parser of one pattern. ``_at`` is the position of the next letter."""
 
     def __init__(self, pattern: str, dot: Ranges = _LINE_ENDS, *, is_loose: bool = False) -> None:
@@ -329,7 +329,7 @@ class _Reader:
                 break
         if self._at < len(self._text):
             raise self._error("an unopened parenthesis")
-        return branches[0] if len(branches) == 1 else Choice(tuple(branches))
+        return branches[0] if len(branches) == 1 else Alternation(tuple(branches))
 
     def token(self) -> Node:
         """Parse the whole pattern as if it were a group."""
@@ -342,11 +342,11 @@ class _Reader:
     def _joined(self, items: list[Node]) -> Node:
         """Return the sequence of items, of which some look at what is before or behind them."""
         for number, item in enumerate(items):
-            if isinstance(item, _Look) and item.is_behind:
-                looked: Node = Sequence((ANY_TEXT, item.item))
+            if isinstance(item, _Lookaround) and item.is_behind:
+                looked: Node = Concatenation((ANY_TEXT, item.item))
                 seen = Not(looked) if item.is_negative else looked
                 before = self._joined(items[:number])
-                return Sequence((Both(seen, before), self._joined(items[number + 1 :])))
+                return Concatenation((Both(seen, before), self._joined(items[number + 1 :])))
         return self._before(_sequence(items), EMPTY, is_start=True)
 
     def _before(self, node: Node, rest: Node, *, is_start: bool) -> Node:
@@ -355,24 +355,28 @@ class _Reader:
         ``is_start``: the expression is at the start of the text.
         """
         if not _looks(node):
-            return node if rest == EMPTY else Sequence((node, rest))
+            return node if rest == EMPTY else Concatenation((node, rest))
         match node:
-            case _Look(item, _, is_negative):
+            case _Lookaround(item, _, is_negative):
                 if not is_start and _has_boundary(item, rest):
                     raise self._error(
                         "a boundary behind an assertion is not supported", unsupported=True
                     )
                 looked = self._before(item, ANY_TEXT, is_start=is_start)
                 return Both(Not(looked) if is_negative else looked, rest)
-            case Sequence(items):
+            case Concatenation(items):
                 for number in range(len(items) - 1, -1, -1):
-                    is_first = is_start and all(isinstance(each, _Look) for each in items[:number])
+                    is_first = is_start and all(
+                        isinstance(each, _Lookaround) for each in items[:number]
+                    )
                     rest = self._before(items[number], rest, is_start=is_first)
                 return rest
-            case Choice(items):
-                return Choice(tuple(self._before(item, rest, is_start=is_start) for item in items))
+            case Alternation(items):
+                return Alternation(
+                    tuple(self._before(item, rest, is_start=is_start) for item in items)
+                )
             case Repeat(item, 0, 1):
-                return Choice((self._before(item, rest, is_start=is_start), rest))
+                return Alternation((self._before(item, rest, is_start=is_start), rest))
             case _:
                 raise self._error("a repeated assertion is not supported", unsupported=True)
 
@@ -382,7 +386,7 @@ class _Reader:
             branches.append(_sequence(self._items()))
             if not self._take("|"):
                 break
-        return branches[0] if len(branches) == 1 else Choice(tuple(branches))
+        return branches[0] if len(branches) == 1 else Alternation(tuple(branches))
 
     def _items(self) -> list[Node]:
         items: list[Node] = []
@@ -397,7 +401,7 @@ class _Reader:
                 else:
                     items.append(Boundary("$"))
             elif (look := self._look(start)) is not None:
-                if any(isinstance(item, _Look) and not item.is_behind for item in items) and (
+                if any(isinstance(item, _Lookaround) and not item.is_behind for item in items) and (
                     look.is_behind
                 ):
                     raise self._error(
@@ -408,7 +412,7 @@ class _Reader:
                 items.append(self._repeated(self._atom()))
         return items
 
-    def _look(self, start: int) -> _Look | None:
+    def _look(self, start: int) -> _Lookaround | None:
         found = _LOOK.match(self._text, self._at)
         if found is None:
             return None
@@ -439,7 +443,7 @@ class _Reader:
             raise self._error(
                 "a boundary in an assertion is not supported", start, unsupported=True
             )
-        return _Look(node, is_behind, is_negative)
+        return _Lookaround(node, is_behind, is_negative)
 
     def _repeated(self, node: Node) -> Node:
         start = self._at
@@ -622,15 +626,15 @@ class _Reader:
 
 
 def _sequence(items: list[Node]) -> Node:
-    return items[0] if len(items) == 1 else Sequence(tuple(items))
+    return items[0] if len(items) == 1 else Concatenation(tuple(items))
 
 
 def _looks(node: Node) -> bool:
     """Return True if there is an assertion in an expression."""
     match node:
-        case _Look():
+        case _Lookaround():
             return True
-        case Sequence(items) | Choice(items):
+        case Concatenation(items) | Alternation(items):
             return any(map(_looks, items))
         case Repeat(item):
             return _looks(item)
@@ -645,9 +649,9 @@ def _has_boundary(*nodes: Node) -> bool:
         match waiting.pop():
             case Boundary(kind) if kind != "$":
                 return True
-            case Sequence(items) | Choice(items):
+            case Concatenation(items) | Alternation(items):
                 waiting += items
-            case Repeat(item) | Not(item) | _Look(item):
+            case Repeat(item) | Not(item) | _Lookaround(item):
                 waiting.append(item)
             case Both(one, other):
                 waiting += (one, other)

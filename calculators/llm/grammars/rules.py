@@ -23,12 +23,12 @@ from calculators.llm.grammars import json_text
 from calculators.llm.grammars.automaton import Automaton, make_automaton
 from calculators.llm.grammars.regular_expression import (
     LAST,
+    Alternation,
     CharClass,
-    Choice,
+    Concatenation,
     Node,
     Ranges,
     Repeat,
-    Sequence,
 )
 
 #: Letters at the end that have states of their own. Tokens longer than one more are not allowed.
@@ -66,12 +66,12 @@ class BoundedRepeat:
         """The remaining letters and the end, for an automaton."""
         rest = None if self.high is None else NEAR
         node = Repeat(self.letter, max(0, self.low - self.far), rest)
-        return Sequence((node, *map(CharClass, self.end)))
+        return Concatenation((node, *map(CharClass, self.end)))
 
 
 def counted_letters(node: Node) -> BoundedRepeat | None:
     """Convert an expression of this kind; None where it is another, or too short to pay off."""
-    parts = node.items if isinstance(node, Sequence) else (node,)
+    parts = node.items if isinstance(node, Concatenation) else (node,)
     places = [at for at, part in enumerate(parts) if isinstance(part, Repeat)]
     if len(places) != 1:
         return None
@@ -79,8 +79,8 @@ def counted_letters(node: Node) -> BoundedRepeat | None:
     assert isinstance(counted, Repeat)
     if (counted.low if counted.high is None else counted.high) <= NEAR:
         return None
-    begin = _only(Sequence(parts[: places[0]]))
-    end = _only(Sequence(parts[places[0] + 1 :]))
+    begin = _only(Concatenation(parts[: places[0]]))
+    end = _only(Concatenation(parts[places[0] + 1 :]))
     ways = _ways(counted.item)
     if begin is None or end is None or not ways:
         return None
@@ -113,10 +113,10 @@ def _words(node: Node) -> list[Word] | None:
     match node:
         case CharClass(ranges):
             return [(ranges,)]
-        case Choice(items):
+        case Alternation(items):
             found = [_words(item) for item in items]
             return [word for words in found for word in words or ()] if all(found) else None
-        case Sequence(items):
+        case Concatenation(items):
             made: list[Word] = [()]
             for item in items:
                 words = _words(item)
@@ -247,14 +247,16 @@ class Rules:
             NoTextError: no text matches.
         """
         items = _flat(node)
-        counted = counted_letters(Sequence(items))
+        counted = counted_letters(Concatenation(items))
         if counted is not None:
-            return self.add_expression(Sequence(items))
+            return self.add_expression(Concatenation(items))
         at = max((at for at, item in enumerate(items) if isinstance(item, Repeat)), default=0)
-        tail = Sequence(items[at:])
+        tail = Concatenation(items[at:])
         if not at or counted_letters(tail) is None:
             return self.add_expression(node)
-        return self.add(f"{self.add_expression(Sequence(items[:at]))} {self.add_expression(tail)}")
+        return self.add(
+            f"{self.add_expression(Concatenation(items[:at]))} {self.add_expression(tail)}"
+        )
 
     def nothing(self) -> str:
         """Return the rule that no text fits."""
@@ -384,7 +386,7 @@ class Rules:
 
 def _flat(node: Node) -> tuple[Node, ...]:
     """Return the items of a sequence, without sequences among them."""
-    if not isinstance(node, Sequence):
+    if not isinstance(node, Concatenation):
         return (node,)
     return tuple(each for item in node.items for each in _flat(item))
 

@@ -210,7 +210,7 @@ MAX_PARTS: Final = 256
 MAX_ALTERNATIVES: Final = 1000
 
 
-class Part(NamedTuple):
+class SchemaPart(NamedTuple):
     """A schema that looks at a value.
 
     Attributes:
@@ -250,7 +250,7 @@ class SchemaParts:
         self._leave_out = leave_out
         self._derived: dict[tuple[int, str, str], Derived] = {}
 
-    def alternatives(self, schemas: Iterable[Located]) -> Iterator[tuple[Part, ...]]:
+    def alternatives(self, schemas: Iterable[Located]) -> Iterator[tuple[SchemaPart, ...]]:
         """Yield the parts of each alternative of values that are valid by all schemas.
 
         Raises:
@@ -265,8 +265,8 @@ class SchemaParts:
             yield parts
 
     def _expanded(
-        self, demands: list[_Demand], parts: dict[int, Part], choices: tuple[_OneOf, ...]
-    ) -> Iterator[tuple[Part, ...]]:
+        self, demands: list[_Demand], parts: dict[int, SchemaPart], choices: tuple[_OneOf, ...]
+    ) -> Iterator[tuple[SchemaPart, ...]]:
         parts = dict(parts)
         waiting = demands[::-1]
         while waiting:
@@ -291,7 +291,7 @@ class SchemaParts:
             if known is not None:
                 parts[number] = known._replace(scopes=known.scopes | scopes)
                 continue
-            parts[number] = Part(schema, place, scopes)
+            parts[number] = SchemaPart(schema, place, scopes)
             if len(parts) > MAX_PARTS:
                 raise SchemaError(place, f"more than {MAX_PARTS} schemas are combined")
             waiting += [*self._inner(schema, place, scopes)][::-1]

@@ -25,7 +25,7 @@ from calculators.llm.grammars.schema_document import (
     References,
     SchemaError,
 )
-from calculators.llm.grammars.schema_parts import Part, SchemaParts
+from calculators.llm.grammars.schema_parts import SchemaPart, SchemaParts
 from calculators.llm.grammars.schema_scalars import (
     matches,
     number_rule,
@@ -219,7 +219,7 @@ class SchemaRules:
             self._kept.append(schema)
         return found
 
-    def _by_type(self, parts: Sequence[Part]) -> list[str]:
+    def _by_type(self, parts: Sequence[SchemaPart]) -> list[str]:
         listed = _listed(parts)
         if listed is not None:
             return self._literals(parts, *listed)
@@ -245,17 +245,19 @@ class SchemaRules:
             raise error
         return found
 
-    def _literals(self, parts: Sequence[Part], values: Sequence[object], place: str) -> list[str]:
+    def _literals(
+        self, parts: Sequence[SchemaPart], values: Sequence[object], place: str
+    ) -> list[str]:
         """Write the values that all parts allow."""
         found = [self.literal(value, place) for value in values if self._is_valid(value, parts)]
         if not found:
             raise NoValueError(place, "none of the values is valid by what is beside it")
         return list(dict.fromkeys(found))
 
-    def _is_valid(self, value: object, parts: Sequence[Part]) -> bool:
+    def _is_valid(self, value: object, parts: Sequence[SchemaPart]) -> bool:
         return all(self.values.is_valid(value, part.schema) for part in parts)
 
-    def _of_type(self, kind: str, parts: Sequence[Part]) -> str:
+    def _of_type(self, kind: str, parts: Sequence[SchemaPart]) -> str:
         try:
             match kind:
                 case "object":
@@ -275,7 +277,7 @@ class SchemaRules:
             raise SchemaError(parts[0].place if parts else "", str(error)) from None
 
 
-def _plain_values(kind: str, parts: Sequence[Part]) -> list[str]:
+def _plain_values(kind: str, parts: Sequence[SchemaPart]) -> list[str]:
     """Return the texts of booleans or of null that no part excludes."""
     values: tuple[object, ...] = (True, False) if kind == "boolean" else (None,)
     refused = [
@@ -288,7 +290,7 @@ def _plain_values(kind: str, parts: Sequence[Part]) -> list[str]:
     ]  # fmt: skip
 
 
-def _listed(parts: Sequence[Part]) -> tuple[list[object], str] | None:
+def _listed(parts: Sequence[SchemaPart]) -> tuple[list[object], str] | None:
     """Return the values that a part lists, and its place; None: none does."""
     for schema, place, _ in parts:
         if "const" in schema:
@@ -301,7 +303,7 @@ def _listed(parts: Sequence[Part]) -> tuple[list[object], str] | None:
     return None
 
 
-def _kinds(parts: Sequence[Part]) -> frozenset[str] | None:
+def _kinds(parts: Sequence[SchemaPart]) -> frozenset[str] | None:
     """Return the types that all parts allow; None: no part names any."""
     allowed: frozenset[str] | None = None
     for schema, place, _ in parts:

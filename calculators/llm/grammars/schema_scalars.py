@@ -29,8 +29,9 @@ from calculators.llm.grammars.automaton import (
 from calculators.llm.grammars.number_range import Bound, NumberRange
 from calculators.llm.grammars.regular_expression import (
     LAST,
+    Alternation,
     CharClass,
-    Choice,
+    Concatenation,
     Node,
     Ranges,
     RegexError,
@@ -41,7 +42,6 @@ from calculators.llm.grammars.regular_expression import (
     parse_search,
     text_node,
 )
-from calculators.llm.grammars.regular_expression import Sequence as Items
 from calculators.llm.grammars.rules import Rules, counted_letters, literal
 from calculators.llm.grammars.schema_document import (
     NOT_ENUM,
@@ -52,7 +52,7 @@ from calculators.llm.grammars.schema_document import (
     NoValueError,
     SchemaError,
 )
-from calculators.llm.grammars.schema_parts import Part
+from calculators.llm.grammars.schema_parts import SchemaPart
 
 _DATE: Final = r"\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])" + (
     r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
@@ -139,7 +139,7 @@ def count(schema: Mapping[str, Any], name: str, place: str) -> int | None:
     return value
 
 
-def counts(parts: Sequence[Part], what: str) -> tuple[int, int | None, str]:
+def counts(parts: Sequence[SchemaPart], what: str) -> tuple[int, int | None, str]:
     """Return the strictest ``minX`` and ``maxX`` of some parts, and the place of the last.
 
     0 and None where they are absent.
@@ -197,7 +197,7 @@ def matches(pattern: str, text: str) -> bool:
 class _Strings:
     """What some parts say about a string."""
 
-    def __init__(self, parts: Sequence[Part], leave_out: LeaveOut) -> None:
+    def __init__(self, parts: Sequence[SchemaPart], leave_out: LeaveOut) -> None:
         self.low, self.high, self.length_place = counts(parts, "Length")
         if self.high is not None and self.high > MAX_LENGTH:
             self.high = None
@@ -237,7 +237,7 @@ class _Strings:
             return
         self.nodes = others
 
-    def _read(self, part: Part, leave_out: LeaveOut) -> None:
+    def _read(self, part: SchemaPart, leave_out: LeaveOut) -> None:
         schema, place = part.schema, part.place
         pattern = schema.get("pattern")
         if pattern is not None:
@@ -386,10 +386,10 @@ def _texts(texts: Sequence[str]) -> Automaton:
         NoTextError: no answer can have any of them.
     """
     written = (text for text in texts if all(ord(letter) <= LAST for letter in text))
-    return make_automaton(Choice(tuple(map(text_node, written))))
+    return make_automaton(Alternation(tuple(map(text_node, written))))
 
 
-def string_language(parts: Sequence[Part], leave_out: LeaveOut) -> Automaton | None:
+def string_language(parts: Sequence[SchemaPart], leave_out: LeaveOut) -> Automaton | None:
     """Return the automaton of a string's letters; None: any.
 
     Raises:
@@ -404,7 +404,7 @@ def string_language(parts: Sequence[Part], leave_out: LeaveOut) -> Automaton | N
         raise NoValueError(parts[0].place if parts else "", "no string is valid") from None
 
 
-def string_rule(rules: Rules, parts: Sequence[Part], leave_out: LeaveOut) -> str:
+def string_rule(rules: Rules, parts: Sequence[SchemaPart], leave_out: LeaveOut) -> str:
     """Add the rule of the strings that some parts allow; return its name.
 
     Raises:
@@ -450,7 +450,7 @@ def _is_plain(node: Node) -> bool:
     match node:
         case CharClass():
             return True
-        case Items(items) | Choice(items):
+        case Concatenation(items) | Alternation(items):
             return all(map(_is_plain, items))
         case Repeat(item):
             return _is_plain(item)
@@ -463,10 +463,10 @@ def _width(node: Node) -> int | None:
     match node:
         case CharClass():
             return 1
-        case Items(items):
+        case Concatenation(items):
             widths = [_width(item) for item in items]
             return None if None in widths else sum(width or 0 for width in widths)
-        case Choice(items):
+        case Alternation(items):
             choices = {_width(item) for item in items}
             return choices.pop() if len(choices) == 1 else None
         case Repeat(item, low, high) if low == high:
@@ -478,12 +478,12 @@ def _width(node: Node) -> int | None:
 
 def _with_length(node: Node, low: int, high: int | None) -> Node | None:
     """Bound the one repetition of letters in an expression; None where that is not its form."""
-    items = node.items if isinstance(node, Items) else (node,)
+    items = node.items if isinstance(node, Concatenation) else (node,)
     places = [at for at, item in enumerate(items) if _width(item) is None]
     if not places:
         width = _width(node)
         assert width is not None
-        return node if low <= width and (high is None or width <= high) else Choice(())
+        return node if low <= width and (high is None or width <= high) else Alternation(())
     repeated = items[places[0]]
     if len(places) > 1 or not isinstance(repeated, Repeat) or _width(repeated.item) != 1:
         return None
@@ -493,9 +493,11 @@ def _with_length(node: Node, low: int, high: int | None) -> Node | None:
     if high is not None:
         most = high - others if most is None else min(most, high - others)
     if most is not None and most < least:
-        return Choice(())
+        return Alternation(())
     counted = Repeat(repeated.item, least, most)
-    return Items(tuple(counted if at == places[0] else item for at, item in enumerate(items)))
+    return Concatenation(
+        tuple(counted if at == places[0] else item for at, item in enumerate(items))
+    )
 
 
 def _uri_of_length(low: int, high: int | None) -> Node | None:
@@ -504,13 +506,13 @@ def _uri_of_length(low: int, high: int | None) -> Node | None:
     if low > 8 or (high is not None and high < head_high + 3):
         return None
     node = parse_regex(head)
-    assert isinstance(node, Items)
+    assert isinstance(node, Concatenation)
     letters = parse_regex(tail)
     most = None if high is None else (high - head_high) // 3
-    return Items((*node.items, Repeat(letters, 0, most)))
+    return Concatenation((*node.items, Repeat(letters, 0, most)))
 
 
-def number_rule(rules: Rules, kind: str, parts: Sequence[Part], leave_out: LeaveOut) -> str:
+def number_rule(rules: Rules, kind: str, parts: Sequence[SchemaPart], leave_out: LeaveOut) -> str:
     """Add the rule of the numbers that some parts allow; return its name.
 
     Args:
@@ -551,7 +553,7 @@ def _ranges_rule(
     rules: Rules,
     found: NumberRange,
     excluded: Sequence[Decimal],
-    parts: Sequence[Part],
+    parts: Sequence[SchemaPart],
     leave_out: LeaveOut,
 ) -> str:
     place = next((part.place for part in parts), "")
@@ -574,7 +576,7 @@ def _ranges_rule(
     return names[0] if len(names) == 1 else rules.add(" | ".join(dict.fromkeys(names)))
 
 
-def _step(parts: Sequence[Part]) -> Decimal | None:
+def _step(parts: Sequence[SchemaPart]) -> Decimal | None:
     """Return the number of which all ``multipleOf`` together allow the multiples."""
     found: Decimal | None = None
     for part in parts:
@@ -594,7 +596,7 @@ def _step(parts: Sequence[Part]) -> Decimal | None:
     return found
 
 
-def _bound(parts: Sequence[Part], name: str, exclusive: str, *, is_low: bool) -> Bound | None:
+def _bound(parts: Sequence[SchemaPart], name: str, exclusive: str, *, is_low: bool) -> Bound | None:
     """Return the strictest one of all inclusive and exclusive bounds."""
     found: list[Bound] = []
     for schema, place, _ in parts:

@@ -26,7 +26,7 @@ class CallState(Enum):
     BROKEN = auto()
 
 
-class _Part(Enum):
+class _CallPart(Enum):
     BRACE = auto()
     FIRST_KEY = auto()
     KEY = auto()
@@ -89,7 +89,7 @@ class CallReader:
         self.raw: list[str] = []
         self._argument_keys = argument_keys
         self._first_keys = first_keys
-        self._part = _Part.BRACE
+        self._part = _CallPart.BRACE
         self._role = _Role.OTHER
         self._scanner = JsonScanner()
         self._out: list[str] = []
@@ -102,9 +102,9 @@ class CallReader:
         size = len(text)
         while place < size and self.state is CallState.READING:
             begin, is_behind = place, self.is_announced and self.is_complete
-            if self._part is _Part.IN_VALUE:
+            if self._part is _CallPart.IN_VALUE:
                 place = self._read_value(text, place, events)
-            elif self._part is _Part.IN_KEY:
+            elif self._part is _CallPart.IN_KEY:
                 place = self._read_key(text, place)
             else:
                 place = skip_blanks(text, place)
@@ -116,19 +116,19 @@ class CallReader:
 
     def _read_structure(self, text: str, place: int, events: list[OutputEvent]) -> int:
         character, part = text[place], self._part
-        if part is _Part.BRACE and character == "{":
-            self._part = _Part.FIRST_KEY
-        elif part is _Part.COLON and character == ":":
-            self._part = _Part.VALUE
-        elif part is _Part.NEXT and character == ",":
-            self._part = _Part.KEY
+        if part is _CallPart.BRACE and character == "{":
+            self._part = _CallPart.FIRST_KEY
+        elif part is _CallPart.COLON and character == ":":
+            self._part = _CallPart.VALUE
+        elif part is _CallPart.NEXT and character == ",":
+            self._part = _CallPart.KEY
             self._first_keys = None
-        elif (part is _Part.NEXT or part is _Part.FIRST_KEY) and character == "}":
+        elif (part is _CallPart.NEXT or part is _CallPart.FIRST_KEY) and character == "}":
             self.state = CallState.DONE
-        elif (part is _Part.KEY or part is _Part.FIRST_KEY) and character == '"':
-            self._begin(_Part.IN_KEY)
+        elif (part is _CallPart.KEY or part is _CallPart.FIRST_KEY) and character == '"':
+            self._begin(_CallPart.IN_KEY)
             return place
-        elif part is _Part.VALUE:
+        elif part is _CallPart.VALUE:
             self._begin_value(character, events)
             return place
         else:
@@ -136,7 +136,7 @@ class CallReader:
             return place
         return place + 1
 
-    def _begin(self, part: _Part) -> None:
+    def _begin(self, part: _CallPart) -> None:
         self._part = part
         self._scanner = JsonScanner()
         self._out = []
@@ -145,7 +145,7 @@ class CallReader:
         place = self._scanner.read(text, place, self._out)
         if self._scanner.is_done:
             self._key = json.loads("".join(self._out))
-            self._part = _Part.COLON
+            self._part = _CallPart.COLON
             if self._first_keys is not None and self._key not in self._first_keys:
                 self.state = CallState.BROKEN
         elif self._scanner.is_broken:
@@ -153,7 +153,7 @@ class CallReader:
         return place
 
     def _begin_value(self, character: str, events: list[OutputEvent]) -> None:
-        self._begin(_Part.IN_VALUE)
+        self._begin(_CallPart.IN_VALUE)
         self._role = _Role.OTHER
         if self._key == "name" and not self._name:
             self._role = _Role.NAME
@@ -177,7 +177,7 @@ class CallReader:
         elif self._role is not _Role.OTHER:
             self._out += out
         if self._scanner.is_done:
-            self._part = _Part.NEXT
+            self._part = _CallPart.NEXT
             self._end_value(events)
         elif self._scanner.is_broken:
             self.state = CallState.BROKEN

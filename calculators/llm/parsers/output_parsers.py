@@ -158,7 +158,7 @@ class OutputParsers:
 
     def start(
         self, *, tools: Mapping[str, Mapping[str, Any]] | None, prompt: str = ""
-    ) -> OutputStream:
+    ) -> AnswerParser:
         """Make the parsers of one answer.
 
         Args:
@@ -176,7 +176,7 @@ class OutputParsers:
         in_reasoning = None
         if self.tool is not None and tools and reasoning is not None and self.tool.heads:
             in_reasoning = OpenReasoning(self.tool, tools, self.tool.heads)
-        return OutputStream(reasoning, tool, in_reasoning)
+        return AnswerParser(reasoning, tool, in_reasoning)
 
     def reasoning_is_open(self, prompt: str) -> bool:
         """Return True if an answer to ``prompt`` begins inside the reasoning."""
@@ -187,7 +187,7 @@ class OutputParsers:
         return prompt.rstrip().endswith(tags)
 
 
-class OutputStream(Struct, frozen=True):
+class AnswerParser(Struct, frozen=True):
     """The parsers of one answer, in sequence.
 
     The reasoning parser reads the text first, and the tool parser looks for calls in the content
@@ -244,8 +244,8 @@ class OutputStream(Struct, frozen=True):
         return merged(found)
 
 
-class TrimmedStream:
-    """An `OutputStream` whose content does not begin with white space.
+class TrimmedAnswer:
+    """An `AnswerParser` whose content does not begin with white space.
 
     Used for answers that follow a form: after its reasoning a model writes a line end, which is not
     part of the form. A form that may begin with white space itself follows at once.
@@ -253,17 +253,17 @@ class TrimmedStream:
 
     __slots__ = ("_has_begun", "_stream")
 
-    def __init__(self, stream: OutputStream) -> None:
+    def __init__(self, stream: AnswerParser) -> None:
         self._stream = stream
         self._has_begun = False
 
     def feed(self, text: str) -> list[OutputEvent]:
-        """Return the events of `OutputStream.feed`, without the white space."""
+        """Return the events of `AnswerParser.feed`, without the white space."""
         events = self._stream.feed(text)
         return events if self._has_begun else self._trimmed(events)
 
     def finish(self) -> list[OutputEvent]:
-        """Return the events of `OutputStream.finish`, without the white space."""
+        """Return the events of `AnswerParser.finish`, without the white space."""
         return self._trimmed(self._stream.finish())
 
     def _trimmed(self, events: list[OutputEvent]) -> list[OutputEvent]:

@@ -37,14 +37,14 @@ from calculators.llm.prompt.chat_template.text_guard import (
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
+    DecodedTokens,
     Encode,
     Prompt,
+    PromptReady,
+    PromptRefused,
     Question,
-    Ready,
-    Refused,
-    Text,
-    Tokenize,
-    Tokens,
+    TokenizedTexts,
+    TokenizeTexts,
 )
 from graph_runtime import Code
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
@@ -211,7 +211,7 @@ class PromptBuilder:
             max_tokens: length of the model; prompts that must be longer are refused.
             sees_images: the model takes images. Then text must not look like an image's tag.
             special_tokens_in_text: special tokens in the text of messages act as such.
-            template_directory: see `calculators.llm.prompt.messages.Load`.
+            template_directory: see `calculators.llm.prompt.messages.PromptLoad`.
             limits: limits of one rendering.
         """
         self._limits = limits
@@ -268,9 +268,9 @@ class PromptBuilder:
             )
         return template
 
-    def ready(self) -> Ready:
+    def ready(self) -> PromptReady:
         """Return the message that the process sends once it is loaded."""
-        ready = Ready(tokens=self._token_table(), template_problem=self._problem)
+        ready = PromptReady(tokens=self._token_table(), template_problem=self._problem)
         if self._chats is None:
             return ready
         return msgspec.structs.replace(
@@ -280,8 +280,8 @@ class PromptBuilder:
             knows_tools=self._chats.knows_tools,
         )
 
-    def answer(self, message: Question) -> Prompt | Tokens | Text | Refused:
-        """Answer a question; errors of the request are `Refused`."""
+    def answer(self, message: Question) -> Prompt | TokenizedTexts | DecodedTokens | PromptRefused:
+        """Answer a question; errors of the request are `PromptRefused`."""
         try:
             match message:
                 case Chat():
@@ -293,25 +293,25 @@ class PromptBuilder:
                         will_be_cut=message.will_be_cut,
                     )
                     return Prompt(ids, message.text)
-                case Tokenize():
-                    return Tokens([self.tokenize(text, message) for text in message.texts])
+                case TokenizeTexts():
+                    return TokenizedTexts([self.tokenize(text, message) for text in message.texts])
                 case Decode():
-                    return Text(self.decode(message.ids, message.skip_special_tokens))
+                    return DecodedTokens(self.decode(message.ids, message.skip_special_tokens))
         except RequestError as error:
-            return Refused(str(error), error.param or "messages")
+            return PromptRefused(str(error), error.param or "messages")
         except ChatTemplateError as error:
             is_clients = error.code in (Code.INVALID_ARGUMENT, Code.OUT_OF_RANGE)
             code = error.code if is_clients else Code.INTERNAL
             param = error.param or ("messages" if isinstance(message, Chat) else "prompt")
-            return Refused(str(error), param, code.name)
+            return PromptRefused(str(error), param, code.name)
         except MemoryError:
-            return Refused(_TOO_MUCH_MEMORY)
+            return PromptRefused(_TOO_MUCH_MEMORY)
         except RuntimeError as error:
             # Raised by the tokenizer, which can be used again.
             if "bad_alloc" in str(error):
-                return Refused(_TOO_MUCH_MEMORY)
+                return PromptRefused(_TOO_MUCH_MEMORY)
             reason = f"the tokenizer failed: {library_reason(error)}"
-            return Refused(reason, code=Code.INTERNAL.name)
+            return PromptRefused(reason, code=Code.INTERNAL.name)
 
     def _chat(self, chat: Chat) -> Prompt:
         pieces = self._render(chat)
@@ -458,7 +458,7 @@ class PromptBuilder:
                 return text, int(each[0])
         return "", 0
 
-    def tokenize(self, text: str, message: Tokenize) -> bytes:
+    def tokenize(self, text: str, message: TokenizeTexts) -> bytes:
         """Tokenize a text; return ids as a JSON array, truncated and padded as asked.
 
         The library's own truncation depends on how the tokenizer was converted

@@ -18,15 +18,15 @@ from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
+    DecodedTokens,
     Encode,
-    Load,
     Prompt,
+    PromptLoad,
+    PromptReady,
+    PromptRefused,
     Question,
-    Ready,
-    Refused,
-    Text,
-    Tokenize,
-    Tokens,
+    TokenizedTexts,
+    TokenizeTexts,
     from_prompt_decoder,
 )
 from graph_runtime import Code, LoadProgress
@@ -59,9 +59,9 @@ def prompt_load(
     special_tokens_in_text: bool,
     template_directory: str = "",
     seconds: float = SECONDS,
-) -> Load:
+) -> PromptLoad:
     """Return the first message to a prompt process; see `PromptProcess`."""
-    return Load(
+    return PromptLoad(
         model_path,
         MEMORY,
         seconds * FOR_TEMPLATE,
@@ -100,7 +100,7 @@ class PromptProcess:
             max_tokens: length of the model; None: unknown.
             sees_images: the model takes images.
             special_tokens_in_text: special tokens in the text of messages act as such.
-            template_directory: see `Load`.
+            template_directory: see `PromptLoad`.
             seconds: processor time for a short question.
             wall_seconds: time after which a process that has not used ``seconds`` counts as hung.
             idle_seconds: idle time after which the process for long questions ends.
@@ -120,7 +120,7 @@ class PromptProcess:
             "calculators.llm.prompt.process",
             self._load,
             decode=from_prompt_decoder.decode,
-            ready=Ready,
+            ready=PromptReady,
             name=f'prompt process of "{name}"',
             subject="prompt",
             cpu_seconds=seconds,
@@ -132,7 +132,7 @@ class PromptProcess:
             self._start_long, is_idle=lambda lane: lane.is_idle, idle_seconds=idle_seconds
         )
 
-    async def start(self, progress: LoadProgress | None = None) -> Ready:
+    async def start(self, progress: LoadProgress | None = None) -> PromptReady:
         """Load tokenizer and template; ``progress`` gets the phases.
 
         Raises:
@@ -194,13 +194,13 @@ class PromptProcess:
         return prompt
 
     async def tokenize(self, texts: Sequence[str], **options: Any) -> list[bytes]:
-        """Tokenize texts, with `Tokenize`'s members as options; return a JSON array of each."""
-        tokens: Tokens = await self._ask(Tokenize(texts, **options))
+        """Return a JSON array of each text's tokens; options are the members of `TokenizeTexts`."""
+        tokens: TokenizedTexts = await self._ask(TokenizeTexts(texts, **options))
         return tokens.json
 
     async def decode(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
         """Return the text of tokens, by the tokenizer itself."""
-        text: Text = await self._ask(Decode(ids, skip_special_tokens))
+        text: DecodedTokens = await self._ask(Decode(ids, skip_special_tokens))
         return text.text
 
     async def _ask(self, message: Question, *, is_long: bool = False, cost: float = 0.0) -> Any:
@@ -216,7 +216,7 @@ class PromptProcess:
         else:
             lane = self._short
         answer = await lane.ask(body, cost + len(body) * _COST_OF_BYTE)
-        if isinstance(answer, Refused):
+        if isinstance(answer, PromptRefused):
             code = Code[answer.code]
             reason = TOO_LONG if code is Code.OUT_OF_RANGE else None
             raise RequestError(answer.reason, param=answer.param, code=code, reason=reason)
@@ -224,7 +224,7 @@ class PromptProcess:
 
     # The process for long questions ---------------------------------------------------------------
 
-    async def _long_lane(self) -> QuestionLane[Ready]:
+    async def _long_lane(self) -> QuestionLane[PromptReady]:
         """Return the lane for long questions, started if there is none.
 
         Raises:
@@ -248,12 +248,12 @@ class PromptProcess:
                 raise RequestError("the model is shut down", code=Code.UNAVAILABLE) from None
             raise
 
-    async def _start_long(self) -> QuestionLane[Ready]:
+    async def _start_long(self) -> QuestionLane[PromptReady]:
         lane = QuestionLane(
             "calculators.llm.prompt.long_process",
             msgspec.structs.replace(self._load, render_seconds=LONG_SECONDS * FOR_TEMPLATE),
             decode=from_prompt_decoder.decode,
-            ready=Ready,
+            ready=PromptReady,
             name=f'process for long prompts of "{self._name}"',
             subject="prompt",
             cpu_seconds=LONG_SECONDS,

@@ -16,7 +16,7 @@ from calculators.llm.detokenizer import TokenTable
 from calculators.llm.parsers.parser import CallForm
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class PromptLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """Load tokenizer and template of a model; the first message.
 
     Attributes:
@@ -65,7 +65,7 @@ class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
     will_be_cut: bool = False
 
 
-class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
+class TokenizeTexts(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
     """Tokenize texts of any length, for a client that asks for tokens.
 
     Attributes:
@@ -88,7 +88,7 @@ class Decode(msgspec.Struct, frozen=True, tag="decode", array_like=True):
     skip_special_tokens: bool = True
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class PromptReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """Tokenizer and template are loaded.
 
     Attributes:
@@ -124,8 +124,8 @@ class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
         return len(self.input_ids) // 8
 
 
-class Tokens(msgspec.Struct, frozen=True, tag="tokens", array_like=True):
-    """The answer to `Tokenize`.
+class TokenizedTexts(msgspec.Struct, frozen=True, tag="tokens", array_like=True):
+    """The answer to `TokenizeTexts`.
 
     Attributes:
         json: for each text a JSON array of its token ids; ASCII.
@@ -134,13 +134,13 @@ class Tokens(msgspec.Struct, frozen=True, tag="tokens", array_like=True):
     json: list[bytes]
 
 
-class Text(msgspec.Struct, frozen=True, tag="text", array_like=True):
+class DecodedTokens(msgspec.Struct, frozen=True, tag="text", array_like=True):
     """The answer to `Decode`."""
 
     text: str
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+class PromptRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """The question cannot be answered.
 
     Attributes:
@@ -154,9 +154,18 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     code: str = "INVALID_ARGUMENT"
 
 
-Question = Chat | Encode | Tokenize | Decode
-ToPrompt = Load | Question | StopChild
-FromPrompt = Ready | LoadingPhase | LoadFailed | Log | Prompt | Tokens | Text | Refused
+Question = Chat | Encode | TokenizeTexts | Decode
+ToPrompt = PromptLoad | Question | StopChild
+FromPrompt = (
+    PromptReady
+    | LoadingPhase
+    | LoadFailed
+    | Log
+    | Prompt
+    | TokenizedTexts
+    | DecodedTokens
+    | PromptRefused
+)
 
 to_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToPrompt)
 from_prompt_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromPrompt)

@@ -12,10 +12,15 @@ from calculators.kit.child_process.answering_process import Report, run
 from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
 from calculators.kit.child_process.messages import LoadingPhase
 from calculators.kit.memory import collect_seldom
-from calculators.llm.prompt.messages import Load, Ready, Refused, to_prompt_decoder
+from calculators.llm.prompt.messages import (
+    PromptLoad,
+    PromptReady,
+    PromptRefused,
+    to_prompt_decoder,
+)
 
 
-def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
+def load(message: PromptLoad, report: Report) -> tuple[PromptReady, Callable[[Any], Any]]:
     """Load tokenizer and template."""
     # Imported here, as its import may fail.
     from calculators.llm.prompt.builder import PromptBuilder
@@ -43,7 +48,7 @@ def main() -> int:
     # Before the first message, which a server that is still starting sends later.
     with contextlib.suppress(Exception):  # `load` reports it
         import_module("calculators.llm.prompt.builder")
-    return run(descriptor, parent, to_prompt_decoder.decode, Load, load, Refused)
+    return run(descriptor, parent, to_prompt_decoder.decode, PromptLoad, load, PromptRefused)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from calculators.llm.engine.engine import EngineGeneration, GenerationPart
 from calculators.llm.engine.messages import Metrics, NewTokens
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
-from calculators.llm.prompt.messages import Prompt, Ready
+from calculators.llm.prompt.messages import Prompt, PromptReady
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.servable import (
@@ -179,7 +179,7 @@ def scripted_servable(*, verbose: bool = False, **limits: Any) -> LlmServable:
             defaults=ModelDefaults(max_new_tokens=99, eos_token_ids=(END,), temperature=0.7),
             length=1000,
             engine_ready=unused,
-            prompts_ready=Ready(TokenTable(list(PIECES), [END])),
+            prompts_ready=PromptReady(TokenTable(list(PIECES), [END])),
         ),
         ModelProfile(
             parsers=OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3")),

@@ -308,7 +308,7 @@ _splits_thoughts = _any("<think>", "content.split('</think>')")
 
 
 @dataclass(frozen=True, slots=True)
-class _Family:
+class _TemplateFamily:
     """A row of the table: a marker, its parsers, and the condition of the reasoning parser."""
 
     marker: Marker
@@ -326,17 +326,17 @@ _OTHER_REASONING = "thinking"
 
 #: The first row whose marker is in the template counts.
 _FAMILIES = (
-    _Family(_all("<|channel|>"), "gptoss", "gptoss"),
-    _Family(_all("<|start|>", "<|message|>", "<|eom|>", "<|eot|>"), "onyx", "onyx"),
-    _Family(_all("<|tool_call>call:"), "gemma4", "gemma4"),
-    _Family(
+    _TemplateFamily(_all("<|channel|>"), "gptoss", "gptoss"),
+    _TemplateFamily(_all("<|start|>", "<|message|>", "<|eom|>", "<|eot|>"), "onyx", "onyx"),
+    _TemplateFamily(_all("<|tool_call>call:"), "gemma4", "gemma4"),
+    _TemplateFamily(
         _all("<parameter=", "</parameter>", "<function="),
         "qwen3coder",
         "qwen3",
         _any("<think>", "</think>"),
     ),
-    _Family(_all('<param name="'), "minicpm5", "minicpm5"),
-    _Family(
+    _TemplateFamily(_all('<param name="'), "minicpm5", "minicpm5"),
+    _TemplateFamily(
         _any(
             *("<|assistant_tool_call|>", "<|tool_call_start|>", "<|tool_list_start|>"),
             "keep_past_thinking",
@@ -346,15 +346,15 @@ _FAMILIES = (
         _all("message.thinking"),
         "thinking",
     ),
-    _Family(_all("functools"), "phi4"),
-    _Family(_all("[TOOL_CALLS]", "[ARGS]"), "devstral"),
-    _Family(_all("[TOOL_CALLS]"), "mistral"),
-    _Family(_all("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"), "mistral"),
-    _Family(_all("<|python_tag|>"), "llama3"),
-    _Family(_all("<tool_call>", "</tool_call>"), "hermes3", "qwen3", _splits_thoughts),
+    _TemplateFamily(_all("functools"), "phi4"),
+    _TemplateFamily(_all("[TOOL_CALLS]", "[ARGS]"), "devstral"),
+    _TemplateFamily(_all("[TOOL_CALLS]"), "mistral"),
+    _TemplateFamily(_all("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"), "mistral"),
+    _TemplateFamily(_all("<|python_tag|>"), "llama3"),
+    _TemplateFamily(_all("<tool_call>", "</tool_call>"), "hermes3", "qwen3", _splits_thoughts),
     # Llama 3.2, whose calls have no tag.
-    _Family(_all("<|eot_id|>", '"parameters": '), "llama3"),
-    _Family(_splits_thoughts, None, "qwen3"),
+    _TemplateFamily(_all("<|eot_id|>", '"parameters": '), "llama3"),
+    _TemplateFamily(_splits_thoughts, None, "qwen3"),
 )
 
 

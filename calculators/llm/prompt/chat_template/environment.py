@@ -78,7 +78,7 @@ _LIGHT_CALLABLES = (Macro, LoopContext)
 _LIGHT_CLASSES = (Cycler, Joiner, Namespace)
 
 
-class _Running(threading.local):
+class _RunningBudget(threading.local):
     """The budget of the rendering in this thread."""
 
     budget: Budget
@@ -96,7 +96,7 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, render_limits: RenderLimits, **options: Any) -> None:
         """Make an environment with Jinja's ``options``, in which all output is weighed."""
-        self._running = _Running()
+        self._running = _RunningBudget()
         self._limits = render_limits
         super().__init__(finalize=self.printed, **options)
 

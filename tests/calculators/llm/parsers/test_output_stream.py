@@ -1,4 +1,4 @@
-"""`OutputParsers` and `OutputStream`: the parsers of one answer together."""
+"""`OutputParsers` and `AnswerParser`: the parsers of one answer together."""
 
 from __future__ import annotations
 

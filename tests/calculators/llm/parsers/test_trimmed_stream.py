@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedStream, merged
+from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedAnswer, merged
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 
 PARSERS = OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3"))
@@ -27,7 +27,7 @@ PARSERS = OutputParsers(tool_parser("hermes3"), reasoning_parser("qwen3"))
 def test_white_space_before_the_answer_is_left_out(
     text: str, expected: list[OutputEvent], size: int
 ) -> None:
-    stream = TrimmedStream(PARSERS.start(tools={}))
+    stream = TrimmedAnswer(PARSERS.start(tools={}))
     events: list[OutputEvent] = []
     for start in range(0, len(text), size):
         events += stream.feed(text[start : start + size])

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from calculators.llm.prompt.builder import PromptBuilder
-from calculators.llm.prompt.messages import Chat, Decode, Encode, Prompt, Refused, Text
+from calculators.llm.prompt.messages import (
+    Chat,
+    Decode,
+    DecodedTokens,
+    Encode,
+    Prompt,
+    PromptRefused,
+)
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, demo_tokenizer, rewrite
 
 MESSAGES = [{"role": "user", "content": "Hello, Grüße!"}]
@@ -29,8 +36,8 @@ def encoded(text: str, *, special: bool) -> list[int]:
     return ids.data[0].tolist()  # type: ignore[no-any-return]
 
 
-def refused(answer: object) -> Refused:
-    assert isinstance(answer, Refused)
+def refused(answer: object) -> PromptRefused:
+    assert isinstance(answer, PromptRefused)
     return answer
 
 
@@ -65,7 +72,7 @@ def test_text_is_tokenized(maker: PromptBuilder, text: str, special: bool) -> No
 def test_tokens_are_detokenized(maker: PromptBuilder, skip: bool) -> None:
     ids = encoded("<|im_start|>Hello<|im_end|>", special=False)
     answer = maker.answer(Decode(ids, skip))
-    assert answer == Text("Hello" if skip else "<|im_start|>Hello<|im_end|>")
+    assert answer == DecodedTokens("Hello" if skip else "<|im_start|>Hello<|im_end|>")
 
 
 def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized(maker: PromptBuilder) -> None:
@@ -134,6 +141,6 @@ def test_a_chat_to_a_model_without_a_template_is_refused(tmp_path: Path) -> None
     folder = copy_of_demo(tmp_path / "model", without="chat_template.jinja")
     maker = PromptBuilder(str(folder))
     answer = maker.answer(Chat(MESSAGES))
-    assert isinstance(answer, (Prompt, Refused))
-    if isinstance(answer, Refused):
+    assert isinstance(answer, (Prompt, PromptRefused))
+    if isinstance(answer, PromptRefused):
         assert "template" in answer.reason

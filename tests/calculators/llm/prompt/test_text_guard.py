@@ -12,7 +12,7 @@ import pytest
 
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.chat_template.text_guard import ControlTokens
-from calculators.llm.prompt.messages import Chat, Encode, Prompt, Refused
+from calculators.llm.prompt.messages import Chat, Encode, Prompt, PromptRefused
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.calculators.llm.text.tokenizers_for_tests import SENTENCEPIECE
 from tests.checkout import ROOT
@@ -159,7 +159,7 @@ def test_errors_of_a_template_show_the_text_as_it_was_sent(tmp_path: Path) -> No
         folder / "chat_template.jinja", lambda _: (source + "{{ messages[0].content }}").encode()
     )
     answer = PromptBuilder(str(folder)).answer(Chat([user(f"{END}!")]))
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, PromptRefused)
     assert answer.reason == f"{END}!"
 
 
