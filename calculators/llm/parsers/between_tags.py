@@ -1,4 +1,4 @@
-"""Reasoning between two tags: the base class, and the parser of ``<think>...</think>``."""
+"""Reasoning between two tags: the base class, and the parsers of Qwen3's kind and of Gemma 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`HarmonyReader`: the messages in text of OpenAI's harmony form, read as it grows."""
+"""gpt-oss: messages in OpenAI's harmony form, whose headers name a channel and a recipient.
+
+`HarmonyReader` splits the text into messages as it grows. The reasoning parser takes analysis out,
+and the tool parser messages to ``functions.NAME``; each works without the other, so both know all
+kinds of messages.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +16,12 @@ from calculators.language.events import Arguments, Content, OutputEvent, Reasoni
 from calculators.llm.parsers.parser import CallForm, ReasoningParser, ToolParser
 from calculators.llm.parsers.tag_scanner import Tags, TagScanner
 
-
-class MessageJoiner:
-    """Joins the texts of messages with a separator. Messages without text do not count."""
-
-    __slots__ = ("_has_text", "_is_new", "_separator")
-
-    def __init__(self, separator: str) -> None:
-        self._separator = separator
-        self._has_text = False
-        self._is_new = False
-
-    def begin(self) -> None:
-        """Begin another message."""
-        self._is_new = self._has_text
-
-    def add(self, text: str) -> str:
-        """Return more text of the message, not empty, after the separator if one is due."""
-        self._has_text = True
-        if self._is_new:
-            self._is_new = False
-            return self._separator + text
-        return text
-
-
 _START: Final = "<|start|>"
 _CHANNEL: Final = "<|channel|>"
 _CONSTRAIN: Final = "<|constrain|>"
 _MESSAGE: Final = "<|message|>"
 _ENDS: Final = ("<|end|>", "<|return|>", "<|call|>")
-
 HARMONY_TOKENS: Final = frozenset((_START, _CHANNEL, _CONSTRAIN, _MESSAGE, *_ENDS))
-
 _IN_TEXT: Final = Tags(*HARMONY_TOKENS)
 _LONGEST_HEADER: Final = 512
 #: The beginning of an answer whose prompt ends in the role: the recipient comes first.
@@ -60,6 +39,113 @@ _CUT_HEADER: Final = re.compile(
 )
 _TOKEN: Final = re.compile("|".join(map(re.escape, HARMONY_TOKENS)))
 _ROLE_IN_TEXT: Final = re.compile(re.escape(_START) + r"(?:assistant)?")
+
+
+class GptOssReasoningParser(ReasoningParser):
+    """Reads analysis as reasoning, and final answers and preambles of calls as content.
+
+    Both lose their headers. All other messages, such as calls, are content unchanged, for the tool
+    parser; without one they lose their headers too. Several messages of one kind are joined by a
+    space.
+    """
+
+    start_tags = ("<|channel|>analysis<|message|>",)
+    end_tag = "<|end|>"
+    turn = "<|start|>assistant"
+    answer_start = "<|channel|>final<|message|>"
+    special_tokens = HARMONY_TOKENS
+
+    def __init__(self, *, is_open: bool = False) -> None:
+        super().__init__(is_open=is_open)
+        self._reader = HarmonyReader(MessageKind.ANALYSIS if is_open else None)
+        self._analysis = MessageJoiner(" ")
+        self._answer = MessageJoiner(" ")
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        return self._events(self._reader.feed(text))
+
+    def finish(self) -> list[OutputEvent]:
+        return self._events(self._reader.finish())
+
+    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for part in parts:
+            match part.kind, part.place:
+                case MessageKind.ANALYSIS, "text":
+                    events.append(Reasoning(self._analysis.add(part.text)))
+                case MessageKind.ANALYSIS, "header":
+                    self._analysis.begin()
+                case MessageKind.ANSWER, "text":
+                    events.append(Content(self._answer.add(part.text)))
+                case MessageKind.ANSWER, "header":
+                    self._answer.begin()
+                case (MessageKind.CALL | MessageKind.OTHER, _) if self.feeds_tools:
+                    events.append(Content(part.text))
+                case MessageKind.CALL, "text" if is_built_in(part.function):
+                    events.append(Reasoning(self._analysis.add(part.text)))
+                case (MessageKind.CALL | MessageKind.OTHER, "text"):
+                    events.append(Content(part.text))
+                case _:
+                    pass  # headers and ends of messages
+        return events
+
+
+class GptOssToolParser(ToolParser):
+    """Passes on the text of a message to a function as the arguments of a call, unchanged.
+
+    Final answers and preambles are content, without headers and joined by a space, unless the
+    reasoning parser did that already. A call of one of the model's own tools, which the request
+    does not have, is reasoning. All other messages are content, without headers.
+    """
+
+    special_tokens = HARMONY_TOKENS
+    # A call ends with <|call|>, which also ends the answer.
+    call_form = CallForm(
+        trigger="<|channel|>commentary to=",
+        begin="<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>",
+        end="",
+        only_one=True,
+    )
+
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        super().__init__(tools)
+        self._reader = HarmonyReader()
+        self._answer = MessageJoiner(" ")
+        self._has_arguments = False
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        return self._events(self._reader.feed(text))
+
+    def finish(self) -> list[OutputEvent]:
+        return self._events(self._reader.finish())
+
+    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for part in parts:
+            match part.kind, part.place:
+                case MessageKind.CALL, _ if is_built_in(part.function) and (
+                    part.function not in self.tools
+                ):
+                    if part.place == "text":
+                        events.append(Reasoning(part.text))
+                case MessageKind.CALL, "header":
+                    events.append(ToolCall(part.function))
+                    self._has_arguments = False
+                case MessageKind.CALL, "text":
+                    events.append(Arguments(part.text))
+                    self._has_arguments = True
+                case MessageKind.CALL, "end":
+                    if not self._has_arguments:
+                        events.append(Arguments("{}"))
+                case MessageKind.ANSWER, "header":
+                    self._answer.begin()
+                case MessageKind.ANSWER, "text":
+                    events.append(Content(self._answer.add(part.text)))
+                case (MessageKind.ANALYSIS | MessageKind.OTHER, "text"):
+                    events.append(Content(part.text))
+                case _:
+                    pass  # headers and ends of the others
+        return events
 
 
 class MessageKind(Enum):
@@ -90,7 +176,7 @@ class HarmonyReader:
 
     A message is ``[<|start|>role] <|channel|>channel [<|constrain|>type] <|message|>text``, up to
     ``<|end|>``, ``<|return|>``, ``<|call|>`` or the next message. The recipient, ``to=NAME``, is
-    behind the role or the channel; a text may begin with it, as its prompt ends in the role.
+    after the role or the channel; a text may begin with it, as its prompt ends in the role.
     Outside of messages these ends are left out, and so are tokens that begin nothing.
 
     ``kind``: of the message that has begun before the text, or None.
@@ -213,108 +299,24 @@ def _kind_and_function(header: str) -> tuple[MessageKind, str]:
     return MessageKind.ANSWER, ""
 
 
-class GptOssToolParser(ToolParser):
-    """Passes on the text of a message to a function as the arguments of a call, unchanged.
+class MessageJoiner:
+    """Joins the texts of messages with a separator. Messages without text do not count."""
 
-    Final answers and preambles are content, without headers and joined by a space, unless the
-    reasoning parser did that already. A call of one of the model's own tools, which the request
-    does not have, is reasoning. All other messages are content, without headers.
-    """
+    __slots__ = ("_has_text", "_is_new", "_separator")
 
-    special_tokens = HARMONY_TOKENS
-    # A call ends with <|call|>, which also ends the answer.
-    call_form = CallForm(
-        trigger="<|channel|>commentary to=",
-        begin="<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>",
-        end="",
-        only_one=True,
-    )
+    def __init__(self, separator: str) -> None:
+        self._separator = separator
+        self._has_text = False
+        self._is_new = False
 
-    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        super().__init__(tools)
-        self._reader = HarmonyReader()
-        self._answer = MessageJoiner(" ")
-        self._has_arguments = False
+    def begin(self) -> None:
+        """Begin another message."""
+        self._is_new = self._has_text
 
-    def feed(self, text: str) -> list[OutputEvent]:
-        return self._events(self._reader.feed(text))
-
-    def finish(self) -> list[OutputEvent]:
-        return self._events(self._reader.finish())
-
-    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
-        events: list[OutputEvent] = []
-        for part in parts:
-            match part.kind, part.place:
-                case MessageKind.CALL, _ if is_built_in(part.function) and (
-                    part.function not in self.tools
-                ):
-                    if part.place == "text":
-                        events.append(Reasoning(part.text))
-                case MessageKind.CALL, "header":
-                    events.append(ToolCall(part.function))
-                    self._has_arguments = False
-                case MessageKind.CALL, "text":
-                    events.append(Arguments(part.text))
-                    self._has_arguments = True
-                case MessageKind.CALL, "end":
-                    if not self._has_arguments:
-                        events.append(Arguments("{}"))
-                case MessageKind.ANSWER, "header":
-                    self._answer.begin()
-                case MessageKind.ANSWER, "text":
-                    events.append(Content(self._answer.add(part.text)))
-                case (MessageKind.ANALYSIS | MessageKind.OTHER, "text"):
-                    events.append(Content(part.text))
-                case _:
-                    pass  # headers and ends of the others
-        return events
-
-
-class GptOssReasoningParser(ReasoningParser):
-    """Reads analysis as reasoning, and final answers and preambles of calls as content.
-
-    Both lose their headers. All other messages, such as calls, are content unchanged, for the tool
-    parser; without one they lose their headers too. Several messages of one kind are joined by a
-    space.
-    """
-
-    start_tags = ("<|channel|>analysis<|message|>",)
-    end_tag = "<|end|>"
-    turn = "<|start|>assistant"
-    answer_start = "<|channel|>final<|message|>"
-    special_tokens = HARMONY_TOKENS
-
-    def __init__(self, *, is_open: bool = False) -> None:
-        super().__init__(is_open=is_open)
-        self._reader = HarmonyReader(MessageKind.ANALYSIS if is_open else None)
-        self._analysis = MessageJoiner(" ")
-        self._answer = MessageJoiner(" ")
-
-    def feed(self, text: str) -> list[OutputEvent]:
-        return self._events(self._reader.feed(text))
-
-    def finish(self) -> list[OutputEvent]:
-        return self._events(self._reader.finish())
-
-    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
-        events: list[OutputEvent] = []
-        for part in parts:
-            match part.kind, part.place:
-                case MessageKind.ANALYSIS, "text":
-                    events.append(Reasoning(self._analysis.add(part.text)))
-                case MessageKind.ANALYSIS, "header":
-                    self._analysis.begin()
-                case MessageKind.ANSWER, "text":
-                    events.append(Content(self._answer.add(part.text)))
-                case MessageKind.ANSWER, "header":
-                    self._answer.begin()
-                case (MessageKind.CALL | MessageKind.OTHER, _) if self.feeds_tools:
-                    events.append(Content(part.text))
-                case MessageKind.CALL, "text" if is_built_in(part.function):
-                    events.append(Reasoning(self._analysis.add(part.text)))
-                case (MessageKind.CALL | MessageKind.OTHER, "text"):
-                    events.append(Content(part.text))
-                case _:
-                    pass  # headers and ends of messages
-        return events
+    def add(self, text: str) -> str:
+        """Return more text of the message, not empty, after the separator if one is due."""
+        self._has_text = True
+        if self._is_new:
+            self._is_new = False
+            return self._separator + text
+        return text

@@ -1,4 +1,7 @@
-"""`JsonScanner`: one JSON value, read as it grows and passed on compactly."""
+"""`JsonScanner`: one JSON value, read as it grows and passed on compactly.
+
+`compact_json` does the same for a complete text, and `json_or_string` for one that may be no JSON.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,10 @@ _COLON: Final = 9
 _NEXT: Final = 10
 _DONE: Final = 11
 _BROKEN: Final = 12
-
 BLANKS: Final = " \t\n\r"
 _BLANK_RUN: Final = re.compile(r"[ \t\n\r]*")
 _PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*')
 _LITERALS: Final = {"t": "rue", "f": "alse", "n": "ull"}
-
 _DIGITS: Final = "0123456789"
 
 

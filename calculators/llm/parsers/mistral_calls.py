@@ -1,4 +1,7 @@
-"""Calls as Mistral models write them, in all of their forms behind ``[TOOL_CALLS]``."""
+"""Calls as Mistral models write them, in all of their forms after ``[TOOL_CALLS]``; Devstral.
+
+A list of calls, a single object, or a name with arguments: what follows the tag tells the form.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ CALL_ID: Final = "[CALL_ID]"
 _LONGEST_NAME: Final = 256
 _NAME: Final = rf"\s*(?P<name>[\w.\-/]{{1,{_LONGEST_NAME}}}+)\s*"
 _ID: Final = rf"{re.escape(CALL_ID)}\s*(?P<id>[\w\-]{{1,{_LONGEST_NAME}}}+)\s*"
-#: The text between the tag and the arguments, which begin behind `ARGUMENTS` or with a brace.
+#: The text between the tag and the arguments, which begin after `ARGUMENTS` or with a brace.
 _HEAD: Final = re.compile(rf"{_NAME}(?:{_ID})?(?:{re.escape(ARGUMENTS)}|(?=\{{))")
 _HEAD_SO_FAR: Final = re.compile(
     rf"{_NAME}(?:{_ID}{beginnings(ARGUMENTS)}|{beginnings(ARGUMENTS)}"
     rf"|{beginnings(CALL_ID)}|{re.escape(CALL_ID)}\s*[\w\-]{{0,{_LONGEST_NAME}}}+)"
 )
-#: Tags that are no list behind the first one.
+#: Tags that begin no list after the first one.
 _TAGS: Final = (CALL, ARGUMENTS, CALL_ID)
 _ENDS: Final = Tags(CALL, "</s>")
 
@@ -34,7 +37,7 @@ class MistralToolParser(JsonToolParser):
 
     ``[TOOL_CALLS] [{"name", "arguments"}, ...]``, ``[TOOL_CALLS]{...}``, ``[TOOL_CALLS]NAME{...}``,
     ``[TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{...}``. An output that begins with a list of calls needs no
-    tag. Arguments behind a name are passed on unchanged; missing ones become ``{}``.
+    tag. Arguments after a name are passed on unchanged; missing ones become ``{}``.
 
     Attributes:
         keeps_tag: a tag that begins no call stays in the content.
@@ -80,7 +83,7 @@ class MistralToolParser(JsonToolParser):
         return super()._read_beginning()
 
     def _read_form(self) -> bool:
-        """Read behind the tag, up to what tells the form."""
+        """Read after the tag, up to what tells the form."""
         scanner = self._scanner
         place = skip_blanks(scanner.text, scanner.place)
         rest = scanner.text[place : place + len(self.start)]
@@ -118,7 +121,7 @@ class MistralToolParser(JsonToolParser):
         self._step = self._read_arguments
 
     def _read_arguments(self) -> bool:
-        """Read the arguments behind a name, a JSON object."""
+        """Read the arguments after a name, a JSON object."""
         scanner = self._scanner
         if not self._has_arguments:
             scanner.place = skip_blanks(scanner.text, scanner.place)
@@ -138,7 +141,7 @@ class MistralToolParser(JsonToolParser):
         return True
 
     def _read_loose_arguments(self) -> bool:
-        """Pass on text that is no JSON as arguments, up to the next call or the end."""
+        """Pass on text that is not JSON as arguments, up to the next call or the end."""
         self._step = self._read_loose_arguments
         text, tag = self._scanner.take(_ENDS)
         if text:

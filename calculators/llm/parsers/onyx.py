@@ -1,4 +1,8 @@
-"""`OnyxReader`: the messages in text of the Onyx form, read as it grows."""
+"""Onyx: messages to a recipient; those to ``self`` are reasoning, those to tools hold calls.
+
+`OnyxReader` splits the text into messages as it grows. Calls are elements in the text of messages:
+``<atem:function_calls><atem:invoke name="NAME">...``.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,9 @@ from calculators.llm.parsers.xml_calls import XmlCallParser, XmlForm
 _START: Final = "<|start|>"
 _MESSAGE: Final = "<|message|>"
 _ENDS: Final = ("<|eom|>", "<|eot|>")
-
 ONYX_TOKENS: Final = frozenset((_START, _MESSAGE, *_ENDS))
 #: The recipient of messages that are reasoning.
 SELF: Final = "self"
-
 _TAGS: Final = Tags(*ONYX_TOKENS)
 _BLANK: Final = r"\s{0,20}+"
 _ROLE: Final = re.escape(_START + "assistant")
@@ -36,6 +38,94 @@ _HEADER_IN_TEXT: Final = re.compile(r"\sto=([^\s<]{1,128})\s{0,20}\Z")
 _IN_TEXT_SO_FAR: Final = re.compile(r"\s(?:t|to|to=[^\s<]{0,128}\s{0,20})?\Z")
 _LONGEST_IN_TEXT: Final = 1 + len("to=") + 128 + 20
 _NO_HEADER: Final = re.compile(rf"{re.escape(_START)}(?:assistant\s?)?")
+
+
+class OnyxReasoningParser(ReasoningParser):
+    """Reads messages ``to=self``, joined by line ends, as reasoning, and others as content."""
+
+    start_tags = ("to=self<|message|>", "to=self")
+    end_tag = "<|eom|>"
+    turn = "<|start|>assistant "
+    answer_start = "to=user<|message|>"
+    special_tokens = ONYX_TOKENS
+
+    def __init__(self, *, is_open: bool = False) -> None:
+        super().__init__(is_open=is_open)
+        self._reader = OnyxReader(SELF if is_open else None)
+        self._thoughts = MessageJoiner("\n")
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        return self._events(self._reader.feed(text))
+
+    def finish(self) -> list[OutputEvent]:
+        return self._events(self._reader.finish())
+
+    def _events(self, parts: Sequence[OnyxPart]) -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for part in parts:
+            if part.recipient != SELF:
+                if part.place == "text":
+                    events.append(Content(part.text))
+            elif part.place == "text":
+                events.append(Reasoning(self._thoughts.add(part.text)))
+            elif part.place == "header":
+                self._thoughts.begin()
+        return events
+
+
+class _OnyxCalls(XmlCallParser):
+    """Reads the calls in the text of messages."""
+
+    form = XmlForm(
+        call_begin='<atem:invoke name="',
+        call_end="</atem:invoke>",
+        parameter_begin='<atem:parameter name="',
+        parameter_end="</atem:parameter>",
+        name_end='">',
+        block_begin="<atem:function_calls>",
+        block_end="</atem:function_calls>",
+    )
+
+
+class OnyxToolParser(ToolParser):
+    """Takes messages out of their frames, unless the reasoning parser did, and reads the calls.
+
+    The recipient does not matter: a call names its tool. Only messages of the model to itself,
+    which arrive if no reasoning parser took them, are content with their frames.
+    """
+
+    special_tokens = ONYX_TOKENS | _OnyxCalls.form.tags
+    call_form = CallForm(
+        trigger="<atem:function_calls>",
+        opening="<atem:function_calls>\n",
+        begin='<atem:invoke name="NAME">\n',
+        end="</atem:invoke>\n",
+        separator="",
+        closing="</atem:function_calls>",
+        parameters=ParameterForm(
+            begin='<atem:parameter name="NAME">',
+            end="</atem:parameter>\n",
+            text_end="</atem:parameter>\n",
+        ),
+    )
+
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        super().__init__(tools)
+        self._reader = OnyxReader()
+        self._calls = _OnyxCalls(tools)
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        return self._read_calls(self._reader.feed(text))
+
+    def finish(self) -> list[OutputEvent]:
+        return self._read_calls(self._reader.finish()) + self._calls.finish()
+
+    def _read_calls(self, parts: Sequence[OnyxPart]) -> list[OutputEvent]:
+        events: list[OutputEvent] = []
+        for part in parts:
+            if part.place == "text" or part.recipient == SELF:
+                events += self._calls.feed(part.text)
+        return events
 
 
 class OnyxPart(NamedTuple):
@@ -130,91 +220,3 @@ class OnyxReader:
 def _at_end(header: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Match the end of a text; the time does not depend on the length of the text."""
     return header.search(text, max(0, len(text) - _LONGEST_IN_TEXT))
-
-
-class OnyxReasoningParser(ReasoningParser):
-    """Reads messages ``to=self``, joined by line ends, as reasoning, and others as content."""
-
-    start_tags = ("to=self<|message|>", "to=self")
-    end_tag = "<|eom|>"
-    turn = "<|start|>assistant "
-    answer_start = "to=user<|message|>"
-    special_tokens = ONYX_TOKENS
-
-    def __init__(self, *, is_open: bool = False) -> None:
-        super().__init__(is_open=is_open)
-        self._reader = OnyxReader(SELF if is_open else None)
-        self._thoughts = MessageJoiner("\n")
-
-    def feed(self, text: str) -> list[OutputEvent]:
-        return self._events(self._reader.feed(text))
-
-    def finish(self) -> list[OutputEvent]:
-        return self._events(self._reader.finish())
-
-    def _events(self, parts: Sequence[OnyxPart]) -> list[OutputEvent]:
-        events: list[OutputEvent] = []
-        for part in parts:
-            if part.recipient != SELF:
-                if part.place == "text":
-                    events.append(Content(part.text))
-            elif part.place == "text":
-                events.append(Reasoning(self._thoughts.add(part.text)))
-            elif part.place == "header":
-                self._thoughts.begin()
-        return events
-
-
-class _OnyxCalls(XmlCallParser):
-    """Reads the calls in the text of messages."""
-
-    form = XmlForm(
-        call_begin='<atem:invoke name="',
-        call_end="</atem:invoke>",
-        parameter_begin='<atem:parameter name="',
-        parameter_end="</atem:parameter>",
-        name_end='">',
-        block_begin="<atem:function_calls>",
-        block_end="</atem:function_calls>",
-    )
-
-
-class OnyxToolParser(ToolParser):
-    """Takes messages out of their frames, unless the reasoning parser did, and reads the calls.
-
-    The recipient does not matter: a call names its tool. Only messages of the model to itself,
-    which arrive if no reasoning parser took them, are content with their frames.
-    """
-
-    special_tokens = ONYX_TOKENS | _OnyxCalls.form.tags
-    call_form = CallForm(
-        trigger="<atem:function_calls>",
-        opening="<atem:function_calls>\n",
-        begin='<atem:invoke name="NAME">\n',
-        end="</atem:invoke>\n",
-        separator="",
-        closing="</atem:function_calls>",
-        parameters=ParameterForm(
-            begin='<atem:parameter name="NAME">',
-            end="</atem:parameter>\n",
-            text_end="</atem:parameter>\n",
-        ),
-    )
-
-    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        super().__init__(tools)
-        self._reader = OnyxReader()
-        self._calls = _OnyxCalls(tools)
-
-    def feed(self, text: str) -> list[OutputEvent]:
-        return self._read_calls(self._reader.feed(text))
-
-    def finish(self) -> list[OutputEvent]:
-        return self._read_calls(self._reader.finish()) + self._calls.finish()
-
-    def _read_calls(self, parts: Sequence[OnyxPart]) -> list[OutputEvent]:
-        events: list[OutputEvent] = []
-        for part in parts:
-            if part.place == "text" or part.recipient == SELF:
-                events += self._calls.feed(part.text)
-        return events

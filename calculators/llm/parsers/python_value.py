@@ -1,4 +1,8 @@
-"""`PythonValue`: an argument of a call in Python, read as it grows."""
+"""Values of arguments that models do not write as JSON: by the parameter's type, and in Python.
+
+`parameter_type` reads from a tool's schema how the text of an argument becomes JSON. `PythonValue`
+reads an argument of a call in Python as it grows; `python_to_json` converts a complete one.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +91,6 @@ def _types(schema: Mapping[str, Any]) -> set[str]:
 #: Returns True if a quote ends its string, None if the text that follows decides. Takes the text,
 #: the place after the quote, and True if more text may follow.
 EndsString = Callable[[str, int, bool], "bool | None"]
-
 _WORD: Final = re.compile(r"\b(?:(?i:true|false|null)|None)\b")
 _QUOTE_OR_ESCAPE: Final = re.compile(r"\\x[0-9A-Fa-f]{2}|\\.|\"", re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")

@@ -1,4 +1,9 @@
-"""`XmlCallParser`: calls of tools written as elements with a child for every argument."""
+"""Calls that are elements with a child for every argument: Qwen3-Coder, MiniCPM 5, Onyx.
+
+An `XmlForm` declares the tags, and `XmlCallParser` reads the calls of one form. It converts values
+by the types that the tool's schema declares. Strings grow as they come; other values are complete
+before they become events.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,10 @@ from calculators.llm.parsers.tag_scanner import Tags
 
 CDATA: Final = "<![CDATA["
 CDATA_END: Final = "]]>"
+_CDATA: Final = Tags(CDATA)
+_LONGEST_NAME: Final = 256
+#: Characters after a tag among which another one is looked for.
+_FAR: Final = 128
 
 
 class XmlForm(NamedTuple):
@@ -70,49 +79,6 @@ class FormTags:
         self.cdata: Final = Tags(
             CDATA_END + form.parameter_end, CDATA_END + "\n" + form.parameter_end
         )
-
-
-class GrowingString:
-    """Encodes a text piece by piece as the inside of a JSON string, without the quotes.
-
-    With ``trims_newlines`` one newline at either end of the text is dropped.
-    """
-
-    __slots__ = ("_held", "_is_first", "_trims")
-
-    def __init__(self, *, trims_newlines: bool) -> None:
-        self._trims = trims_newlines
-        self._is_first = True
-        self._held = ""
-
-    def more(self, text: str) -> str:
-        """Encode the next piece of the text, which must not be empty."""
-        if not self._trims:
-            return encode_basestring(text)[1:-1]
-        if self._is_first:
-            self._is_first = False
-            text = text.removeprefix("\n")
-        text = self._held + text
-        self._held = "\n" if text.endswith("\n") else ""
-        return encode_basestring(text.removesuffix("\n"))[1:-1]
-
-    def break_off(self) -> str:
-        """Return the newline that was held back because it might have been the last one."""
-        return encode_basestring(self._held)[1:-1]
-
-
-_CDATA: Final = Tags(CDATA)
-_LONGEST_NAME: Final = 256
-#: Characters behind a tag among which another one is looked for.
-_FAR: Final = 128
-
-
-def _stands_before(tag: str, text: str) -> bool | None:
-    """Return True if ``text`` begins with ``tag``, white space aside; None if it yet may."""
-    rest = text.lstrip()
-    if rest.startswith(tag):
-        return True
-    return None if tag.startswith(rest) else False
 
 
 class XmlCallParser(CallWalker):
@@ -321,7 +287,7 @@ class XmlCallParser(CallWalker):
         return True
 
     def _next_call_end(self) -> bool:
-        """Read behind the end of a call in a value: at the end of its block it ends the value."""
+        """Read after the end of a call in a value: at the end of its block it ends the value."""
         scanner, form = self._scanner, self.form
         rest = scanner.text[scanner.place : scanner.place + _FAR]
         is_end = self._ends_line
@@ -439,3 +405,40 @@ class MiniCpm5ToolParser(XmlCallParser):
         end="</function>",
         parameters=ParameterForm(begin='<param name="NAME">', end="</param>", text_end="</param>"),
     )
+
+
+class GrowingString:
+    """Encodes a text piece by piece as the inside of a JSON string, without the quotes.
+
+    With ``trims_newlines`` one newline at either end of the text is dropped.
+    """
+
+    __slots__ = ("_held", "_is_first", "_trims")
+
+    def __init__(self, *, trims_newlines: bool) -> None:
+        self._trims = trims_newlines
+        self._is_first = True
+        self._held = ""
+
+    def more(self, text: str) -> str:
+        """Encode the next piece of the text, which must not be empty."""
+        if not self._trims:
+            return encode_basestring(text)[1:-1]
+        if self._is_first:
+            self._is_first = False
+            text = text.removeprefix("\n")
+        text = self._held + text
+        self._held = "\n" if text.endswith("\n") else ""
+        return encode_basestring(text.removesuffix("\n"))[1:-1]
+
+    def break_off(self) -> str:
+        """Return the newline that was held back because it might have been the last one."""
+        return encode_basestring(self._held)[1:-1]
+
+
+def _stands_before(tag: str, text: str) -> bool | None:
+    """Return True if ``text`` begins with ``tag``, white space aside; None if it yet may."""
+    rest = text.lstrip()
+    if rest.startswith(tag):
+        return True
+    return None if tag.startswith(rest) else False
