@@ -187,7 +187,7 @@ def _different(
 def _any_order(
     rules: Rules, texts: Sequence[str], end: str, space: str, low: int, most: int
 ) -> str:
-    """Add the rule of the items behind the first bracket: one rule for each set of those left."""
+    """Add the rule of the items after the first bracket: one rule for each set of those left."""
     after: dict[frozenset[int], str] = {}
     every = frozenset(range(len(texts)))
 
@@ -205,7 +205,7 @@ def _any_order(
 
 
 def _in_order(rules: Rules, texts: Sequence[str], end: str, space: str, low: int, most: int) -> str:
-    """Add the rule of the items behind the first bracket, in the order of the list."""
+    """Add the rule of the items after the first bracket, in the order of the list."""
     bounded = low > 1 or most < len(texts)
     known: dict[tuple[int, int], str] = {}
 
@@ -230,7 +230,7 @@ def _in_order(rules: Rules, texts: Sequence[str], end: str, space: str, low: int
         return known[key]
 
     for place in range(len(texts) - 1, -1, -1):
-        # The last ones first: each refers to those behind it.
+        # The last ones first: each refers to the ones after it.
         if not bounded:
             items(place, 1)
     return items(0, 0)

@@ -221,7 +221,7 @@ def smallest(automaton: Automaton) -> Automaton:
 
 
 def _ends_first(automaton: Automaton) -> list[int] | None:
-    """Return the states so that each comes behind those it leads to; None if there is a loop."""
+    """Return the states so that each comes after those it leads to; None if there is a loop."""
     order: list[int] = []
     left = [len({goal for _, goal in moves}) for moves in automaton.moves]
     before: list[set[int]] = [set() for _ in automaton.moves]
@@ -303,7 +303,7 @@ class _Guessing:
     def __init__(self, node: Node) -> None:
         self.silent: list[list[int]] = [[], []]
         self.letters: list[list[tuple[Ranges, int]]] = [[], []]
-        #: For each state the states behind a boundary.
+        #: For each state the states after a boundary.
         self.boundaries: dict[int, list[tuple[str, int]]] = {}
         self._add(node, 0, 1)
 

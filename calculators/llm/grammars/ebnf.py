@@ -26,7 +26,7 @@ MAX_DEPTH: Final = 60
 
 
 class GrammarError(ValueError):
-    """The text is no grammar, or has parts that are not supported; the message says where."""
+    """The text is not a grammar, or has parts that are not supported; the message says where."""
 
 
 def parse_ebnf(text: str) -> Node:

@@ -1,11 +1,9 @@
 """Conversion of forms to grammars. Runs in the grammar process: forms can be hostile.
 
 A form is one grammar, so that its parts share their rules: what a model's calls have in common is
-looked up in the vocabulary once, whatever the number of tools.
-
-Formats of a call's arguments that are written one by one, not as a JSON object.
-
-Runs in the grammar process.
+looked up in the vocabulary once, whatever the number of tools. Arguments that a model writes one by
+one, not as a JSON object, are a format of their own (`parameters`). `Start` tells whether the white
+space that models write before an answer may belong to the form.
 """
 
 from __future__ import annotations
@@ -72,7 +70,7 @@ class Start(NamedTuple):
     may_be_empty: bool
 
     def before(self, rest: Start) -> Start:
-        """Return the start of this form with another one behind it."""
+        """Return the start of this form with another one after it."""
         if not self.may_be_empty:
             return self
         return Start(self.is_spaced or rest.is_spaced, rest.may_be_empty)
@@ -137,8 +135,6 @@ def _start(node: Node, known: dict[int, Start]) -> Start:
 #: Optional parameters of one tool: without a required one the format grows with their square.
 _MAX_OPTIONAL: Final = 32
 _MAX_PARTS: Final = 64
-
-
 #: Keywords of an object that have no place where parameters are written one by one.
 _WITHOUT_PLACE: Final = (
     "anyOf", "oneOf", "not", "if", "dependentRequired", "dependentSchemas", "dependencies",
@@ -495,7 +491,7 @@ class _Conversion:
             f"stop_str=({', '.join(literal(self._special.written(end)) for end in ends)})",
             f"loop_after_dispatch={'true' if loops else 'false'}",
         ]
-        # The library heeds them only in a text that goes on behind the tags.
+        # The library heeds them only in a text that goes on after the tags.
         refused = ", ".join(map(literal, excludes)) if loops else ""
         return self.rules.add(f"TagDispatch({', '.join([*arguments, f'excludes=({refused})'])})")
 

@@ -1,7 +1,8 @@
 """Formats: the parts of an answer's form, as JSON.
 
 They are the formats of the engine's structural tags, plus `choice`, `arguments`, `text_argument`
-and `turn`. The grammar process makes rules of them.
+and `turn`. The grammar process makes rules of them. `calls` and `text_with_calls` make the format
+of tool calls, from the form in which a tool parser reads them.
 Source: xgrammar's documentation of structural tags.
 """
 

@@ -1,9 +1,8 @@
 """`AnswerForm`, the form of an answer that a client asks for, and `Grammar`, its rules.
 
-`SpecialLetters`: the letters by which rules name special tokens.
-
-They are of Unicode's last plane, which is private: no text of an answer is expected to have them,
-and no class of letters contains them (`calculators.llm.grammars.regular_expression.LAST`).
+Rules name special tokens by `SpecialLetters`. These belong to Unicode's last plane, which is
+private: no text of an answer is expected to have them, and no class of letters contains them
+(`calculators.llm.grammars.regular_expression.LAST`).
 """
 
 from __future__ import annotations

@@ -31,13 +31,13 @@ _QUOTE: Final = text_node('"')
 PLAIN: Final = all_but(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
 _SHORT: Final = {'"': '"', "\\": "\\", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _SHORT_ESCAPE: Final = parse_regex(r'\\["\\/bfnrt]')
-#: One letter of a string; halves of surrogate pairs are no letters.
+#: One letter of a string; halves of surrogate pairs are not letters.
 _ANY_LETTER: Final = Alternation((
     CharClass(PLAIN),
     _SHORT_ESCAPE,
     parse_regex(r"\\u(?:[0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"),
 ))  # fmt: skip
-#: The rest of a string behind its first quote, and a string.
+#: The rest of a string after its first quote, and a string.
 STRING_REST: Final = Concatenation((Repeat(_ANY_LETTER, 0, None), _QUOTE))
 STRING: Final = Concatenation((_QUOTE, STRING_REST))
 #: Control characters, which are written by their numbers, but for a few.
@@ -136,7 +136,7 @@ def _escaped_letter(ranges: Ranges) -> Node:
 
 
 def short_escapes(ranges: Ranges) -> Ranges:
-    """Return the letters behind a backslash that stand for one of the letters."""
+    """Return the letters after a backslash that stand for one of the letters."""
     found = (
         ord(short) for letter, short in _SHORT.items()
         if any(low <= ord(letter) <= high for low, high in ranges)

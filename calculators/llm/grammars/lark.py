@@ -238,7 +238,7 @@ def _names(part: Part) -> Iterator[str]:
 
 
 def _beside(node: Node, terms: _Sum, is_right: bool) -> _Sum:
-    """Return a sum with an expression before the unknown at the right end, or behind the left."""
+    """Return a sum with an expression before the unknown at the right end, or after the left."""
     return {
         name: Concatenation((node, each)) if is_right else Concatenation((each, node))
         for name, each in terms.items()

@@ -429,7 +429,7 @@ _ASSERTION: Final = re.compile(r"(?<!\\)\(\?<?[=!]")
 def _regexp(token: _Token) -> Node:
     pattern, _, flags = token.text[1:].rpartition("/")
     if _ASSERTION.search(pattern):
-        # It would look at the tokens behind this one.
+        # It would look at the tokens after this one.
         raise _unsupported(token, "assertions in terminals are")
     if "x" in flags or ("m" in flags and re.search(r"[\^$]", pattern)):
         raise _unsupported(token, f'the flags "{flags}" of a regular expression are')

@@ -18,7 +18,7 @@ from calculators.llm.grammars.regular_expression import Ranges, parse_regex
 #: Digits of a number: clients can hold no more, and some models would not stop.
 INTEGER_DIGITS: Final = 19
 FRACTION_DIGITS: Final = 15
-#: The most digits of a bound, before and behind its point: those of any double.
+#: The most digits of a bound, before and after its point: those of any double.
 MAX_DIGITS: Final = 350
 #: The largest remainder that states know, with the digits of bounds.
 MAX_REMAINDER: Final = 1_000
@@ -73,7 +73,7 @@ class NumberRange:
     Attributes:
         low, high: None is unbounded.
         is_whole: only integers, written without a fraction.
-        is_fraction: only numbers that are no integers.
+        is_fraction: only numbers that are not integers.
         step: numbers are multiples of it; None: of anything.
         off_steps: numbers are multiples of none of them.
     """
@@ -132,10 +132,10 @@ class _DigitState(NamedTuple):
     Attributes:
         sign: 1 or -1; 0 at the start.
         digits: those read before the point; None before the first, -1 for a zero.
-        decimals: those read behind the point; None before it.
+        decimals: the digits read after the point; None before it.
         low, high: the digits so far beside those of the magnitude's bounds: -1 is less, 1 more.
         rest: the remainder of the number so far, counted in units of its last digit.
-        has_fraction: there is a digit behind the point that is not zero.
+        has_fraction: there is a digit after the point that is not zero.
     """
 
     sign: int
@@ -229,7 +229,7 @@ class _Machine:
         if state.decimals is None:
             yield from self._digit_moves(state)
             if state.digits is not None and self._decimals and self._may_have_point(state):
-                yield ((0x2E, 0x2E),), self._behind_point(state)
+                yield ((0x2E, 0x2E),), self._after_point(state)
             return
         if state.decimals < self._decimals:
             yield from self._decimal_moves(state)
@@ -275,7 +275,7 @@ class _Machine:
         low, high = self._lengths(state)
         return low >= 0 and high <= 0
 
-    def _behind_point(self, state: _DigitState) -> _DigitState:
+    def _after_point(self, state: _DigitState) -> _DigitState:
         low, high = self._lengths(state)
         return _DigitState(state.sign, 0, 0, low, high, state.rest)
 
@@ -296,7 +296,7 @@ class _Machine:
                 if read < self._step_decimals:
                     rest = (rest * 10 + digit) % self._unit
                 elif digit:
-                    rest = -1  # behind the digits of every multiple
+                    rest = -1  # after the digits of every multiple
             fraction = state.has_fraction or digit > 0
             goal = _DigitState(state.sign, 0, read + 1, low, high, rest, fraction)
             goals.setdefault(goal, []).append(digit)
@@ -343,7 +343,7 @@ def _ends(low: Bound | None, high: Bound | None) -> _Ends:
 
 
 def _compared(so_far: int, bound: str | None, read: int, digit: int, *, fill: bool = False) -> int:
-    """Compare digits with as many of a bound's; behind its end those of a fraction are 0."""
+    """Compare digits with as many of a bound's; after its end the digits of a fraction are 0."""
     if bound is None or so_far:
         return so_far
     if read >= len(bound):

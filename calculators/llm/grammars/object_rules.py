@@ -1,6 +1,6 @@
 """The rules of objects, from all schemas that look at them.
 
-Named properties come in the schema's order. Others come behind them, and only where a schema says
+Named properties come in the schema's order. Others come after them, and only where a schema says
 something about them.
 """
 
@@ -283,7 +283,7 @@ def _members_rule(rules: Rules, members: Sequence[_Member], other: str | None) -
 
     Args:
         members: the object's last member first.
-        other: the rule of any number of further members behind them; None: there are none.
+        other: the rule of any number of further members after them; None: there are none.
     """
     space = rules.add_expression(json_text.SPACE)
     end = rules.add(f'{space} "}}"')

@@ -1,9 +1,8 @@
 """`Rules`: a grammar in the notation of the engine's library (EBNF), rule by rule.
 
-`BoundedRepeat`: texts of a bounded number of letters, in rules that are cheap to compile.
-
-In an automaton each letter has a state of its own, and for each state the engine's library checks
-the whole vocabulary: 30 to 75 ms for 150,000 tokens. Here all letters but the last `NEAR` share one
+`BoundedRepeat` is a text of a bounded number of letters, in rules that are cheap to compile. In an
+automaton each letter has a state of its own, and for each state the engine's library checks the
+whole vocabulary: 30 to 75 ms for 150,000 tokens. Here all letters but the last `NEAR` share one
 rule, with a declared lookahead: `NEAR` more letters, or the end. So the library knows without
 counting that every token up to that length fits. It does so only for a rule that is referred to
 once (xgrammar 0.1.31, "exact lookahead"), so the count is in the rules above it.
@@ -35,7 +34,6 @@ from calculators.llm.grammars.regular_expression import (
 NEAR: Final = 12
 #: Ways to write one letter; with more the automaton is used.
 MAX_WAYS: Final = 16
-
 Word = tuple[Ranges, ...]
 
 
@@ -269,7 +267,7 @@ class Rules:
 
         Args:
             step, end: names of rules. No text of a step begins a text of the end.
-            last: the rule behind ``high`` steps, for which ``end`` is one possible text.
+            last: the rule after ``high`` steps, for which ``end`` is one possible text.
         """
         name = end if last is None else last
         left, level = high - low, 0
@@ -296,7 +294,7 @@ class Rules:
         return self.add(" ".join([self._block(step, level - 1)] * _BLOCK))
 
     def _within(self, step: str, level: int, end: str) -> str:
-        """Return the rule of an end behind fewer steps than a block has."""
+        """Return the rule of an end after fewer steps than a block has."""
         name = end
         for inner in range(level):
             within = self._within(step, inner, end)
@@ -408,7 +406,7 @@ def _in_string(ranges: Ranges) -> Iterator[str]:
 _TOKEN: Final = re.compile(
     r'TagDispatch\(.*\)$|\(=|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r(\d+)|[^\s]'
 )
-#: The rules of tags in the library's rule of any text; names are no part of its literals.
+#: The rules of tags in the library's rule of any text; names are not part of its literals.
 _DISPATCHED: Final = re.compile(r'", r(\d+)\)')
 
 

@@ -1,6 +1,8 @@
 """JSON schemas as documents: their keywords, their references, and the check before rules are made.
 
-The keywords of JSON Schema: those with schemas in them, and those that constrain a type.
+`check_schema` refuses what is not a JSON schema, and what is too large or too deep to make rules
+of; it runs in the grammar process. `References` finds the schemas that others refer to: by places,
+anchors and identifiers of the same document.
 
 Source: JSON Schema 2020-12 core and validation, and the drafts before it.
 """
@@ -46,9 +48,7 @@ NOT_ENUM: Final = "\0notEnum"
 NOT_MULTIPLE: Final = "\0notMultipleOf"
 NOT_INTEGER: Final = "\0notInteger"
 OWN: Final = frozenset({NOT_PATTERN, NOT_ENUM, NOT_MULTIPLE, NOT_INTEGER})
-
 TYPES: Final = ("object", "array", "string", "number", "boolean", "null")
-
 _NUMBERS: Final = frozenset({
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", NOT_MULTIPLE,
     NOT_INTEGER,
@@ -69,7 +69,6 @@ OF_TYPE: Final[dict[str, frozenset[str]]] = {
     "boolean": frozenset(),
     "null": frozenset(),
 }  # fmt: skip
-
 #: Keywords whose value is a schema, a list of schemas, or schemas by name.
 _ONE: Final = (
     "items",
@@ -233,7 +232,6 @@ def _at(root: object, pointer: str, place: str) -> object:
 
 
 _TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
-
 MAX_DEPTH: Final = 64
 MAX_PATTERN: Final = 4096
 #: Properties of one schema, at any depth. The grammar of more takes too long to make.
@@ -265,7 +263,7 @@ def _step(key: str | int) -> str:
 
 
 def check_schema(schema: object) -> None:
-    """Refuse what is no JSON schema. Keywords that rules cannot express are found later.
+    """Refuse what is not a JSON schema. Keywords that rules cannot express are found later.
 
     Raises:
         SchemaError: the schema is wrong; it has the place in the schema.

@@ -1,9 +1,7 @@
 """Rules of strings and numbers, from all schemas that look at them; and keywords that count.
 
-The string formats of JSON schemas that answers can be given.
-
-Source: JSON Schema 2020-12 validation, section 7.3, and the RFCs that it names. Where a format has
-many spellings, local names and literal addresses are left out.
+String formats: JSON Schema 2020-12 validation, section 7.3, and the RFCs that it names. Where a
+format has many spellings, local names and literal addresses are left out.
 """
 
 from __future__ import annotations
@@ -65,7 +63,6 @@ _LABEL: Final = r"[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*"
 LABEL: Final = r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,15}"
 MORE_LABELS: Final = 6
 _PATH: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
-
 PATTERNS: Final = {
     "date": _DATE,
     "time": _TIME,
@@ -117,13 +114,10 @@ NARROWER: Final = {
 }
 #: The standard's formats that are not supported; any other name is a note for people.
 MISSING: Final = frozenset({"uri-template", "regex"})
-
-
 #: ``minLength``, and the lengths above which ``maxLength`` is none: no answer is so long.
 MAX_LENGTH: Final = 2**24
 #: States of an automaton that also counts letters: each costs a look at the vocabulary.
 _MAX_COUNTING: Final = 160
-
 LeaveOut = Callable[[str, str], None]
 
 

@@ -1,4 +1,8 @@
-"""`PromptBuilder`: a model's tokenizer and chat template. Runs in the prompt process."""
+"""`PromptBuilder`: a model's tokenizer and chat template. Runs in the prompt process.
+
+`TextEncoder` is the tokenizer with an error when memory is missing; `read_token_pieces` reads the
+bytes of each token from the detokenizer's files.
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,14 @@
 """`TemplateAnalysis`: the facts of a model that its chat template reveals.
 
-The markers and their order are those of OpenVINO Model Server
+The markers and their order come from OpenVINO Model Server
 (``llm/io_processing/chat_template/analyzer.cpp``), so a model gets the same parsers here, if they
-read the calls that the template itself writes: a parser of another form is worse than none. The
-form of messages is probed for every template with tool calls or reasoning, not only for the
-families of the table.
+read the calls that the template itself writes: a parser of another form is worse than none.
 
-Probes of a template, which find how it renders tools, calls, reasoning, system messages.
-
-The first chat of each question to `Probe` is OpenVINO Model Server's
-(``llm/io_processing/chat_template/probe.cpp``). The further ones are for templates that refuse it
-or show nothing of it, because they expect tools, or the result of a call.
+Probes find the rest: they render short chats, and see how the template shows tools, calls,
+reasoning and system messages. The form of messages is probed for every template with tool calls or
+reasoning, not only for the families of the table. The first chat of each question to `Probe` is
+OpenVINO Model Server's (``llm/io_processing/chat_template/probe.cpp``). The further ones are for
+templates that refuse it or show nothing of it, because they expect tools, or the result of a call.
 """
 
 from __future__ import annotations
@@ -57,7 +55,6 @@ TOOL: Final[dict[str, Any]] = {
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
     },
 }
-
 #: A chat with a turn of each role, and one in which a tool is called.
 CONVERSATION: Final[Sequence[Mapping[str, Any]]] = (
     USER,
@@ -280,7 +277,7 @@ class TemplateAnalysis:
         supports_tool_calls: the template renders tool calls of earlier turns.
         requires_object_arguments: their arguments must be objects, not the JSON text that OpenAI's
             clients send.
-        takes_broken_arguments: arguments that are no JSON object may stay the text that they are.
+        takes_broken_arguments: arguments that are not a JSON object may stay the text that they are.
         misnamed_reasoning_field: the member in which the template looks for the reasoning of
             earlier turns, if it is another than ``reasoning_content``; else empty.
         reasoning_excludes_content: the template refuses a tool call with text and such reasoning.
@@ -323,7 +320,6 @@ _CHANNELS = ("gptoss", "onyx")
 _THOUGHTS = re.compile(r"<think>.*?</think>|</?think>", re.DOTALL)
 #: The other name of ``reasoning_content`` in templates.
 _OTHER_REASONING = "thinking"
-
 #: The first row whose marker is in the template counts.
 _FAMILIES = (
     _TemplateFamily(_all("<|channel|>"), "gptoss", "gptoss"),

@@ -1,11 +1,10 @@
-"""`ChatTemplate`: renders messages to the exact prompt.
+"""`ChatTemplate` renders messages to the exact prompt; `TemplateFiles` are a model's templates.
 
-`TemplateFiles`: the chat templates of a model directory.
-
-The order is OpenVINO Model Server's (OpenVINO GenAI ``tokenizer/tokenizer_impl.cpp``), with two
-differences: ``chat_template.jinja`` counts even when the tokenizer has no template of its own, and
-the template inside ``openvino_tokenizer.xml``, a copy from when the model was converted, comes
-last, so that an edit of ``tokenizer_config.json`` takes effect.
+Templates of a model directory are looked for in OpenVINO Model Server's order (OpenVINO GenAI
+``tokenizer/tokenizer_impl.cpp``), with two differences: ``chat_template.jinja`` counts even when
+the tokenizer has no template of its own, and the template inside ``openvino_tokenizer.xml``, a copy
+from when the model was converted, comes last, so that an edit of ``tokenizer_config.json`` takes
+effect.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ DEFAULT_SOURCE = (
     " with text as its content') }}"
     "{% endif %}{{ messages[0]['content'] }}"
 )
-
 _JINJA_FILES = ("chat_template.jinja", "template.jinja")  # the second is from old exports
 _JSON_FILES = ("chat_template.json", "processor_config.json", "tokenizer_config.json")
 #: Further tokens that templates may name, where the tokenizer has them.
@@ -383,8 +381,8 @@ def check_template_kwargs(value: object) -> dict[str, Any]:
     """Check the ``chat_template_kwargs`` of a request; None is an empty object.
 
     Raises:
-        ChatTemplateError: the value is no object, a key is reserved, or ``add_generation_prompt``
-            is no bool. ``param`` names the member.
+        ChatTemplateError: the value is not an object, a key is reserved, or
+            ``add_generation_prompt`` is not a bool. ``param`` names the member.
     """
     if value is None:
         return {}

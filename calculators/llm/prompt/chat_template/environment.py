@@ -272,7 +272,7 @@ class GuardedCodeGenerator(CodeGenerator):
 
 
 def _is_quick(node: nodes.Compare) -> bool:
-    """True for one comparison with a constant that is no list, such as ``role == 'user'``."""
+    """True for one comparison with a constant that is not a list, such as ``role == 'user'``."""
     if len(node.ops) != 1 or node.ops[0].op in ("in", "notin"):
         return False
     return isinstance(node.expr, nodes.Const) or isinstance(node.ops[0].expr, nodes.Const)

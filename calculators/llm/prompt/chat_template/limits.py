@@ -452,7 +452,7 @@ LIGHT_FILTERS = frozenset(
     | {"map", "random", "reject", "rejectattr", "reverse", "select", "selectattr", "slice"}
 )
 
-#: Filters that compare or hash values, with the place behind the values of the argument that names
+#: Filters that compare or hash values, with the place after the values of the argument that names
 #: an attribute to compare instead.
 COMPARING_FILTERS: Mapping[str, int] = {"groupby": 0, "max": 1, "min": 1, "sort": 2, "unique": 1}
 

@@ -2,15 +2,14 @@
 
 Many templates render what they know and ignore the rest: documents, and messages of a role that is
 misspelt or unknown to the model. The model would answer as if these had not been sent. Others
-refuse a message of the system behind the first one, which agents send in the middle of a
+refuse a message of the system after the first one, which agents send in the middle of a
 conversation; it joins the leading one.
 
-`ShownRoles`: the form in which a template shows the text of each role, found by rendering.
-
-Most templates take the content of a message as a text. Those of some vision models walk through a
-list of parts, and of a text they show nothing at all, without an error: every question gets the
-same prompt. Others leave out a role whatever its form. Each role is rendered in a few short chats,
-first with a text and then with a list of one part, without tools and with one.
+`ShownRoles` is the form in which a template shows the text of each role. Most templates take the
+content of a message as a text. Those of some vision models walk through a list of parts, and show
+nothing at all of a text, without an error: every question gets the same prompt. Others leave out a
+role whatever its form. So each role is rendered in a few short chats, first with a text and then
+with a list of one part, without tools and with one.
 """
 
 from __future__ import annotations
@@ -148,7 +147,6 @@ _GAP: Final = "\n\n"
 _REMEMBERED: Final = 64
 _SHOWN: Final = 40
 _INCLUDES: Final = re.compile(r"\{%[-+]?\s*(?:include|import|from|extends)\b")
-
 Render = Callable[[Sequence[Mapping[str, Any]]], str]
 Messages = Sequence[dict[str, Any]]
 
