@@ -32,8 +32,7 @@ from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammar_process.client import Grammars, leave_unenforced
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import CallForm
-from calculators.llm.prompt.messages import Prompt
-from calculators.llm.prompt.messages import PromptReady as PromptsReady
+from calculators.llm.prompt.messages import Prompt, PromptReady
 from calculators.llm.requests.checked_request import TRUNCATES, CheckedRequest, PromptTruncation
 from calculators.llm.requests.completions_request import ChatRequest, CompletionRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
@@ -149,7 +148,7 @@ class LoadedModel:
     defaults: ModelDefaults
     length: int | None
     engine_ready: EngineReady
-    prompts_ready: PromptsReady
+    prompts_ready: PromptReady
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from calculators.llm.parsers.registry import (
     tool_parser,
 )
 from calculators.llm.prompt.client import PromptProcess
-from calculators.llm.prompt.messages import PromptReady as PromptsReady
+from calculators.llm.prompt.messages import PromptReady
 from calculators.llm.requests.model_defaults import read_generation_defaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.servable import (
@@ -202,7 +202,7 @@ def make_servable(
     )
 
 
-def _parsers(options: NodeOptions, prompts: PromptsReady, name: str) -> OutputParsers:
+def _parsers(options: NodeOptions, prompts: PromptReady, name: str) -> OutputParsers:
     """Return the parsers that the options name, else those that the chat template suggests.
 
     Raises:

@@ -277,7 +277,7 @@ class TemplateAnalysis:
         supports_tool_calls: the template renders tool calls of earlier turns.
         requires_object_arguments: their arguments must be objects, not the JSON text that OpenAI's
             clients send.
-        takes_broken_arguments: arguments that are not a JSON object may stay the text that they are.
+        takes_broken_arguments: arguments that are not a JSON object may stay text.
         misnamed_reasoning_field: the member in which the template looks for the reasoning of
             earlier turns, if it is another than ``reasoning_content``; else empty.
         reasoning_excludes_content: the template refuses a tool call with text and such reasoning.
