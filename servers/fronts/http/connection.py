@@ -33,6 +33,11 @@ _log = logging.getLogger(__name__)
 _UNSENT_IN_KERNEL = 128 * 1024
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
+# A reading of the socket has up to 256 KiB: 43,000 chunks of one byte, on which aiohttp's parser
+# works for 150 ms. Readings of so many lines are parsed in slices, between which others have turns.
+_MOST_LINES = 2048
+_SLICE_BYTES = 4096
+
 # A client that has sent nothing for so long has sent all it had to send.
 _QUIET_SECONDS = 1.0
 
@@ -97,6 +102,7 @@ class HttpConnection(web.RequestHandler):
         "_on_open",
         "_settings",
         "_still_since",
+        "_unparsed",
         "_wire",
         "client",
         "exchange",
@@ -145,6 +151,7 @@ class HttpConnection(web.RequestHandler):
         self._still_since: float | None = None
         self._closing_since: float | None = None
         self._lingering: asyncio.Future[None] | None = None
+        self._unparsed = b""
 
     # Called by the transport.
 
@@ -167,7 +174,36 @@ class HttpConnection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         if self._lingering is not None:
             self._has_bytes = True
+            self._unparsed = b""
             return
+        if not data:
+            super().data_received(data)  # aiohttp lets its parser go on
+        elif self._unparsed:
+            self._unparsed += data  # received before the transport paused
+        elif len(data) > _SLICE_BYTES and data.count(b"\r\n") > _MOST_LINES:
+            self._unparsed = data
+            self._pause_transport_reading()
+            self._parse_slice()
+        else:
+            self._parse(data)
+
+    def _parse_slice(self) -> None:
+        """Parse the next slice of what has been received, and let others have their turn."""
+        data, self._unparsed = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
+        if not data:
+            return
+        self._parse(data)
+        if self._unparsed:
+            self.loop.call_soon(self._parse_slice)
+        elif not self._reading_paused and not self._buffer_paused:
+            self._resume_transport_reading()
+
+    def _resume_transport_reading(self) -> None:
+        # aiohttp calls this when it can take more, which the unparsed bytes are.
+        if not self._unparsed:
+            super()._resume_transport_reading()
+
+    def _parse(self, data: bytes) -> None:
         if self.exchange is None and not self.is_last:
             self._has_bytes = True
             if self._header_since is None:
@@ -210,6 +246,7 @@ class HttpConnection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._wire = None
+        self._unparsed = b""
         self.room.set()
         self._end_lingering()
         if self.exchange is not None:
