@@ -50,7 +50,7 @@ from servers.options.server_options import WITHOUT_EFFECT, WITHOUT_EFFECT_AS, Se
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, serve
 from servers.server.workers.crew import CrewSettings, ReservedPorts, run_crew
-from servers.server.workers.worker import Worker
+from servers.server.workers.worker import WorkerConnection
 from servers.serving.python_path import ImportFailure, SharedModulesError
 from servers.serving.servable import Loading, Servable
 
@@ -294,7 +294,7 @@ def execute(args: argparse.Namespace) -> int:
     check_workers(options)
     check_cluster(options)
     access = access_of(options)
-    worker: Worker | None = getattr(args, "worker", None)
+    worker: WorkerConnection | None = getattr(args, "worker", None)
     is_supervisor = worker is None and is_supervised(options)
     bar = _load_bar(server) if worker is None and not is_supervisor else None
     set_up_log(

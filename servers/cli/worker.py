@@ -15,7 +15,7 @@ from calculators.kit.child_process.parent_connection import ParentGone, die_with
 from servers.cli.arguments import make_parser
 from servers.cli.messages import CommandFailed, print_error, warn_by
 from servers.cli.serve import execute
-from servers.server.workers.worker import Worker, received_begin
+from servers.server.workers.worker import WorkerConnection, received_begin
 
 _log: Final = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def main(descriptor: int, parent: int) -> int:
     try:
         args = make_parser().parse_args(begin.words)
         args.words = tuple(begin.words)
-        args.worker = Worker(connection, begin)
+        args.worker = WorkerConnection(connection, begin)
         return execute(args)
     except CommandFailed as failure:
         print_error(str(failure), failure.hint)

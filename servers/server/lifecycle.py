@@ -39,7 +39,7 @@ from servers.page.feed import LiveFeed
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.views import PageViews
 from servers.server.fronts import Fronts
-from servers.server.workers.worker import Worker
+from servers.server.workers.worker import WorkerConnection
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import Elsewhere, Holding, ModelRepository
 from servers.serving.page_sources import StallReporter, servables_now, shown_graph_of
@@ -159,7 +159,7 @@ class Server:
         self,
         settings: ServerSettings,
         show_loading: Show | None = None,
-        worker: Worker | None = None,
+        worker: WorkerConnection | None = None,
     ) -> None:
         """``show_loading`` shows what is being loaded; None: the log does.
 
@@ -391,7 +391,7 @@ def serve(
     *,
     on_loaded: Callable[[Server], None] | None = None,
     show_loading: Show | None = None,
-    worker: Worker | None = None,
+    worker: WorkerConnection | None = None,
     report: Callable[[Server], str] = lambda server: "",
 ) -> int:
     """Serve until SIGINT or SIGTERM, and return the exit code. Must run in the main thread.
@@ -435,7 +435,7 @@ def run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[None, None, T]) 
 
 async def _work(
     settings: ServerSettings,
-    worker: Worker,
+    worker: WorkerConnection,
     report: Callable[[Server], str],
     deadline: _Deadline,
 ) -> int:

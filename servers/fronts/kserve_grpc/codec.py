@@ -104,7 +104,7 @@ _LONGEST_KNOWN: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class InputLayout:
+class MessageInputLayout:
     """An input without its raw tensor.
 
     Attributes:
@@ -136,14 +136,14 @@ class InputLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestLayout:
+class MessageLayout:
     """A request without its raw tensors. All requests made from it share its parameters."""
 
     model: str
     version: str
     id: str
     parameters: Parameters
-    inputs: tuple[InputLayout, ...]
+    inputs: tuple[MessageInputLayout, ...]
     outputs: tuple[RequestedOutput, ...]
 
     def fill(self, raws: Sequence[memoryview]) -> InferRequest:
@@ -161,7 +161,7 @@ class RequestLayout:
         )
 
 
-def find_layout(parsed: bytes, raw_count: int) -> RequestLayout:
+def find_layout(parsed: bytes, raw_count: int) -> MessageLayout:
     """Return the layout of a message whose ``raw_count`` raw tensors have been split off.
 
     Raises:
@@ -186,7 +186,7 @@ def _request_class() -> Any:
     return message_class("inference.ModelInferRequest")
 
 
-def _read_layout(parsed: bytes, raw_count: int) -> RequestLayout:
+def _read_layout(parsed: bytes, raw_count: int) -> MessageLayout:
     packed: list[Packed] = []
     if len(parsed) > _LONGEST_KNOWN:
         parsed, packed = split_contents(parsed)
@@ -205,7 +205,7 @@ def _read_layout(parsed: bytes, raw_count: int) -> RequestLayout:
         )
         for index, tensor in enumerate(message.inputs)
     ]
-    return RequestLayout(
+    return MessageLayout(
         model=message.model_name,
         version=message.model_version,
         id=message.id,
@@ -236,16 +236,16 @@ def _check_raw(message: Any, count: int, packed: list[Packed]) -> None:
             )
 
 
-def _read_input(tensor: Any, place: str, packed: Packed, *, is_raw: bool) -> InputLayout:
+def _read_input(tensor: Any, place: str, packed: Packed, *, is_raw: bool) -> MessageInputLayout:
     parameters = decode_parameters(tensor.parameters, place)
     refuse_shared_memory(parameters, place)
     name: str = tensor.datatype
     shape = checked_shape(tensor.shape, place)
     if is_raw and name and name not in Datatype.__members__:
-        return InputLayout(place, tensor.name, name, shape, parameters, None)
+        return MessageInputLayout(place, tensor.name, name, shape, parameters, None)
     datatype = Datatype.named(name, place)
     data = None if is_raw else from_contents(datatype, shape, tensor.contents, place, packed)
-    return InputLayout(place, tensor.name, datatype, shape, parameters, data)
+    return MessageInputLayout(place, tensor.name, datatype, shape, parameters, data)
 
 
 def _read_output(output: Any, place: str) -> RequestedOutput:

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import choose_encoder
 
 from graph_runtime.interrupts import raise_interrupt
-from servers.operations.metrics.families import AnyFamily, Families, Kind, number_text
+from servers.operations.metrics.families import AnyFamily, Families, MetricKind, number_text
 
 _log: Final = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Exposition:
 
 def _write_head(family: AnyFamily, lines: list[str], is_openmetrics: bool) -> None:
     name, kind = family.name, family.kind.value
-    if is_openmetrics and family.kind is Kind.COUNTER:
+    if is_openmetrics and family.kind is MetricKind.COUNTER:
         if family.is_bare:
             kind = "unknown"  # in OpenMetrics a counter's lines must end in _total
         else:

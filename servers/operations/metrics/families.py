@@ -180,7 +180,7 @@ S = TypeVar("S", bound=Series)
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """The kind of a family; its value is the type in the text."""
 
     COUNTER = "counter"
@@ -200,7 +200,7 @@ class Family(Generic[S]):
 
     def __init__(
         self,
-        kind: Kind,
+        kind: MetricKind,
         name: str,
         help: str,
         make: type[S],
@@ -252,7 +252,7 @@ class Family(Generic[S]):
                 del self._series[key]
 
     def _new(self, labels: Mapping[str, str]) -> S:
-        if self.kind is Kind.HISTOGRAM:
+        if self.kind is MetricKind.HISTOGRAM:
             return self._make(self.name, labels, self.bounds)  # type: ignore[call-arg]
         return self._make(self.name, labels)  # type: ignore[call-arg]
 
@@ -279,16 +279,16 @@ class Families:
             ValueError: the name is invalid, or is the name of a family of another kind.
         """
         shown = name if is_bare else name.removesuffix("_total") + "_total"
-        family = Family(Kind.COUNTER, shown, help, Counter, is_bare=is_bare)
+        family = Family(MetricKind.COUNTER, shown, help, Counter, is_bare=is_bare)
         return self._known(family)
 
     def gauge(self, name: str, help: str) -> Family[Gauge]:
-        return self._known(Family(Kind.GAUGE, name, help, Gauge))
+        return self._known(Family(MetricKind.GAUGE, name, help, Gauge))
 
     def histogram(self, name: str, help: str, bounds: Sequence[float]) -> Family[Histogram]:
         if not bounds or list(bounds) != sorted(set(bounds)):
             raise ValueError(f'the bounds of the histogram "{name}" must rise')
-        return self._known(Family(Kind.HISTOGRAM, name, help, Histogram, bounds=bounds))
+        return self._known(Family(MetricKind.HISTOGRAM, name, help, Histogram, bounds=bounds))
 
     def forget(self, labels: Mapping[str, str]) -> None:
         """Drop the series of all families that have all these labels."""

@@ -1,4 +1,4 @@
-"""`Worker`: a worker's connection to the supervisor of its server."""
+"""`WorkerConnection`: a worker's connection to the supervisor of its server."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ _LOOK_SECONDS: Final = 0.1
 _REST: Final = 50.0
 
 
-class Worker(FrameProtocol):
+class WorkerConnection(FrameProtocol):
     """One worker of several: what it shares with the others, by way of the supervisor.
 
     Attributes:

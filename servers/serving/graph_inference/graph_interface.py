@@ -29,8 +29,8 @@ from graph_runtime import Code, GraphConfigError, GraphError, NodePlan, Validate
 from graph_runtime.errors import did_you_mean
 from servers.contract.data_plane import ModelMetadata
 from servers.serving.graph_inference.stream_kinds import (
-    InputStream,
-    OutputStream,
+    InputStreamKind,
+    OutputStreamKind,
     TensorType,
     input_stream,
     output_stream,
@@ -170,7 +170,7 @@ class GraphInterface:
             for (tag, _), stream in zip(plan.outputs.keys, plan.outputs.names, strict=True)
         ]
         outputs.sort(key=_order(plan.config.output_stream))
-        self.outputs: tuple[OutputStream, ...] = tuple(outputs)
+        self.outputs: tuple[OutputStreamKind, ...] = tuple(outputs)
         self._values = {each.name: each.value_of for each in inputs}
         self._images = {each.name for each in inputs if takes_images(each.value_of)}
         self._output_names = {each.name: each for each in self.outputs}
@@ -233,7 +233,7 @@ class GraphInterface:
             )
         return packets
 
-    def wanted_outputs(self, request: InferRequest) -> tuple[OutputStream, ...]:
+    def wanted_outputs(self, request: InferRequest) -> tuple[OutputStreamKind, ...]:
         """Return the outputs that the request names, in its order; all outputs if it names none.
 
         Raises:
@@ -251,7 +251,10 @@ class GraphInterface:
         return tuple(wanted)
 
     def response(
-        self, request_id: str, outputs: Iterable[tuple[OutputStream, Any]], parameters: Parameters
+        self,
+        request_id: str,
+        outputs: Iterable[tuple[OutputStreamKind, Any]],
+        parameters: Parameters,
     ) -> InferResponse:
         """Return an answer with the values of some outputs.
 
@@ -286,7 +289,7 @@ class GraphInterface:
         )
 
 
-def _order(entries: Iterable[str]) -> Callable[[InputStream | OutputStream], int]:
+def _order(entries: Iterable[str]) -> Callable[[InputStreamKind | OutputStreamKind], int]:
     """Return a sort key for the order of the graph's text; the plan sorts streams by tag."""
     places = {entry.rpartition(":")[2]: place for place, entry in enumerate(entries)}
     return lambda stream: places[stream.name]

@@ -39,7 +39,7 @@ from servers.serving.graph_inference.graph_interface import (
     model_of_session,
     sessions_of,
 )
-from servers.serving.graph_inference.stream_kinds import OutputStream
+from servers.serving.graph_inference.stream_kinds import OutputStreamKind
 
 #: The parameter of requests, and of the answers of a stream.
 TIMESTAMP: Final = "OVMS_MP_TIMESTAMP"
@@ -79,7 +79,7 @@ class Sent:
     """The part of a request that its answers need. ``outputs`` is None for all outputs."""
 
     id: str = ""
-    outputs: tuple[OutputStream, ...] | None = None
+    outputs: tuple[OutputStreamKind, ...] | None = None
 
 
 class StreamTimes:
@@ -454,7 +454,7 @@ class GraphStream:
 
     # Answers --------------------------------------------------------------------------------------
 
-    def _take(self, output: OutputStream, stream: str, packet: Packet) -> None:
+    def _take(self, output: OutputStreamKind, stream: str, packet: Packet) -> None:
         """Take a packet of an output. Called in any thread; an exception fails the run."""
         sent = self._times.sent_at(packet.time)
         if sent.outputs is not None and output not in sent.outputs:

@@ -274,7 +274,7 @@ _ARRAYS: Final = ("OVTENSOR", "TENSOR", "TFTENSOR", "TFLITE_TENSOR")
 
 
 @dataclass(frozen=True, slots=True)
-class InputStream:
+class InputStreamKind:
     """An input of a graph.
 
     Attributes:
@@ -291,7 +291,7 @@ class InputStream:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputStream:
+class OutputStreamKind:
     """An output of a graph.
 
     Attributes:
@@ -311,7 +311,7 @@ class OutputStream:
 
 def input_stream(
     name: str, tag: str, packet_type: PacketType, known: TensorType | None
-) -> InputStream:
+) -> InputStreamKind:
     """An input of the graph; ``known``: what a model says of it."""
     preferred = _class_of_tag(tag)
     specs = tuple(sorted(types_of(packet_type), key=lambda spec: _class_of(spec) is not preferred))
@@ -324,12 +324,12 @@ def input_stream(
         kind = FirstValue(kinds) if len(kinds) > 1 else next(iter(kinds), NoValue(packet_type.name))
         declared = tensor_type_of(specs[0])
         is_request = InferRequest in specs
-    return InputStream(name, kind, _metadata(name, known or declared), is_http, is_request)
+    return InputStreamKind(name, kind, _metadata(name, known or declared), is_http, is_request)
 
 
 def output_stream(
     name: str, tag: str, packet_type: PacketType, known: TensorType | None
-) -> OutputStream:
+) -> OutputStreamKind:
     """An output of the graph; ``known``: what a model says of it."""
     specs = types_of(packet_type)
     declared = tensor_type_of(specs[0]) if specs else _kind_of_tag(tag)[1]
@@ -337,7 +337,7 @@ def output_stream(
         not specs and tag.startswith(_RESPONSE) and not tag.startswith(ANSWERS)
     )
     declared = known or declared
-    return OutputStream(name, _metadata(name, declared), is_response, declared.datatype)
+    return OutputStreamKind(name, _metadata(name, declared), is_response, declared.datatype)
 
 
 def _class_of(spec: Any) -> Any:

@@ -58,7 +58,7 @@ OF_LOGPROBS: Final = frozenset(
 TEXT_INPUT: Final = "text_input"
 
 
-class Kind(Enum):
+class TextInputKind(Enum):
     """The kind of an input's value: one element, or a list for the names that end in S."""
 
     TEXT = auto()
@@ -79,27 +79,33 @@ class Input:
     """
 
     name: str
-    kind: Kind
+    kind: TextInputKind
     datatype: Datatype
     member: str = ""
 
     @property
     def metadata(self) -> TensorMetadata:
-        is_list = self.kind in (Kind.TEXTS, Kind.INTEGERS)
+        is_list = self.kind in (TextInputKind.TEXTS, TextInputKind.INTEGERS)
         is_optional = self.name != TEXT_INPUT
         return TensorMetadata(self.name, self.datatype, (-1 if is_list else 1,), is_optional)
 
 
 def _flags(*names: str, has_members: bool = False) -> list[Input]:
-    return [Input(name, Kind.FLAG, Datatype.BOOL, name if has_members else "") for name in names]
+    return [
+        Input(name, TextInputKind.FLAG, Datatype.BOOL, name if has_members else "")
+        for name in names
+    ]
 
 
 def _integers(**members: str) -> list[Input]:
-    return [Input(name, Kind.INTEGER, Datatype.INT32, member) for name, member in members.items()]
+    return [
+        Input(name, TextInputKind.INTEGER, Datatype.INT32, member)
+        for name, member in members.items()
+    ]
 
 
 def _numbers(*names: str) -> list[Input]:
-    return [Input(name, Kind.NUMBER, Datatype.FP32, name) for name in names]
+    return [Input(name, TextInputKind.NUMBER, Datatype.FP32, name) for name in names]
 
 
 #: Inputs by name, with the names of both vLLM's and TensorRT-LLM's backends.
@@ -107,21 +113,21 @@ INPUTS: Final[Mapping[str, Input]] = MappingProxyType(
     {
         each.name: each
         for each in (
-            Input(TEXT_INPUT, Kind.TEXT, Datatype.BYTES),
+            Input(TEXT_INPUT, TextInputKind.TEXT, Datatype.BYTES),
             *_flags("stream", "exclude_input_in_output", "chat"),
-            Input("sampling_parameters", Kind.TEXT, Datatype.BYTES),
+            Input("sampling_parameters", TextInputKind.TEXT, Datatype.BYTES),
             *_integers(max_tokens="max_tokens", min_tokens="min_tokens", min_length="min_tokens"),
             *_numbers("temperature", "top_p"),
             *_integers(top_k="top_k"),
             *_numbers("min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
             *_numbers("length_penalty"),
-            Input("seed", Kind.INTEGER, Datatype.UINT64, "seed"),
-            Input("random_seed", Kind.INTEGER, Datatype.UINT64, "seed"),
-            Input("stop", Kind.TEXTS, Datatype.BYTES, "stop"),
-            Input("stop_words", Kind.TEXTS, Datatype.BYTES, "stop"),
-            Input("bad_words", Kind.TEXTS, Datatype.BYTES, "bad_words"),
-            Input("stop_token_ids", Kind.INTEGERS, Datatype.INT32, "stop_token_ids"),
-            Input("end_id", Kind.INTEGERS, Datatype.INT32, "stop_token_ids"),
+            Input("seed", TextInputKind.INTEGER, Datatype.UINT64, "seed"),
+            Input("random_seed", TextInputKind.INTEGER, Datatype.UINT64, "seed"),
+            Input("stop", TextInputKind.TEXTS, Datatype.BYTES, "stop"),
+            Input("stop_words", TextInputKind.TEXTS, Datatype.BYTES, "stop"),
+            Input("bad_words", TextInputKind.TEXTS, Datatype.BYTES, "bad_words"),
+            Input("stop_token_ids", TextInputKind.INTEGERS, Datatype.INT32, "stop_token_ids"),
+            Input("end_id", TextInputKind.INTEGERS, Datatype.INT32, "stop_token_ids"),
             *_integers(n="n", num_return_sequences="n", beam_width="best_of", best_of="best_of"),
             *_flags(
                 "ignore_eos",
@@ -299,7 +305,7 @@ def _flag(given: dict[str, InputValue], name: str, *, default: bool) -> bool:
     return default if one is None else bool(one.value)
 
 
-_LISTS = (Kind.TEXTS, Kind.INTEGERS)
+_LISTS = (TextInputKind.TEXTS, TextInputKind.INTEGERS)
 _WORDS = {"true": True, "false": False}
 _LONGEST_NUMBER = 40
 
@@ -340,42 +346,44 @@ def value_of_json(expected: Input, value: Any, place: str) -> Any:
     """
     kind = expected.kind
     if isinstance(value, str):
-        if kind in (Kind.TEXT, Kind.TEXTS):
-            return value if kind is Kind.TEXT or value else []
+        if kind in (TextInputKind.TEXT, TextInputKind.TEXTS):
+            return value if kind is TextInputKind.TEXT or value else []
         return _read(kind, value, place)
-    if kind is Kind.INTEGERS and isinstance(value, int) and not isinstance(value, bool):
+    if kind is TextInputKind.INTEGERS and isinstance(value, int) and not isinstance(value, bool):
         return [value]
-    if kind is Kind.FLAG and not isinstance(value, bool):
+    if kind is TextInputKind.FLAG and not isinstance(value, bool):
         raise RequestError(f"{place}: true or false is needed", param=place)
     return value
 
 
-def _read(kind: Kind, text: str, place: str) -> Any:
+def _read(kind: TextInputKind, text: str, place: str) -> Any:
     short = text.strip()
-    if kind is Kind.FLAG and short.lower() in _WORDS:
+    if kind is TextInputKind.FLAG and short.lower() in _WORDS:
         return _WORDS[short.lower()]
     if len(short) <= _LONGEST_NUMBER:
         with contextlib.suppress(ValueError):
-            if kind is Kind.INTEGER:
+            if kind is TextInputKind.INTEGER:
                 return int(short)
-            if kind is Kind.INTEGERS:
+            if kind is TextInputKind.INTEGERS:
                 return [int(short)]
-            if kind is Kind.NUMBER and math.isfinite(float(short)):
+            if kind is TextInputKind.NUMBER and math.isfinite(float(short)):
                 return float(short)
-    what = {Kind.FLAG: "true or false", Kind.NUMBER: "a finite number"}.get(kind, "an integer")
+    what = {TextInputKind.FLAG: "true or false", TextInputKind.NUMBER: "a finite number"}.get(
+        kind, "an integer"
+    )
     raise RequestError(f"{place}: {what} is needed, not {quoted(text)}", param=place)
 
 
-def _fits(kind: Kind, datatype: Datatype) -> bool:
+def _fits(kind: TextInputKind, datatype: Datatype) -> bool:
     of = datatype.dtype.kind
     match kind:
-        case Kind.TEXT | Kind.TEXTS:
+        case TextInputKind.TEXT | TextInputKind.TEXTS:
             return datatype is Datatype.BYTES
-        case Kind.FLAG:
+        case TextInputKind.FLAG:
             return datatype is Datatype.BOOL
-        case Kind.INTEGER | Kind.INTEGERS:
+        case TextInputKind.INTEGER | TextInputKind.INTEGERS:
             return of in "iu" and datatype is not Datatype.BF16
-        case Kind.NUMBER:
+        case TextInputKind.NUMBER:
             return of in "iuf" and datatype is not Datatype.BF16
 
 
@@ -383,18 +391,18 @@ def _wanted(expected: Input) -> str:
     return f"a tensor of {expected.datatype}"
 
 
-def _plain(kind: Kind, element: Any, place: str) -> Any:
+def _plain(kind: TextInputKind, element: Any, place: str) -> Any:
     match kind:
-        case Kind.TEXT | Kind.TEXTS:
+        case TextInputKind.TEXT | TextInputKind.TEXTS:
             try:
                 return bytes(element).decode()
             except UnicodeDecodeError:
                 raise RequestError(f"{place}: the text is not UTF-8", param=place) from None
-        case Kind.FLAG:
+        case TextInputKind.FLAG:
             return bool(element)
-        case Kind.INTEGER | Kind.INTEGERS:
+        case TextInputKind.INTEGER | TextInputKind.INTEGERS:
             return int(element)
-        case Kind.NUMBER:
+        case TextInputKind.NUMBER:
             # The shortest decimal: 0.95 as it was sent, not 0.949999988 as in 32 bits.
             value = float(str(element))
             if not math.isfinite(value):

@@ -52,7 +52,7 @@ _CODES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CompletionChoice:
     """A text, or a piece of one.
 
     Attributes:
@@ -71,7 +71,7 @@ class Choice:
 class Completion:
     """An answer, or an event of one. Numbers of tokens are None if it has none."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[CompletionChoice, ...]
     input_tokens: int | None
     output_tokens: int | None
 
@@ -122,11 +122,11 @@ def no_completion() -> GraphError:
     return GraphError("the graph's answer is no completion", code=Code.INTERNAL)
 
 
-def _choice(value: dict[str, Any]) -> Choice:
+def _choice(value: dict[str, Any]) -> CompletionChoice:
     # Pieces of a chat are deltas, whole answers are messages. Reasoning is not part of the answer.
     message = value.get("delta") or value.get("message") or {}
     text = value["text"] if "text" in value else message.get("content")
-    return Choice(
+    return CompletionChoice(
         int(value.get("index") or 0),
         text or "",
         value.get("finish_reason"),
@@ -159,16 +159,16 @@ class StreamClients:
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
-        self._clients: set[StreamClient] = set()
+        self._clients: set[PieceClient] = set()
         connection.on_disconnect(self._disconnect)
 
-    def new(self) -> StreamClient:
+    def new(self) -> PieceClient:
         """Return a client, which lasts until `forget`."""
-        client = StreamClient(self.connection)
+        client = PieceClient(self.connection)
         self._clients.add(client)
         return client
 
-    def forget(self, client: StreamClient) -> None:
+    def forget(self, client: PieceClient) -> None:
         """Drop a client whose request is over."""
         self._clients.discard(client)
 
@@ -178,7 +178,7 @@ class StreamClients:
         self._clients.clear()
 
 
-class StreamClient(Disconnection):
+class PieceClient(Disconnection):
     """A `ClientConnection` for one request."""
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -304,7 +304,7 @@ class ResponseWriter:
 
         The `last` answer says how the text ended.
         """
-        choices: list[Choice] = []
+        choices: list[CompletionChoice] = []
         for completion in completions:
             self._learn(completion)
             choices += completion.choices
@@ -340,7 +340,7 @@ class ResponseWriter:
             self._sums.append(0.0)
             self._tokens.append(0)
 
-    def _response(self, choices: Iterable[Choice], *, is_last: bool) -> InferResponse:
+    def _response(self, choices: Iterable[CompletionChoice], *, is_last: bool) -> InferResponse:
         texts = [""] * len(self._sums)
         logprobs: list[list[float]] = [[] for _ in texts]
         for choice in choices:
