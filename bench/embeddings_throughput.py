@@ -38,8 +38,7 @@ from bench.embedding_peers import Peer, start_infinity, start_sentence_transform
 from bench.encoder_model import make_encoder, text_of
 from bench.machine import describe_machine
 from bench.server_process import ServerProcess, children, cpu_seconds
-from calculators.text.embeddings.encoding import encode
-from calculators.text.embeddings.question import Embed
+from calculators.text.embeddings.encoding import Embed, encode
 from calculators.text.text_models.compiled_forms import CompiledForms
 from calculators.text.text_models.messages import Load
 from calculators.text.text_models.model_options import read_text_model
@@ -132,7 +131,7 @@ def one_by_one(directory: Path) -> Measure:
     load = Load(
         str(directory), 0, "CPU", dict(options.properties), options.max_tokens, {"pooling": "MEAN"}
     )
-    from calculators.text.embeddings.pooling import add_pooling
+    from calculators.text.text_models.heads import add_pooling
 
     tokenizer = open_tokenizer(load)
     runner = CompiledForms(load, add_pooling, lambda phase: None).runner()

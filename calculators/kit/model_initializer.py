@@ -21,7 +21,7 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.model_cache import CacheEntry, ModelCache, finish, user_cache
 from calculators.kit.places import Place, Places
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from graph_runtime import (
     NO_METRICS,
     LoadProgress,

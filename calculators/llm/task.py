@@ -6,116 +6,102 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.tasks.endpoint import PREFIXES
 from calculators.kit.tasks.model_config import has_safetensors, is_language_model, read_model_config
-from calculators.kit.tasks.task import ModelToServe, Task
+from calculators.kit.tasks.task import PREFIXES, ModelToServe, Task
 from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
 from calculators.llm.engine import ENVIRONMENT
 from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.task_options import TextGenerationOptions
 
 if TYPE_CHECKING:
+    from calculators.kit.tasks.operation import TaskDescription
     from calculators.llm.servable import LlmServable
     from graph_runtime import NodePlan, Registry, ResourceSettings
 
 
-def _register(registry: Registry) -> None:
-    from calculators.llm.http_llm_calculator import HttpLLMCalculator
-    from calculators.llm.llm_calculator import (
-        GenerationRequestReaderCalculator,
-        GenerationResponseWriterCalculator,
-        LLMCalculator,
-    )
-    from calculators.llm.resources import LlmResourceInitializer
+class TextGenerationTask(Task):
+    """The task of language models."""
 
-    registry.register_calculator(HttpLLMCalculator)
-    registry.register_calculator(GenerationRequestReaderCalculator)
-    registry.register_calculator(LLMCalculator)
-    registry.register_calculator(GenerationResponseWriterCalculator)
-    registry.register_resource_initializer(LlmResourceInitializer())
-
-
-def _serves(calculator: str) -> bool:
-    return calculator.endswith("LLMCalculator")
-
-
-def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
-    from calculators.llm.task_graph import TextGeneration
-
-    return TextGeneration(**options).graph(model)
-
-
-def _recognizes(path: Path) -> bool:
-    from calculators.llm.task_graph import holds_model
-
-    return holds_model(path)
-
-
-def _recognizes_source(path: Path) -> bool:
-    return has_safetensors(path) and is_language_model(path)
-
-
-def _export_arguments(path: Path) -> tuple[str, ...]:
-    reads_images = "vision_config" in read_model_config(path)
-    return ("--task", "image-text-to-text" if reads_images else "text-generation-with-past")
-
-
-def _example(model: str) -> tuple[str, dict[str, Any]]:
-    body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
-    return PREFIXES[0] + CHAT_COMPLETIONS.path, body
-
-
-def _adapters(config: Any) -> Iterable[str]:
-    """Yield the name of each LoRA adapter of each node, as the options have it."""
-    from graph_runtime import GraphError, find_options, has_options
-
-    for node in config.node:
-        try:
-            if has_options(node, OPTIONS_TYPE):
-                yield from (each.name for each in find_options(node, OPTIONS_TYPE).adapters)
-        except GraphError:  # reported when the graph is loaded
-            continue
-
-
-def _first_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
-    from calculators.llm.model_source import first_messages
-
-    return first_messages(node, settings)
-
-
-def _facts(servable: LlmServable) -> Mapping[str, Any]:
-    """Return the length of prompt and answer together, by vLLM's name."""
-    length = servable.limits.length
-    return {} if length is None else {"max_model_len": length}
-
-
-TASK: Final = Task(
-    name="text_generation",
-    endpoints=ENDPOINTS,
-    register=_register,
-    calculators=(
+    name = "text_generation"
+    endpoints = ENDPOINTS
+    docs = "docs/llm_options.md"
+    calculators = (
         "HttpLLMCalculator",
         "GenerationRequestReaderCalculator",
         "LLMCalculator",
         "GenerationResponseWriterCalculator",
-    ),
-    serves=_serves,
-    describe=describe,
-    graph=_graph,
-    example=_example,
-    docs="docs/llm_options.md",
-    options=TextGenerationOptions,
-    recognizes=_recognizes,
-    recognizes_source=_recognizes_source,
-    export_arguments=_export_arguments,
-    model_flags=("draft_source_model",),
-    is_default=True,
-    generates_text=True,
-    processes=(
+    )
+    options = TextGenerationOptions
+    model_flags = ("draft_source_model",)
+    is_default = True
+    generates_text = True
+    processes = (
         ("calculators.llm.engine.process", ENVIRONMENT),
         ("calculators.llm.prompt.process", {}),
-    ),
-    first_messages=_first_messages,
-    model_facts=_facts,
-    further_names=_adapters,
-)
+    )
+
+    def register(self, registry: Registry) -> None:
+        from calculators.llm.http_llm_calculator import HttpLLMCalculator
+        from calculators.llm.llm_calculator import (
+            GenerationRequestReaderCalculator,
+            GenerationResponseWriterCalculator,
+            LLMCalculator,
+        )
+        from calculators.llm.resources import LlmResourceInitializer
+
+        registry.register_calculator(HttpLLMCalculator)
+        registry.register_calculator(GenerationRequestReaderCalculator)
+        registry.register_calculator(LLMCalculator)
+        registry.register_calculator(GenerationResponseWriterCalculator)
+        registry.register_resource_initializer(LlmResourceInitializer())
+
+    def serves(self, calculator: str) -> bool:
+        return calculator.endswith("LLMCalculator")
+
+    def describe(self, model: str) -> TaskDescription:
+        return describe(model)
+
+    def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
+        from calculators.llm.task_graph import TextGeneration
+
+        return TextGeneration(**options).graph(model)
+
+    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+        body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
+        return PREFIXES[0] + CHAT_COMPLETIONS.path, body
+
+    def recognizes(self, path: Path) -> bool:
+        from calculators.llm.task_graph import holds_model
+
+        return holds_model(path)
+
+    def recognizes_source(self, path: Path) -> bool:
+        return has_safetensors(path) and is_language_model(path)
+
+    def export_arguments(self, path: Path) -> tuple[str, ...]:
+        reads_images = "vision_config" in read_model_config(path)
+        return ("--task", "image-text-to-text" if reads_images else "text-generation-with-past")
+
+    def model_facts(self, resource: LlmServable) -> Mapping[str, Any]:
+        """Return the length of prompt and answer together, by vLLM's name."""
+        length = resource.limits.length
+        return {} if length is None else {"max_model_len": length}
+
+    def first_messages(self, node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
+        from calculators.llm.first_messages import first_messages
+
+        return first_messages(node, settings)
+
+    def further_names(self, config: Any) -> Iterable[str]:
+        """Yield the name of each LoRA adapter of each node, as the options have it."""
+        from graph_runtime import GraphError, find_options, has_options
+
+        for node in config.node:
+            try:
+                if has_options(node, OPTIONS_TYPE):
+                    yield from (each.name for each in find_options(node, OPTIONS_TYPE).adapters)
+            except GraphError:  # reported when the graph is loaded
+                continue
+
+
+TASK: Final = TextGenerationTask()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from calculators.kit.requests.request_queue import RequestQueue
 from calculators.kit.settings.declaration import RUNNING, TASK, option
 from calculators.kit.settings.value_types import count, count_or_zero, one_of, switch
-from calculators.kit.tasks.options import DeviceOptions
+from calculators.kit.tasks.task import DeviceOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,7 +142,8 @@ def _request(
             f"{name}: its config.json does not show what the model is for",
             hint=f"start again with --task, one of {names}",
         )
-    if found.export_arguments is None:
+    exported = found.export_arguments(files)
+    if exported is None:
         raise CommandFailed(
             f"{name}: models for {found.name} are not exported here",
             hint="use a model in OpenVINO's form",
@@ -155,7 +156,7 @@ def _request(
         f"weights in {form} ({why})"
     )
     arguments = (
-        *found.export_arguments(files),
+        *exported,
         *found.further_export_arguments(files, task_options_of(found, of_task)),
     )
     return found, ExportRequest(name, files, arguments, form)

@@ -8,7 +8,7 @@ from typing import Any
 
 from calculators.kit.settings.declaration import SettingError, given, read, values_of
 from calculators.kit.settings.families import settings_of_families
-from calculators.kit.tasks.options import DeviceOptions
+from calculators.kit.tasks.task import DeviceOptions
 from graph_runtime import FamilySettings
 from servers.cli.config_file import config_of_repository
 from servers.cli.messages import CommandFailed

@@ -32,7 +32,7 @@ from calculators.kit.settings.declaration import (
 )
 from calculators.kit.settings.value_types import count_or_zero, one_of, switch
 from calculators.kit.tasks import KNOWN_ELSEWHERE, installed_tasks
-from calculators.kit.tasks.options import DeviceOptions
+from calculators.kit.tasks.task import DeviceOptions
 
 INDEX: Final = Group("the index")
 EMBEDDING_MODEL: Final = Group("the embedding model")

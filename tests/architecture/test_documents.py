@@ -59,7 +59,7 @@ from calculators.llm.requests.tools import (
 )
 from calculators.speech.audio import reading_process, sound_reader
 from calculators.speech.audio.reading import MOST_CHANNELS
-from calculators.speech.audio.resampling import HIGHEST_RATE, LOWEST_RATE
+from calculators.speech.audio.sound import HIGHEST_RATE, LOWEST_RATE
 from calculators.speech.speech_to_text import pipeline_process
 from calculators.speech.speech_to_text import servable as listening
 from calculators.speech.speech_to_text.realtime import session
@@ -67,11 +67,10 @@ from calculators.speech.speech_to_text.realtime.session import MOST_SECONDS
 from calculators.speech.text_to_speech import request as speech_request
 from calculators.speech.text_to_speech import servable as speech
 from calculators.tensors.openvino.tensor_spec import NUMBERS_ON_CPU
-from calculators.text.embeddings import texts
-from calculators.text.rerank import documents as ranked_documents
-from calculators.text.rerank import ranking
-from calculators.text.rerank.task_options import RerankTaskOptions
-from calculators.text.text_classification import texts as classified_texts
+from calculators.text.embeddings import request as texts
+from calculators.text.rerank import request as ranking
+from calculators.text.rerank.task import RerankTaskOptions
+from calculators.text.text_classification import request as classified_texts
 from calculators.text.text_models import batch_runner, text_model
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
 from servers.access import KEY_FILE_BYTES, MAX_KEY
@@ -305,8 +304,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
         f"{expression.MAX_WIDTH:,} characters; {expression.SECONDS * 1000:g} ms; "
         f"{moderation_calculator.MAX_WINDOW:,} characters",
-        f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranked_documents.MAX_CHARACTERS >> 20} Mi, "
-        f"{ranked_documents.MAX_ALL_CHARACTERS >> 20} Mi, "
+        f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranking.MAX_CHARACTERS >> 20} Mi, "
+        f"{ranking.MAX_ALL_CHARACTERS >> 20} Mi, "
         f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "
         f"{RerankTaskOptions().max_allowed_chunks:,} (`--max_allowed_chunks`)",
         f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",

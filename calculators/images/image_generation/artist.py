@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 from PIL import Image as Pillow
 
-from calculators.images.image_generation.kind import Kind
 from calculators.images.image_generation.messages import (
     Begun,
     Draw,
+    DrawingKind,
     Drawn,
     Image,
     Paused,
@@ -111,7 +111,7 @@ class Library(Protocol):
 
     def generate(
         self,
-        kind: Kind,
+        kind: DrawingKind,
         prompt: str,
         parameters: dict[str, Any],
         *,
@@ -121,7 +121,7 @@ class Library(Protocol):
         on_step: OnStep,
     ) -> Pixels | None: ...
 
-    def decode(self, kind: Kind, latent: Any) -> Pixels | None: ...
+    def decode(self, kind: DrawingKind, latent: Any) -> Pixels | None: ...
 
 
 class _Given(NamedTuple):
@@ -262,7 +262,7 @@ class Artist:
         """Draw the images of one turn."""
         draw = drawing.draw
         size = given.size
-        kind = Kind(draw.kind)
+        kind = DrawingKind(draw.kind)
         parameters = {**draw.parameters, "width": size.width, "height": size.height}
         if not drawing.turns:
             tokens = self._library.count_tokens(draw.prompt)
@@ -362,6 +362,6 @@ def _next_shown(steps: int, shown: int, partial_images: int) -> float:
 
 def _failed(draw: Draw) -> str:
     """Return OpenVINO Model Server's text for a failure of the library."""
-    if draw.kind == Kind.INPAINTING:
+    if draw.kind == DrawingKind.INPAINTING:
         return "Error during inpainting generation"
     return "Error during images generation"

@@ -1,15 +1,17 @@
-"""`DrawingProcess`: a supervised process that draws, one image at a time."""
+"""`DrawingProcess`: a supervised process that draws, one image at a time.
+
+A `Drawing` is a request under way, as its node sees it; `ImageMetrics` are those of a node.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from calculators.images.image_generation.drawing import Drawing
-from calculators.images.image_generation.image_metrics import ImageMetrics
 from calculators.images.image_generation.messages import (
     Begun,
     Cancel,
@@ -24,9 +26,148 @@ from calculators.images.image_generation.messages import (
     Refused,
     from_artist_decoder,
 )
+from calculators.images.image_generation.request import ImageRequest
 from calculators.kit.child_process.supervisor import RETRY_AFTER, Overrun, Supervisor, WorkLimit
 from calculators.kit.requests.http_payload import RequestError
-from graph_runtime import Code, LoadProgress
+from graph_runtime import Code, LoadProgress, NodeMetrics
+
+#: Bounds of histograms in seconds, up to an hour.
+_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)
+
+
+class ImageMetrics:
+    """The metrics of one node."""
+
+    def __init__(self, metrics: NodeMetrics) -> None:
+        self._metrics = metrics
+        self._ends: list[Callable[[], None]] = []
+        self.images = metrics.counter("graphrt_images_drawn", "Images that were finished.")
+        self.steps = metrics.counter("graphrt_image_steps", "Steps of denoising that were made.")
+        self.cancelled = metrics.counter(
+            "graphrt_image_requests_cancelled", "Requests that ended because their client went."
+        )
+        self.queue_seconds = metrics.histogram(
+            "graphrt_image_queue_seconds",
+            "Time that a request waited for its turn.",
+            bounds=_SECONDS,
+        )
+        self.seconds = metrics.histogram(
+            "graphrt_image_drawing_seconds",
+            "Time from the turn of a request to its last image.",
+            bounds=_SECONDS,
+        )
+
+    def follow(
+        self,
+        *,
+        waiting: Callable[[], float],
+        running: Callable[[], float],
+        progress: Callable[[], float],
+        is_up: Callable[[], float],
+        restarts: Callable[[], float],
+    ) -> None:
+        """Publish values that are read when the metrics are; until `end`."""
+        metrics = self._metrics
+        self._ends = [
+            metrics.gauge(
+                "graphrt_image_requests_waiting", "Requests that wait for their turn."
+            ).follow(waiting),
+            metrics.gauge(
+                "graphrt_image_requests_running",
+                "Requests of which an image is being drawn: 1, and a large one.",
+            ).follow(running),
+            metrics.gauge(
+                "graphrt_image_progress_ratio",
+                "Part of the steps of the running request that is done, 0 to 1.",
+            ).follow(progress),
+            metrics.gauge(
+                "graphrt_image_process_up", "Can the process that draws work now? 1 or 0."
+            ).follow(is_up),
+            metrics.counter(
+                "graphrt_image_process_restarts",
+                "How often the process that draws had to be started again.",
+            ).follow(restarts),
+        ]
+
+    def end(self) -> None:
+        """Stop publishing what is followed."""
+        for end in self._ends:
+            end()
+        self._ends = []
+
+
+class DrawnImage(NamedTuple):
+    """An image, finished or not.
+
+    Attributes:
+        place: among the images of the request.
+        partial: its place among the unfinished images of the same place; None: it is finished.
+        data: the file in base64, or the bytes of pixels.
+    """
+
+    place: int
+    partial: int | None
+    data: bytes
+
+
+class Drawing:
+    """The images of one request, as they come: iterate over it once.
+
+    Attributes:
+        begun: the size and the tokens of the prompt; before the first image.
+        pid: the process that has begun it, and keeps what it has read; None before that.
+        is_cancelled: it is not wanted any more.
+    """
+
+    def __init__(self, number: int, request: ImageRequest, output_format: str) -> None:
+        self.number = number
+        self.request = request
+        self.output_format = output_format
+        self.begun: Begun | None = None
+        self.pid: int | None = None
+        self.is_cancelled = False
+        #: Done when nothing more comes.
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # None is the end.
+        self._events: asyncio.Queue[DrawnImage | Exception | None] = asyncio.Queue()
+        self._on_cancel: Callable[[], None] | None = None
+        #: Places of images that are passed on: a drawing that is begun again makes them once more.
+        self._taken: set[tuple[int, int]] = set()
+
+    def __aiter__(self) -> AsyncIterator[DrawnImage]:
+        return self._images()
+
+    async def _images(self) -> AsyncIterator[DrawnImage]:
+        while (event := await self._events.get()) is not None:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` when the drawing is cancelled."""
+        self._on_cancel = callback
+
+    def cancel(self) -> None:
+        """End the drawing at its next step: it is not wanted any more. Does nothing at its end."""
+        if not self.over.done() and not self.is_cancelled:
+            self.is_cancelled = True
+            if self._on_cancel is not None:
+                self._on_cancel()
+
+    def take(self, image: Image) -> None:
+        """Pass on an image, unless it has been."""
+        if (image.index, image.partial) in self._taken:
+            return
+        self._taken.add((image.index, image.partial))
+        partial = None if image.partial < 0 else image.partial
+        self._events.put_nowait(DrawnImage(image.index, partial, image.data))
+
+    def end(self, error: Exception | None = None) -> None:
+        """End the iteration, with an error if there is one. Later calls do nothing."""
+        if not self.over.done():
+            self.over.set_result(None)
+            self._events.put_nowait(error)
+
 
 #: Silence after which a busy process counts as hung. It gives signs of life during a step.
 HANG_SECONDS: Final = 60.0

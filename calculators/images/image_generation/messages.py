@@ -8,11 +8,30 @@ Between two images of a request it sends `Paused`, and draws the next one when t
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
+
+
+class DrawingKind(StrEnum):
+    """A use of a model, by the library's pipelines."""
+
+    TEXT_TO_IMAGE = "text_to_image"
+    IMAGE_TO_IMAGE = "image_to_image"
+    INPAINTING = "inpainting"
+
+    @property
+    def missing(self) -> str:
+        """OpenVINO Model Server's text for a model that lacks it."""
+        name = {
+            DrawingKind.TEXT_TO_IMAGE: "Text-to-image",
+            DrawingKind.IMAGE_TO_IMAGE: "Image-to-image",
+            DrawingKind.INPAINTING: "Inpainting",
+        }[self]
+        return f"{name} pipeline is not available for this model"
 
 
 class Adapter(msgspec.Struct, frozen=True, array_like=True):

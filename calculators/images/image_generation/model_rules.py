@@ -6,8 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.images.image_generation.kind import Kind
-from calculators.images.image_generation.messages import Ready
+from calculators.images.image_generation.messages import DrawingKind, Ready
 from calculators.images.image_generation.node_options import ImageGenOptions
 from calculators.images.image_generation.request_members import refusal
 from calculators.images.image_generation.sizes import MAX_PIXELS, SIDE_STEP, Size, listed
@@ -34,7 +33,7 @@ class ModelRules:
     ready: Ready
     default_seed: int | None = None
 
-    def check_kind(self, kind: Kind) -> None:
+    def check_kind(self, kind: DrawingKind) -> None:
         """Refuse a kind of drawing that the model lacks.
 
         Raises:
@@ -43,7 +42,7 @@ class ModelRules:
         if kind not in self.ready.kinds:
             raise RequestError(kind.missing, code=Code.FAILED_PRECONDITION)
 
-    def default_size(self, kind: Kind) -> Size | None:
+    def default_size(self, kind: DrawingKind) -> Size | None:
         """Return the size of a request that gives none; None: that of its image."""
         options = self.options
         if options.default_size is not None:
@@ -51,7 +50,7 @@ class ModelRules:
         own = Size(self.ready.width, self.ready.height)
         if options.sizes:
             return own if own in options.sizes else options.sizes[0]
-        if kind is not Kind.TEXT_TO_IMAGE:
+        if kind is not DrawingKind.TEXT_TO_IMAGE:
             return None
         if own.fits(options.largest):
             return own
@@ -137,7 +136,7 @@ class ModelRules:
             raise refusal("guidance_scale is less than 0", "guidance_scale")
         return wanted
 
-    def strength(self, wanted: float | None, kind: Kind, steps: int) -> float:
+    def strength(self, wanted: float | None, kind: DrawingKind, steps: int) -> float:
         """Return the strength: the part of the steps that is made.
 
         Raises:
@@ -148,7 +147,7 @@ class ModelRules:
             raise refusal("strength is greater than maxStrength: 1", "strength")
         if strength < 0:
             raise refusal("strength is less than minStrength: 0", "strength")
-        if kind is Kind.TEXT_TO_IMAGE and strength != 1:
+        if kind is DrawingKind.TEXT_TO_IMAGE and strength != 1:
             raise refusal("strength must be 1 where there is no image to begin with", "strength")
         # The library crashes when it has no step to make.
         if int(_float32(steps * _float32(strength))) < 1:

@@ -13,8 +13,7 @@ import openvino as ov
 import openvino_genai as genai
 from numpy.typing import NDArray
 
-from calculators.images.image_generation.kind import Kind
-from calculators.images.image_generation.messages import Load, Ready
+from calculators.images.image_generation.messages import DrawingKind, Load, Ready
 from calculators.images.image_generation.model_directory import DENOISERS, MODEL_INDEX
 from calculators.kit.child_process.answering_process import Report
 from calculators.kit.child_process.library_errors import library_reason
@@ -30,9 +29,9 @@ OnStep = Callable[[int, int, Any], bool]
 Pixels = NDArray[np.uint8]
 
 _CLASSES: Final = {
-    Kind.INPAINTING: genai.InpaintingPipeline,
-    Kind.IMAGE_TO_IMAGE: genai.Image2ImagePipeline,
-    Kind.TEXT_TO_IMAGE: genai.Text2ImagePipeline,
+    DrawingKind.INPAINTING: genai.InpaintingPipeline,
+    DrawingKind.IMAGE_TO_IMAGE: genai.Image2ImagePipeline,
+    DrawingKind.TEXT_TO_IMAGE: genai.Text2ImagePipeline,
 }
 _MODES: Final = {
     "DYNAMIC": genai.AdapterConfig.Mode.MODE_DYNAMIC,
@@ -80,7 +79,7 @@ class Pipelines:
                 denoiser, read_model_json(self._directory / "vae_decoder/config.json")
             )
         return Ready(
-            kinds=[kind for kind in Kind if kind in self._pipelines],
+            kinds=[kind for kind in DrawingKind if kind in self._pipelines],
             pipeline=str(read_model_json(self._directory / MODEL_INDEX).get("_class_name", "")),
             width=width,
             height=height,
@@ -110,7 +109,7 @@ class Pipelines:
 
     def generate(
         self,
-        kind: Kind,
+        kind: DrawingKind,
         prompt: str,
         parameters: Mapping[str, Any],
         *,
@@ -152,12 +151,12 @@ class Pipelines:
             raise failures[0]
         return _copied(images)
 
-    def decode(self, kind: Kind, latent: Any) -> Pixels | None:
+    def decode(self, kind: DrawingKind, latent: Any) -> Pixels | None:
         """Return the images of unfinished latent ones, inside `OnStep`."""
         return _copied(self._pipelines[kind].decode(latent))
 
-    def _open(self) -> dict[Kind, Any]:
-        found: dict[Kind, Any] = {}
+    def _open(self) -> dict[DrawingKind, Any]:
+        found: dict[DrawingKind, Any] = {}
         reasons: list[str] = []
         for kind, pipeline in _CLASSES.items():
             try:
@@ -168,7 +167,7 @@ class Pipelines:
             raise RuntimeError(reasons[-1])
         return found
 
-    def _derived(self, pipeline: Any, found: Mapping[Kind, Any]) -> Any:
+    def _derived(self, pipeline: Any, found: Mapping[DrawingKind, Any]) -> Any:
         """Return a pipeline with the weights of another; None if there is none that fits."""
         for other in reversed(list(found.values())):
             try:

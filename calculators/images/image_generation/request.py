@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calculators.images.image_generation.kind import Kind
+from calculators.images.image_generation.messages import DrawingKind
 from calculators.images.image_generation.model_rules import ModelRules
 from calculators.images.image_generation.request_members import (
     ALIASES,
@@ -50,7 +50,7 @@ class ImageRequest:
         alphas: of each adapter; empty if they are fixed.
     """
 
-    kind: Kind
+    kind: DrawingKind
     model: str
     prompt: str
     parameters: Mapping[str, Any]
@@ -75,11 +75,11 @@ def read_generation(body: object, rules: ModelRules) -> ImageRequest:
     """
     if not isinstance(body, dict):
         raise RequestError("JSON body must be an object")
-    rules.check_kind(Kind.TEXT_TO_IMAGE)
+    rules.check_kind(DrawingKind.TEXT_TO_IMAGE)
     if body.get("prompt") is None:
         raise refusal("prompt field is missing in JSON body", "prompt")
     read = _members(body, GENERATION_MEMBERS)
-    return _request(Kind.TEXT_TO_IMAGE, read, rules)
+    return _request(DrawingKind.TEXT_TO_IMAGE, read, rules)
 
 
 def read_edit(form: MultipartForm, rules: ModelRules) -> ImageRequest:
@@ -90,7 +90,7 @@ def read_edit(form: MultipartForm, rules: ModelRules) -> ImageRequest:
     """
     _check_files(form, EDIT_FILES)
     image, mask = _image_of(form), _mask_of(form)
-    kind = Kind.INPAINTING if mask else Kind.IMAGE_TO_IMAGE
+    kind = DrawingKind.INPAINTING if mask else DrawingKind.IMAGE_TO_IMAGE
     rules.check_kind(kind)
     if not any(form.fields.get("prompt", ())):
         raise refusal("prompt field is missing in multipart body", "prompt")
@@ -106,9 +106,9 @@ def read_variation(form: MultipartForm, rules: ModelRules) -> ImageRequest:
     """
     _check_files(form, VARIATION_FILES)
     image = _image_of(form)
-    rules.check_kind(Kind.IMAGE_TO_IMAGE)
+    rules.check_kind(DrawingKind.IMAGE_TO_IMAGE)
     read = _members(_body_of(form, VARIATION_MEMBERS), VARIATION_MEMBERS)
-    return _request(Kind.IMAGE_TO_IMAGE, read, rules, image=image)
+    return _request(DrawingKind.IMAGE_TO_IMAGE, read, rules, image=image)
 
 
 def text_request(prompt: str, rules: ModelRules) -> ImageRequest:
@@ -117,8 +117,10 @@ def text_request(prompt: str, rules: ModelRules) -> ImageRequest:
     Raises:
         RequestError: the text is too long, or the model draws no texts.
     """
-    rules.check_kind(Kind.TEXT_TO_IMAGE)
-    return _request(Kind.TEXT_TO_IMAGE, _members({"prompt": prompt}, GENERATION_MEMBERS), rules)
+    rules.check_kind(DrawingKind.TEXT_TO_IMAGE)
+    return _request(
+        DrawingKind.TEXT_TO_IMAGE, _members({"prompt": prompt}, GENERATION_MEMBERS), rules
+    )
 
 
 def _members(body: Mapping[str, Any], members: Members) -> dict[str, Any]:
@@ -126,7 +128,7 @@ def _members(body: Mapping[str, Any], members: Members) -> dict[str, Any]:
 
 
 def _request(
-    kind: Kind,
+    kind: DrawingKind,
     read: dict[str, Any],
     rules: ModelRules,
     *,
@@ -149,7 +151,7 @@ def _request(
         "rng_seed": seed % _LIBRARY_SEEDS,
         "guidance_scale": guidance,
     }
-    if kind is not Kind.TEXT_TO_IMAGE:
+    if kind is not DrawingKind.TEXT_TO_IMAGE:
         parameters["strength"] = strength
     for name in _FURTHER_PROMPTS:
         if name in read:
@@ -187,7 +189,7 @@ def _seed(wanted: int | None, rules: ModelRules) -> int:
     return secrets.randbelow(_SEEDS) if wanted is None or wanted < 0 else wanted
 
 
-def _size(read: Mapping[str, Any], rules: ModelRules, kind: Kind) -> Size | None:
+def _size(read: Mapping[str, Any], rules: ModelRules, kind: DrawingKind) -> Size | None:
     size: Size | None = None
     if "size" in read:
         try:
@@ -199,7 +201,7 @@ def _size(read: Mapping[str, Any], rules: ModelRules, kind: Kind) -> Size | None
         raise refusal(f"Key: {given[0]} already exists in request options.", given[0])
     param = given[0] if given else "size"
     if given:
-        default = rules.default_size(Kind.TEXT_TO_IMAGE)
+        default = rules.default_size(DrawingKind.TEXT_TO_IMAGE)
         assert default is not None
         if len(given) == 1 and rules.options.sizes:
             other = "height" if given[0] == "width" else "width"

@@ -16,20 +16,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from calculators.images.image_generation.drawing import Drawing
-from calculators.images.image_generation.drawing_process import DrawingProcess
-from calculators.images.image_generation.image_metrics import ImageMetrics
+from calculators.images.image_generation.drawing_process import (
+    Drawing,
+    DrawingProcess,
+    ImageMetrics,
+)
 from calculators.images.image_generation.image_settings import ImageSettings
-from calculators.images.image_generation.kind import Kind
-from calculators.images.image_generation.messages import Adapter, Draw, Load, Progress, Shape
+from calculators.images.image_generation.messages import (
+    Adapter,
+    Draw,
+    DrawingKind,
+    Load,
+    Progress,
+    Shape,
+)
 from calculators.images.image_generation.model_rules import ModelRules
-from calculators.images.image_generation.node_options import ImageGenOptions
+from calculators.images.image_generation.node_options import ImageGenOptions, read_image_gen_options
 from calculators.images.image_generation.request import ImageRequest
 from calculators.images.image_generation.sizes import Size
 from calculators.images.media.image import EncodedImage, pixels_of
@@ -37,10 +46,10 @@ from calculators.kit.child_process.fair_turns import FairTurns, TooManyWaiting
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
 from calculators.kit.machine import available_memory
 from calculators.kit.memory import resident_bytes
-from calculators.kit.model_cache import CacheEntry, compiling_with
-from calculators.kit.model_initializer import ModelHost, loading
+from calculators.kit.model_cache import CacheEntry, ModelCache, compiling_with, hold_compiled
+from calculators.kit.model_initializer import ModelHost, ModelInitializer, loading
 from calculators.kit.requests.http_payload import RequestError
-from graph_runtime import Code, LoadProgress
+from graph_runtime import Code, LoadProgress, NodePlan, ResourceSettings
 
 #: An image may have so many times the usual pixels, and cost so many times the usual, and still be
 #: ordinary.
@@ -58,7 +67,7 @@ def is_large(request: ImageRequest, rules: ModelRules) -> bool:
     options = rules.options
     if set(options.devices) != {"CPU"}:
         return False  # the memory of another device would be needed twice
-    default = rules.default_size(Kind.TEXT_TO_IMAGE)
+    default = rules.default_size(DrawingKind.TEXT_TO_IMAGE)
     assert default is not None
     usual = _area(options.largest) if options.sizes else _area(default)
     pixels = _pixels(request, options.largest)
@@ -395,3 +404,39 @@ def _draw_message(drawing: Drawing, options: ImageGenOptions) -> Draw:
 
 def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
+
+
+RESOURCES_TAG: Final = "IMAGE_GEN_NODE_RESOURCES"
+
+
+class ImageGenResourceInitializer(ModelInitializer[ImageGenOptions, ImageGenServable]):
+    """Loads the model of every node that draws."""
+
+    tag = RESOURCES_TAG
+    family = "image_generation"
+    calculators = ("ImageGenCalculator", "ImageGenerationCalculator")
+
+    def read(self, node: NodePlan, settings: ResourceSettings) -> ImageGenOptions:
+        return read_image_gen_options(node, settings)
+
+    def warnings(self, options: ImageGenOptions) -> Sequence[str]:
+        return options.warnings
+
+    def hold(self, options: ImageGenOptions, cache: ModelCache) -> CacheEntry | None:
+        if options.loras.adapters:
+            return None
+        files = [
+            file
+            for file in sorted(options.directory.glob("*/openvino_*"))
+            if file.suffix in (".xml", ".bin")
+        ]
+        device = " ".join(options.devices)
+        return hold_compiled(cache, files, device, options.properties, options.static)
+
+    def resource(
+        self, options: ImageGenOptions, host: ModelHost, settings: ResourceSettings
+    ) -> ImageGenServable:
+        return ImageGenServable(options, host, settings.of(ImageSettings))
+
+    def paths(self, options: ImageGenOptions) -> tuple[Path, ...]:
+        return (options.directory, *(adapter.path for adapter in options.loras.adapters))

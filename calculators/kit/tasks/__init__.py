@@ -6,7 +6,6 @@ paths, for the options of ``graphrt serve --task``, and for their OpenAPI docume
 by name.
 """
 
-from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint, without_prefix
 from calculators.kit.tasks.installed import (
     ENTRY_POINT_GROUP,
     KNOWN_ELSEWHERE,
@@ -23,7 +22,15 @@ from calculators.kit.tasks.installed import (
     task_of_source,
     tasks_at,
 )
-from calculators.kit.tasks.task import ModelToServe, Task, TaskError
+from calculators.kit.tasks.task import (
+    PREFIXES,
+    ErrorForm,
+    ModelToServe,
+    Task,
+    TaskEndpoint,
+    TaskError,
+    without_prefix,
+)
 
 __all__ = [
     "ENTRY_POINT_GROUP",

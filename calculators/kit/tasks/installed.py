@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from calculators.kit.installed_points import installed_points
 from calculators.kit.settings.declaration import options_of
-from calculators.kit.tasks.endpoint import TaskEndpoint
-from calculators.kit.tasks.options import DeviceOptions
-from calculators.kit.tasks.task import Task
+from calculators.kit.tasks.task import DeviceOptions, Task, TaskEndpoint
 
 if TYPE_CHECKING:
     from graph_runtime import Registry
@@ -38,7 +36,7 @@ def _loaded() -> tuple[tuple[Task, ...], dict[str, str]]:
         try:
             task = point.load()
             if not isinstance(task, Task):
-                raise TypeError(f"{point.value} is no calculators.kit.tasks.Task")
+                raise TypeError(f"{point.value} must be an object of calculators.kit.tasks.Task")
             if task.name != point.name:
                 raise ValueError(f'the task is named "{task.name}"')
             _check(task, tasks.values())

@@ -1,23 +1,120 @@
 """`Task`: the description of a family of calculators with endpoints, for servers.
 
+A family that serves an endpoint describes itself in one subclass of `Task`: its name, the paths
+that it answers (`TaskEndpoint`), the options of ``graphrt serve --task``, and methods for what
+servers do with its models. Servers know no task by name.
+
 The description is needed before the task is loaded, also for ``graphrt serve --help``: its module
-imports this room and nothing that takes time. The functions of a task import what they need when
-they are called.
+imports this room and nothing that takes time. Methods import what they need when they are called.
 """
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.tasks.endpoint import TaskEndpoint
-from calculators.kit.tasks.options import NoOptions
+from calculators.kit.settings.declaration import TASK, option
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import NodePlan, Registry, ResourceSettings
+
+#: Prefixes of the endpoints of tasks. Clients of OpenVINO Model Server use /v3, OpenAI's use /v1.
+PREFIXES: Final = ("/v3", "/v3/v1", "/v1")
+_LONGEST_FIRST: Final = sorted((f"{prefix}/" for prefix in PREFIXES), key=len, reverse=True)
+
+
+def without_prefix(path: str) -> str:
+    """Return a path without the longest of `PREFIXES` and its slash; whole if it has none."""
+    for prefix in _LONGEST_FIRST:
+        if path.startswith(prefix):
+            return path[len(prefix) :]
+    return path
+
+
+class ErrorForm(Enum):
+    """The form of the JSON object of an error."""
+
+    OPENAI = auto()
+    #: For the server's own paths under ``/v2``; tasks do not use it.
+    KSERVE = auto()
+    ANTHROPIC = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEndpoint:
+    """A path that graphs with nodes of the task answer.
+
+    Several tasks may have an endpoint of one path; the model that a request names decides which
+    graph answers. Such endpoints may differ only in ``aliases`` and ``operation``.
+
+    Attributes:
+        path: the end of the path, ``/embeddings``; it is served under each of `PREFIXES`.
+        streams: ``"stream": true`` in a request asks for server-sent events.
+        error_form: the form of its errors.
+        operation: the name of the operation in traces (OpenTelemetry's ``gen_ai.operation.name``);
+            "" is the path without its first slash.
+        methods: POST, GET or both; GET brings HEAD. A request with GET has no body: it names its
+            model as ``?model=``.
+        aliases: further whole paths, without prefixes: ``/v2/rerank``.
+        takes_form: a POST may have a form, ``multipart/form-data``, instead of JSON.
+        needs_model: a request with POST must name a model. Without that, one that names none is
+            for the only model of the tasks of this path, as is one with GET.
+        is_socket: a request with GET becomes a WebSocket; ``methods`` must be GET.
+        events_of: returns the events for a client that asked for a stream and whose graph answers
+            with a whole JSON object. Takes the request's members ``model`` and ``stream_options``
+            and the answer's text, and raises `ValueError` if that is none. None: such an answer is
+            sent as it is.
+    """
+
+    path: str
+    streams: bool = False
+    error_form: ErrorForm = ErrorForm.OPENAI
+    operation: str = ""
+    methods: tuple[str, ...] = ("POST",)
+    aliases: tuple[str, ...] = ()
+    takes_form: bool = False
+    needs_model: bool = True
+    is_socket: bool = False
+    events_of: Callable[[Mapping[str, Any], str], str] | None = None
+
+    def paths(self) -> tuple[str, ...]:
+        """Return all whole paths."""
+        return (*(prefix + self.path for prefix in PREFIXES), *self.aliases)
+
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOptions:
+    """The options of a task without options."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOptions:
+    """The options for OpenVINO's device; "" leaves the choice to OpenVINO."""
+
+    target_device: str = option(
+        "",
+        "CPU, GPU, ...; default a GPU if there is one",
+        group=TASK,
+        metavar="DEVICE",
+        config_key="{flag}",
+    )
+    plugin_config: str = option(
+        "",
+        "OpenVINO properties, as a JSON object",
+        group=TASK,
+        metavar="JSON",
+        config_key="{flag}",
+    )
 
 
 class TaskError(ValueError):
@@ -39,89 +136,156 @@ class ModelToServe:
     memory: int
 
 
-def _no_names(config: Any) -> tuple[str, ...]:
-    return ()
+class Task(ABC):
+    """The description of one task: a subclass of this, of which a module has an object.
 
-
-def _no_arguments(path: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
-    return ()
-
-
-def _no_facts(resource: Any) -> Mapping[str, Any]:
-    return {}
-
-
-def _no_messages(node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
-    return {}
-
-
-def _no_model(path: Path) -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One task.
+    An entry point of the group ``graphrt.tasks`` names the object. Methods import what they need
+    when they are called.
 
     Attributes:
         name: the value for ``graphrt serve --task``; OpenVINO Model Server's name if it has one.
         endpoints: the endpoints, in the order in which errors and documents list them.
-        register: adds the task's calculators and resource initializers to a registry.
-        calculators: the types that ``register`` adds. If they are given, ``register`` is called
-            only when a graph names one of them, or one that the task ``serves``.
-        serves: returns whether a node of this calculator type belongs to the task.
-        describe: returns operations and schemas of the endpoints for the OpenAPI document; the
-            argument is the name of a model for examples.
-        graph: returns the text of a graph that serves a model; the first argument has the given
-            ``options`` by field. Raises `TaskError`.
-        example: returns path and body of a first request to a model of this name; a value that
-            begins with "@" is a file, and makes the body a form.
         docs: the page about the task, a path in the repository.
-        options: the options of ``graph`` for the command line: a frozen dataclass whose fields are
+        calculators: the types that `register` adds. If they are given, `register` is called only
+            when a graph names one of them, or one that the task `serves`.
+        options: the options of `graph` for the command line: a frozen dataclass whose fields are
             declared with `calculators.kit.settings.declaration.option`. Tasks share options by
             inheritance.
-        recognizes: returns whether a directory or file is a model of the task, so that ``--task``
-            may be left out.
-        recognizes_source: returns whether a directory of safetensors is a model of the task, which
-            an export makes servable.
-        export_arguments: returns arguments of ``optimum-cli export openvino`` for a directory of
-            safetensors; None: models of the task are not exported.
-        further_export_arguments: returns arguments that follow from the given ``options`` by field,
-            in addition to ``export_arguments``.
         model_flags: flags of ``options`` whose values are further models: directories, or names of
             a hub's models, which servers download.
         is_default: the task is assumed where none is named.
         generates_text: requests have generations to count.
-        model_facts: returns further members of a model in ``/v3/models``, such as
-            ``max_model_len``, from the resource of its node; values are JSON's.
         processes: modules of the processes that a node of the task starts when it loads, with
             their environment variables: a server may start them early
             (`calculators.kit.child_process.early_start`).
-        first_messages: returns the first messages to ``processes`` of a node, by module, as loading
-            the node will send them, where they are known without making or writing anything. Raises
-            `ResourceError` as loading does.
-        further_names: returns the names of a graph (a ``CalculatorGraphConfig``) besides its own,
-            such as names of adapters.
     """
 
     name: str
-    endpoints: tuple[TaskEndpoint, ...]
-    register: Callable[[Registry], None]
-    serves: Callable[[str], bool]
-    describe: Callable[[str], TaskDescription]
-    graph: Callable[[Mapping[str, Any], ModelToServe], str]
-    example: Callable[[str], tuple[str, dict[str, Any]]]
-    docs: str
+    endpoints: tuple[TaskEndpoint, ...] = ()
+    docs: str = ""
     calculators: tuple[str, ...] = ()
     options: type[Any] = NoOptions
-    recognizes: Callable[[Path], bool] = _no_model
-    recognizes_source: Callable[[Path], bool] = _no_model
-    export_arguments: Callable[[Path], tuple[str, ...]] | None = None
-    further_export_arguments: Callable[[Path, Mapping[str, Any]], tuple[str, ...]] = _no_arguments
     model_flags: tuple[str, ...] = ()
     is_default: bool = False
     generates_text: bool = False
     processes: tuple[tuple[str, Mapping[str, str]], ...] = ()
-    first_messages: Callable[[NodePlan, ResourceSettings], Mapping[str, bytes]] = _no_messages
-    model_facts: Callable[[Any], Mapping[str, Any]] = _no_facts
-    further_names: Callable[[Any], Iterable[str]] = _no_names
+
+    @abstractmethod
+    def register(self, registry: Registry) -> None:
+        """Add the task's calculators and resource initializers to a registry."""
+
+    @abstractmethod
+    def serves(self, calculator: str) -> bool:
+        """Return whether a node of this calculator type belongs to the task."""
+
+    @abstractmethod
+    def describe(self, model: str) -> TaskDescription:
+        """Return operations and schemas of the endpoints for the OpenAPI document.
+
+        ``model``: a name for the examples.
+        """
+
+    @abstractmethod
+    def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
+        """Return the text of a graph that serves a model.
+
+        ``options``: the given ones of `options`, by field.
+
+        Raises:
+            TaskError: an option has an invalid value.
+        """
+
+    @abstractmethod
+    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+        """Return path and body of a first request to a model of this name.
+
+        A value that begins with "@" is a file, and makes the body a form.
+        """
+
+    def recognizes(self, path: Path) -> bool:
+        """Return whether a directory or file is a model of the task: ``--task`` is not needed."""
+        return False
+
+    def recognizes_source(self, path: Path) -> bool:
+        """Return whether an export makes a directory of safetensors a model of the task."""
+        return False
+
+    def export_arguments(self, path: Path) -> tuple[str, ...] | None:
+        """Return arguments of ``optimum-cli export openvino`` for a directory of safetensors.
+
+        None: models of the task are not exported.
+        """
+        return None
+
+    def further_export_arguments(self, path: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return arguments after `export_arguments` that follow from the options, by field."""
+        return ()
+
+    def model_facts(self, resource: Any) -> Mapping[str, Any]:
+        """Return further members of a model in ``/v3/models``, such as ``max_model_len``.
+
+        ``resource``: of the model's node. Values are JSON's.
+        """
+        return {}
+
+    def first_messages(self, node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
+        """Return the first messages to `processes` of a node, by module, as loading will send them.
+
+        Only where they are known without making or writing anything.
+
+        Raises:
+            ResourceError: as loading does.
+        """
+        return {}
+
+    def further_names(self, config: Any) -> Iterable[str]:
+        """Return the names of a graph besides its own, such as names of adapters.
+
+        ``config``: a ``CalculatorGraphConfig``.
+        """
+        return ()
+
+
+def graph_text(
+    template: str,
+    models_path: str,
+    options: DeviceOptions,
+    own: Iterable[str] = (),
+    *,
+    device_field: str = "target_device",
+) -> str:
+    """Return the text of a graph.
+
+    Args:
+        template: the graph, with ``%s`` where the fields of its node's options stand.
+        models_path: relative to the directory that the graph is served from.
+        own: lines of the task's own fields, see `field`.
+        device_field: the name of the field for ``options.target_device``.
+
+    Raises:
+        TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
+    """
+    # Imported here: `graphrt serve --help` has the options of tasks, and no runtime.
+    from calculators.kit.device_options import read_json_properties
+    from graph_runtime import ResourceError
+
+    try:
+        read_json_properties(options.plugin_config)
+    except ResourceError as error:
+        raise TaskError(f"--{error.message}") from None
+    lines = [field("models_path", quoted(models_path)), *own]
+    if options.target_device:
+        lines.append(field(device_field, quoted(options.target_device)))
+    if options.plugin_config:
+        lines.append(field("plugin_config", quoted(options.plugin_config)))
+    return template % "\n".join(f"      {line}" for line in lines)
+
+
+def field(name: str, value: object) -> str:
+    """Return the line of a field; ``value``: as it stands in the text."""
+    return f"{name}: {value}"
+
+
+def quoted(value: str) -> str:
+    """Return a string as the graph's text has it."""
+    return json.dumps(value, ensure_ascii=False)

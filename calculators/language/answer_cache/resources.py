@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.kit.model_initializer import cache_of, host_of
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.language.answer_cache.answer_cache import AnswerCache
 from calculators.language.answer_cache.similar_questions import SimilarQuestions
-from calculators.text.embeddings.node_options import OPTIONS_TYPE, read_embeddings_options
-from calculators.text.embeddings.servable import EmbeddingsServable
+from calculators.text.embeddings.servable import (
+    OPTIONS_TYPE,
+    EmbeddingsServable,
+    read_embeddings_options,
+)
 from calculators.text.text_models.model_options import compiled_entry
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, has_options
 from graph_runtime.authoring.contract import options_of_node

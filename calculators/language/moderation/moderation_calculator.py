@@ -35,7 +35,7 @@ from calculators.language.moderation.texts import request_texts, tool_text
 from calculators.language.redaction.text import MOST_AT_ONCE, TextRedactor
 from calculators.language.text_patterns.expression import PatternError
 from calculators.language.text_patterns.patterns import Patterns, patterns_of
-from calculators.text.text_classification.options import OPTIONS_TYPE as CLASSIFIER_OPTIONS
+from calculators.text.text_classification.node_options import OPTIONS_TYPE as CLASSIFIER_OPTIONS
 from graph_runtime import (
     Calculator,
     CalculatorContext,

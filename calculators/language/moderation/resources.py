@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calculators.kit.tasks.options import naming_node
-from calculators.text.text_classification.classifier import TextClassifier
-from calculators.text.text_classification.options import OPTIONS_TYPE
-from calculators.text.text_classification.resources import TextClassificationResourceInitializer
+from calculators.kit.tasks.nodes import naming_node
+from calculators.text.text_classification.classifier import (
+    TextClassificationResourceInitializer,
+    TextClassifier,
+)
+from calculators.text.text_classification.node_options import OPTIONS_TYPE
 from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings, has_options
 
 

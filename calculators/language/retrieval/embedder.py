@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from calculators.text.embeddings.node_options import EmbeddingsOptions, embeddings_options
+from calculators.text.embeddings.servable import EmbeddingsOptions, embeddings_options
 from calculators.text.text_models.model_options import TextModelOptions
 from graphrt_base.regular_file import open_regular_file
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.language.retrieval.embedder import embedder_options
 from calculators.language.retrieval.index_paths import OPTIONS_TYPE
-from calculators.text.embeddings.node_options import EmbeddingsOptions
+from calculators.text.embeddings.servable import EmbeddingsOptions
 from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options
 
 #: The text before the passages, unless the node has one.

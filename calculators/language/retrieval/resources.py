@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculators.kit.model_initializer import cache_of, host_of, model_identity
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.language.retrieval.index_file import IndexFile, IndexFileError
 from calculators.language.retrieval.index_paths import CALCULATOR
 from calculators.language.retrieval.node_options import RetrievalOptions, read_retrieval_options

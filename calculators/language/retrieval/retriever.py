@@ -27,9 +27,8 @@ from calculators.language.retrieval.search import (
     open_search,
     search_file,
 )
-from calculators.text.embeddings.node_options import EmbeddingsOptions
-from calculators.text.embeddings.servable import EmbeddingsServable
-from calculators.text.embeddings.texts import MAX_CHARACTERS
+from calculators.text.embeddings.request import MAX_CHARACTERS
+from calculators.text.embeddings.servable import EmbeddingsOptions, EmbeddingsServable
 from graph_runtime import Code, LoadProgress, ResourceError
 
 _log: Final = logging.getLogger("graphrt.retrieval")

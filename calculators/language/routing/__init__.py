@@ -14,7 +14,9 @@ def register(registry: Registry) -> None:
     from calculators.language.routing.first_answer_calculator import FirstAnswerCalculator
     from calculators.language.routing.request_label_calculator import RequestLabelCalculator
     from calculators.language.routing.router_calculator import RouterCalculator
-    from calculators.text.text_classification.resources import TextClassificationResourceInitializer
+    from calculators.text.text_classification.classifier import (
+        TextClassificationResourceInitializer,
+    )
 
     for calculator in (
         FallbackCalculator,

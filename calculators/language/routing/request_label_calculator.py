@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from calculators.kit.tasks.node_resource import node_resource
+from calculators.kit.tasks.nodes import node_resource
 from calculators.language import GenerationRequest, RequestError
 from calculators.text.text_classification.classifier import TextClassifier
-from calculators.text.text_classification.options import TextClassificationCalculatorOVOptions
+from calculators.text.text_classification.node_options import TextClassificationCalculatorOVOptions
 from graph_runtime import Calculator, CalculatorContext, In, Options, Out, SideIn
 
 _log: Final = logging.getLogger("graphrt.text_classification")

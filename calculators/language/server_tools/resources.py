@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from calculators.kit.child_process.supervisor import ChildState, LoadError, Supervisor
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.language.server_tools.messages import (
     Abandon,
     Call,

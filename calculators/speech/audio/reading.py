@@ -15,8 +15,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from calculators.speech.audio.resampling import HIGHEST_RATE, LOWEST_RATE
-from calculators.speech.audio.sound import Samples, Sound
+from calculators.speech.audio.sound import HIGHEST_RATE, LOWEST_RATE, Samples, Sound
 
 #: Seconds, and samples of all channels, that are decoded at a time: so a small file cannot fill the
 #: memory.

@@ -64,7 +64,7 @@ class SoundRead(msgspec.Struct, frozen=True, tag="sound", array_like=True):
     """A slice.
 
     Attributes:
-        pcm: samples as `calculators.speech.audio.pcm` has them.
+        pcm: samples as `calculators.speech.audio.sound` has them.
         is_last: the file has no more.
     """
 

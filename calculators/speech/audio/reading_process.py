@@ -82,7 +82,7 @@ class _Files:
         return Opened(file.seconds, file.cost)
 
     def _read(self, key: int) -> SoundRead | Forgotten:
-        from calculators.speech.audio.pcm import to_pcm16
+        from calculators.speech.audio.sound import to_pcm16
 
         file = self._files.get(key)
         if file is None:
@@ -110,7 +110,6 @@ class _Files:
 
 def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
     """Import the libraries."""
-    import calculators.speech.audio.pcm
     import calculators.speech.audio.reading  # noqa: F401
 
     return Ready(), _Files().answer

@@ -18,7 +18,6 @@ import msgspec
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.requests.http_payload import RequestError
-from calculators.speech.audio.pcm import BYTES_PER_SAMPLE
 from calculators.speech.audio.reading_messages import (
     Close,
     Forgotten,
@@ -31,6 +30,7 @@ from calculators.speech.audio.reading_messages import (
     SoundRead,
     from_reader_decoder,
 )
+from calculators.speech.audio.sound import BYTES_PER_SAMPLE
 from graph_runtime import Code, ResourceError
 
 #: A file above this is encoded in a thread.
@@ -150,7 +150,7 @@ class OpenSound:
         self.seconds, self.cost = opened.seconds, opened.cost
 
     async def read(self) -> memoryview:
-        """Return the next samples, as `calculators.speech.audio.pcm` has them; none at the end.
+        """Return the next samples, as `calculators.speech.audio.sound` has them; none at the end.
 
         Raises:
             RequestError: as `SoundReader.open`; the file is broken here, or too long.

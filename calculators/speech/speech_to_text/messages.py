@@ -41,7 +41,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
 
 
 class Samples(msgspec.Struct, frozen=True, tag="samples", array_like=True):
-    """A part of a sound, as `calculators.speech.audio.pcm` has samples; at 16 kHz."""
+    """A part of a sound, as `calculators.speech.audio.sound` has samples; at 16 kHz."""
 
     pcm: memoryview
 

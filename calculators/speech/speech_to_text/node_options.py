@@ -14,7 +14,7 @@ from typing import Any, Final
 from calculators.kit.device_options import device_problem, read_json_properties
 from calculators.kit.machine import has_slow_bfloat16, usable_processors
 from calculators.kit.model_directory import find_model_directory, read_checked_json
-from calculators.kit.tasks.options import find_model_options, naming_node
+from calculators.kit.tasks.nodes import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
 
 OPTIONS_TYPE: Final = "mediapipe.S2tCalculatorOptions"

@@ -18,7 +18,6 @@ from calculators.kit.requests.schema import (
     string,
     tagged,
 )
-from calculators.kit.tasks.endpoint import ErrorForm
 from calculators.kit.tasks.operation import (
     EVENTS,
     FORM,
@@ -32,6 +31,7 @@ from calculators.kit.tasks.operation import (
     posted,
     prefixed,
 )
+from calculators.kit.tasks.task import ErrorForm
 from calculators.speech.speech_to_text.request import (
     TRANSCRIPTION_MEMBERS,
     TRANSCRIPTIONS,

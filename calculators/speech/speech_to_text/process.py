@@ -21,8 +21,8 @@ from calculators.kit.child_process.parent_connection import (
     ParentGone,
     die_with_parent,
 )
-from calculators.speech.audio.pcm import from_pcm16
 from calculators.speech.audio.sound import Samples as Floats
+from calculators.speech.audio.sound import from_pcm16
 from calculators.speech.speech_to_text.messages import (
     Cancel,
     Failed,

@@ -19,18 +19,22 @@ from calculators.kit.model_initializer import ModelHost, loading
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record
-from calculators.speech.audio.pcm import BYTES_PER_SAMPLE, to_pcm16
-from calculators.speech.audio.resampling import HIGHEST_RATE, LOWEST_RATE, resample
-from calculators.speech.audio.sound import Sound
+from calculators.speech.audio.sound import (
+    BYTES_PER_SAMPLE,
+    HIGHEST_RATE,
+    LOWEST_RATE,
+    Sound,
+    resample,
+    to_pcm16,
+)
 from calculators.speech.audio.sound_reader import OpenSound, SoundReader
 from calculators.speech.audio.speech_recognizer import SpeechSettings, Transcript
 from calculators.speech.speech_to_text.languages import code_of, listed, name_of
 from calculators.speech.speech_to_text.messages import SAMPLE_RATE, Load, Recognize, Recognized
 from calculators.speech.speech_to_text.node_options import SpeechToTextOptions
 from calculators.speech.speech_to_text.pipeline_process import Lost, PipelineProcess
-from calculators.speech.speech_to_text.sound_parts import Part, SoundParts
+from calculators.speech.speech_to_text.sound_parts import Part, SoundParts, TextOfParts
 from calculators.speech.speech_to_text.spoken_text import SpokenText
-from calculators.speech.speech_to_text.text_of_parts import TextOfParts
 from graph_runtime import Cancelled, Code, LoadProgress, NodeMetrics
 
 

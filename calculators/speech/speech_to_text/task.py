@@ -1,15 +1,28 @@
-"""The task ``speech2text``: what servers need to know of speech models."""
+"""The task ``speech2text``: describes models that turn speech into text to servers.
+
+Names of options are OpenVINO Model Server's (``graph_export/s2t_graph_cli_parser.cpp``, and its
+script ``export_model.py``), and so is the graph's form (``graph_export/graph_export.cpp``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.tasks.endpoint import TaskEndpoint
+from calculators.kit.settings import declaration
+from calculators.kit.settings.declaration import option
+from calculators.kit.settings.value_types import switch
 from calculators.kit.tasks.model_config import architectures, has_safetensors, read_model_config
-from calculators.kit.tasks.task import ModelToServe, Task
-from calculators.speech.speech_to_text.task_options import SpeechToTextTaskOptions
+from calculators.kit.tasks.task import (
+    DeviceOptions,
+    ModelToServe,
+    Task,
+    TaskEndpoint,
+    field,
+    graph_text,
+)
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
@@ -20,72 +33,100 @@ _TRANSLATIONS: Final = "/audio/translations"
 _REALTIME: Final = "/realtime"
 _WHISPER: Final = "WhisperForConditionalGeneration"
 
+_GRAPH: Final = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  name: "S2tExecutor"
+  calculator: "S2tCalculator"
+  input_stream: "LOOPBACK:loopback"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  input_side_packet: "STT_NODE_RESOURCES:s2t_servable"
+  output_stream: "LOOPBACK:loopback"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+  input_stream_info {
+    tag_index: "LOOPBACK:0"
+    back_edge: true
+  }
+  node_options {
+    [type.googleapis.com/mediapipe.S2tCalculatorOptions] {
+%s
+    }
+  }
+  input_stream_handler {
+    input_stream_handler: "SyncSetInputStreamHandler"
+    options {
+      [mediapipe.SyncSetInputStreamHandlerOptions.ext] {
+        sync_set { tag_index: "LOOPBACK:0" }
+      }
+    }
+  }
+}
+"""
 
-def _register(registry: Registry) -> None:
-    from calculators.speech.speech_to_text.resources import SpeechToTextResourceInitializer
-    from calculators.speech.speech_to_text.s2t_calculator import S2tCalculator
-    from calculators.speech.speech_to_text.speech_to_text_calculator import SpeechToTextCalculator
 
-    registry.register_calculator(S2tCalculator)
-    registry.register_calculator(SpeechToTextCalculator)
-    registry.register_resource_initializer(SpeechToTextResourceInitializer())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechToTextTaskOptions(DeviceOptions):
+    """The options of the node that turns speech into text."""
 
-
-def _serves(calculator: str) -> bool:
-    return calculator.endswith("S2tCalculator")
-
-
-def _describe(model: str) -> TaskDescription:
-    from calculators.speech.speech_to_text.openapi import describe
-
-    return describe(model)
+    enable_word_timestamps: bool = option(
+        False,
+        "find the times of words, which takes more time and memory; default {default}",
+        group=declaration.TASK,
+        metavar="BOOL",
+        reads=switch,
+    )
 
 
-def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
-    from calculators.speech.speech_to_text.task_graph import speech_to_text_graph
+class SpeechToTextTask(Task):
+    """The task of models that turn speech into text."""
 
-    return speech_to_text_graph(SpeechToTextTaskOptions(**options), model.models_path)
+    name = "speech2text"
+    endpoints = (
+        TaskEndpoint(_TRANSCRIPTIONS, streams=True, takes_form=True),
+        TaskEndpoint(_TRANSLATIONS, takes_form=True),
+        TaskEndpoint(_REALTIME, methods=("GET",), is_socket=True),
+    )
+    docs = "calculators/speech/speech_to_text/README.md"
+    calculators = ("S2tCalculator", "SpeechToTextCalculator")
+    options = SpeechToTextTaskOptions
+
+    def register(self, registry: Registry) -> None:
+        from calculators.speech.speech_to_text.nodes import S2tCalculator, SpeechToTextCalculator
+        from calculators.speech.speech_to_text.resources import SpeechToTextResourceInitializer
+
+        registry.register_calculator(S2tCalculator)
+        registry.register_calculator(SpeechToTextCalculator)
+        registry.register_resource_initializer(SpeechToTextResourceInitializer())
+
+    def serves(self, calculator: str) -> bool:
+        return calculator.endswith("S2tCalculator")
+
+    def describe(self, model: str) -> TaskDescription:
+        from calculators.speech.speech_to_text.openapi import describe
+
+        return describe(model)
+
+    def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
+        chosen = SpeechToTextTaskOptions(**options)
+        own = [field("enable_word_timestamps", "true")] if chosen.enable_word_timestamps else []
+        return graph_text(_GRAPH, model.models_path, chosen, own)
+
+    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+        return "/v3" + _TRANSCRIPTIONS, {"model": model, "file": "@speech.wav"}
+
+    def recognizes(self, path: Path) -> bool:
+        return (path / "openvino_encoder_model.xml").is_file() and _is_whisper(path)
+
+    def recognizes_source(self, path: Path) -> bool:
+        return has_safetensors(path) and _is_whisper(path)
+
+    def export_arguments(self, path: Path) -> tuple[str, ...]:
+        return ("--task", "automatic-speech-recognition-with-past")
 
 
 def _is_whisper(path: Path) -> bool:
     return _WHISPER in architectures(read_model_config(path))
 
 
-def _recognizes(path: Path) -> bool:
-    return (path / "openvino_encoder_model.xml").is_file() and _is_whisper(path)
-
-
-def _recognizes_source(path: Path) -> bool:
-    return has_safetensors(path) and _is_whisper(path)
-
-
-def _export_arguments(path: Path) -> tuple[str, ...]:
-    return ("--task", "automatic-speech-recognition-with-past")
-
-
-def _example(model: str) -> tuple[str, dict[str, Any]]:
-    return "/v3" + _TRANSCRIPTIONS, {"model": model, "file": "@speech.wav"}
-
-
-TASK: Final = Task(
-    name="speech2text",
-    endpoints=(
-        TaskEndpoint(_TRANSCRIPTIONS, streams=True, takes_form=True),
-        TaskEndpoint(_TRANSLATIONS, takes_form=True),
-        TaskEndpoint(_REALTIME, methods=("GET",), is_socket=True),
-    ),
-    register=_register,
-    calculators=(
-        "S2tCalculator",
-        "SpeechToTextCalculator",
-    ),
-    serves=_serves,
-    describe=_describe,
-    graph=_graph,
-    example=_example,
-    docs="calculators/speech/speech_to_text/README.md",
-    options=SpeechToTextTaskOptions,
-    recognizes=_recognizes,
-    recognizes_source=_recognizes_source,
-    export_arguments=_export_arguments,
-)
+TASK: Final = SpeechToTextTask()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,11 @@ import numpy as np
 
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
-from calculators.kit.model_cache import compiling_with
-from calculators.kit.model_initializer import ModelHost, loading
+from calculators.kit.model_cache import CacheEntry, ModelCache, compiling_with, hold_compiled
+from calculators.kit.model_initializer import ModelHost, ModelInitializer, loading
 from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, asked_once
 from calculators.kit.requests.http_payload import RequestError
-from calculators.speech.audio.sound import Sound
-from calculators.speech.audio.tempo import can_change_tempo, change_tempo
+from calculators.speech.audio.sound import Sound, can_change_tempo, change_tempo
 from calculators.speech.text_to_speech.messages import (
     Load,
     Ready,
@@ -29,9 +28,9 @@ from calculators.speech.text_to_speech.messages import (
     Spoken,
     from_model_decoder,
 )
-from calculators.speech.text_to_speech.node_options import ModelKind, T2sOptions
+from calculators.speech.text_to_speech.node_options import ModelKind, T2sOptions, read_t2s_options
 from calculators.speech.text_to_speech.sentences import has_words, split_to_limit, spoken_text
-from graph_runtime import Code, LoadProgress, NodeMetrics, ResourceError
+from graph_runtime import Code, LoadProgress, NodeMetrics, NodePlan, ResourceError, ResourceSettings
 
 #: Processor seconds that one text may take, and seconds after which its process is replaced.
 CPU_SECONDS: Final = 120.0
@@ -366,3 +365,35 @@ def _forget(making: asyncio.Task[Sound]) -> None:
     """Drop the result of a task that has no waiter any more."""
     if not making.cancelled():
         making.exception()
+
+
+RESOURCES_TAG: Final = "TTS_NODE_RESOURCES"
+
+
+class T2sResourceInitializer(ModelInitializer[T2sOptions, T2sServable]):
+    """Loads the model of every node that speaks."""
+
+    tag = RESOURCES_TAG
+    family = "text_to_speech"
+    calculators = ("T2sCalculator", "TextToSpeechCalculator")
+
+    def read(self, node: NodePlan, settings: ResourceSettings) -> T2sOptions:
+        return read_t2s_options(node, settings)
+
+    def warnings(self, options: T2sOptions) -> Sequence[str]:
+        return options.warnings
+
+    def hold(self, options: T2sOptions, cache: ModelCache) -> CacheEntry | None:
+        endings = ("xml", "bin")
+        files = sorted(
+            file for ending in endings for file in options.directory.glob(f"openvino_*.{ending}")
+        )
+        return hold_compiled(cache, files, options.device, options.properties)
+
+    def resource(
+        self, options: T2sOptions, host: ModelHost, settings: ResourceSettings
+    ) -> T2sServable:
+        return T2sServable(options, host)
+
+    def paths(self, options: T2sOptions) -> tuple[Path, ...]:
+        return (options.directory, *options.voices.values())

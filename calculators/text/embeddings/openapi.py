@@ -24,9 +24,9 @@ from calculators.kit.tasks.operation import (
     paths_of,
     posted,
 )
-from calculators.text.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
 from calculators.text.embeddings.request import COHERE_MEMBERS, EMBEDDINGS_MEMBERS, TEI_MEMBERS
-from calculators.text.text_models.openapi import describe_tokenizing, with_timeout
+from calculators.text.embeddings.task import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
+from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
 
 _VECTOR: Final = array(number())
 _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {

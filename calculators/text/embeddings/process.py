@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from calculators.text.embeddings.question import Embed
+from calculators.text.embeddings.encoding import Embed
 from calculators.text.text_models.process import run_text_model
 
 if __name__ == "__main__":
@@ -15,6 +15,6 @@ if __name__ == "__main__":
             sys.argv,
             Embed,
             "calculators.text.embeddings.encoding:encode",
-            "calculators.text.embeddings.pooling:add_pooling",
+            "calculators.text.text_models.heads:add_pooling",
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
@@ -18,22 +18,286 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, STRING, Array, Value
-from calculators.kit.requests.schema import array, string, word
-from calculators.text.embeddings.texts import (
-    DIMENSIONS,
-    KIND,
-    NUMBER_KINDS,
-    PROMPT_MEMBERS,
-    TEXTS_SCHEMA,
-    TOKENS,
-    TRUNCATION_MEMBERS,
-    Texts,
-    Truncation,
-    find_prompt,
-    read_texts,
-    read_truncation,
+from calculators.kit.requests.readers import BOOLEAN, STRING, Array, Enumeration, Integer, Value
+from calculators.kit.requests.schema import array, flag, integer, one_of, string, word
+
+#: Texts of one request; OpenAI has the same limit.
+MAX_TEXTS: Final = 2048
+#: Characters of one text. A longer one has more tokens than models take.
+MAX_CHARACTERS: Final = 128 * 1024
+#: Characters, or token ids, of all texts of one request.
+MAX_ALL_CHARACTERS: Final = 1024 * 1024
+
+_TEXT: Final = string(maxLength=MAX_CHARACTERS)
+_ID: Final = integer(minimum=0)
+TEXTS_SCHEMA: Final = one_of(
+    _TEXT,
+    array(_TEXT, minItems=1, maxItems=MAX_TEXTS),
+    array(_ID, minItems=1),
+    array(array(_ID, minItems=1), minItems=1, maxItems=MAX_TEXTS),
 )
+
+Side = Literal["left", "right"]
+_SIDES: Final[Mapping[str, Side]] = {"left": "left", "right": "right"}
+#: By NVIDIA's and Cohere's words: the end that is cut off.
+_CUT_WORDS: Final[Mapping[str, Side | None]] = {"none": None, "start": "left", "end": "right"}
+#: Names of prompts that models use, by the words of clients (Cohere, NVIDIA, Jina, LiteLLM).
+_PROMPT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "query": ("query", "search_query", "retrieval.query"),
+    "search_query": ("search_query", "query", "retrieval.query"),
+    "retrieval.query": ("retrieval.query", "query", "search_query"),
+    "passage": ("passage", "document", "search_document", "retrieval.passage"),
+    "document": ("document", "passage", "search_document", "retrieval.passage"),
+    "search_document": ("search_document", "document", "passage", "retrieval.passage"),
+    "retrieval.passage": ("retrieval.passage", "passage", "document", "search_document"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts of a request, or their token ids.
+
+    Attributes:
+        param: the member that has them.
+        values: the texts, if they are not token ids.
+        ids: the token ids of each text, if they are.
+        is_list: the member is an array of them, not a single one.
+        size: characters or ids in all.
+    """
+
+    param: str
+    values: list[str]
+    ids: list[list[int]]
+    is_list: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A request's rule for texts that are too long.
+
+    Attributes:
+        cuts: cut them off, or refuse them; None: as the node does.
+        side: the side that is cut off.
+        most: tokens of a text; None: as many as the model takes.
+    """
+
+    cuts: bool | None = None
+    side: Side = "right"
+    most: int | None = None
+
+
+def _read_cut(value: Any, path: str) -> bool | Side:
+    """Return true or false, or the side of NVIDIA's and Cohere's words."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _CUT_WORDS:
+        side = _CUT_WORDS[value.lower()]
+        return False if side is None else side
+    raise fields.wrong_type(path, 'true, false, "NONE", "START" or "END"', value)
+
+
+def _read_side(value: Any, path: str) -> Side:
+    if isinstance(value, str) and value.lower() in _SIDES:
+        return _SIDES[value.lower()]
+    raise fields.wrong_type(path, '"left" or "right"', value)
+
+
+_SIDE: Final = Value(word(("left", "right", "Left", "Right")), _read_side)
+
+#: Members about long texts: NVIDIA's and Cohere's, Voyage's, vLLM's, and those of
+#: text-embeddings-inference.
+TRUNCATION_MEMBERS: Final[Members] = table(
+    honoured(
+        "truncate",
+        Value(one_of(flag(), word(("NONE", "START", "END"))), _read_cut),
+        "Cut off what is too long for the model (END, or true), or its beginning (START); "
+        "otherwise it is refused. By default as the graph's node says.",
+    ),
+    honoured("truncation", BOOLEAN, "As truncate."),
+    honoured(
+        "truncate_prompt_tokens",
+        Integer(minimum=-1, refused={0: "leaves no token"}),
+        "Cut texts to so many tokens; -1: to as many as the model takes.",
+    ),
+    honoured("truncation_side", _SIDE, "The side that is cut off."),
+    honoured("truncation_direction", _SIDE, "As truncation_side."),
+)
+
+#: Members that choose a prompt of config_sentence_transformers.json.
+PROMPT_MEMBERS: Final[Members] = table(
+    honoured(
+        "input_type",
+        STRING,
+        "The use of the texts, such as query or passage: the model's prompt for it is put before "
+        "each. Without an effect if the model has no such prompt.",
+    ),
+    honoured("task", STRING, "As input_type."),
+    honoured(
+        "prompt_name",
+        STRING,
+        "The name of a prompt in the model's config_sentence_transformers.json.",
+    ),
+)
+
+#: Integers of vectors, as `vectors.KINDS`.
+NUMBER_KINDS: Final = ("float", "int8", "uint8", "binary", "ubinary")
+KIND: Final = Enumeration(NUMBER_KINDS)
+
+
+class _Dimensions(Integer):
+    """A number of dimensions. Only the model knows its bound, and its refusal names it."""
+
+    def read(self, value: Any, path: str) -> int:
+        value = fields.whole(value)
+        if type(value) is not int:
+            raise fields.wrong_type(path, "an integer", value)
+        return value
+
+
+DIMENSIONS: Final = _Dimensions(minimum=1, maximum=65536)
+TOKENS: Final = Integer(minimum=1, maximum=65536)
+
+
+def read_truncation(body: Mapping[str, Any]) -> Truncation:
+    """Return what a checked body says about long texts."""
+    cuts = body.get("truncate", body.get("truncation"))
+    most = body.get("truncate_prompt_tokens")
+    side = body.get("truncation_side", body.get("truncation_direction"))
+    if isinstance(cuts, str):
+        side = side or cuts
+        cuts = True
+    if cuts is None and most is not None:
+        cuts = True
+    return Truncation(cuts, side or "right", None if most == -1 else most)
+
+
+def find_prompt(body: Mapping[str, Any], prompts: Mapping[str, str], default: str) -> str:
+    """Return the prompt that a checked body asks for, "" for none.
+
+    Raises:
+        RequestError: ``prompt_name`` names one that the model does not have.
+    """
+    named = body.get("prompt_name")
+    if named:
+        if named not in prompts:
+            known = ", ".join(f'"{name}"' for name in sorted(prompts)[:20])
+            raise fields.invalid(
+                "prompt_name",
+                f"{fields.describe(named)} is no prompt of the model: "
+                + (f"it has {known}" if known else "it has none"),
+            )
+        return prompts[named]
+    use = body.get("input_type") or body.get("task")
+    if use:
+        for name in (use, *_PROMPT_NAMES.get(use, ())):
+            if name in prompts:
+                return prompts[name]
+    return prompts.get(default, "")
+
+
+def read_texts(body: Mapping[str, Any], param: str) -> Texts:
+    """Return the texts or token ids of a member of a body.
+
+    Texts of errors are those of OpenVINO Model Server (``embeddings/embeddings_api.cpp``), with the
+    place behind them.
+
+    Raises:
+        RequestError: they are missing, of mixed or wrong types, or too many.
+    """
+    value = body.get(param)
+    if value is None:
+        raise RequestError(f"{param} field is required", param=param)
+    if isinstance(value, str):
+        return _of_texts(param, [value], is_list=False)
+    if not isinstance(value, list):
+        raise RequestError(
+            f"{param} should be string, array of strings or array of integers, not "
+            f"{fields.describe(value)}",
+            param=param,
+        )
+    if not value:
+        raise RequestError(f"{param} array should not be empty", param=param)
+    if type(fields.whole(value[0])) is int:
+        return _of_ids(param, [_read_ids(param, param, value)], is_list=False)
+    if len(value) > MAX_TEXTS:
+        raise fields.invalid(param, f"{len(value)} texts are above the maximum {MAX_TEXTS}")
+    if isinstance(value[0], list):
+        read = [_read_ids(param, f"{param}[{place}]", ids) for place, ids in enumerate(value)]
+        return _of_ids(param, read, is_list=True)
+    for place, text in enumerate(value):
+        if not isinstance(text, str):
+            raise _wrong_item(param, f"{param}[{place}]", text, is_first=place == 0)
+    return _of_texts(param, value, is_list=True)
+
+
+def _wrong_item(param: str, path: str, value: object, *, is_first: bool) -> RequestError:
+    if not is_first and isinstance(value, int | list) and not isinstance(value, bool):
+        said = f"{param} must be homogeneous"
+    else:
+        said = f"every element in {param} array should be either string or int"
+    return RequestError(f"{said}: {path} is {fields.describe(value)}", param=path)
+
+
+def _read_ids(param: str, path: str, ids: object) -> list[int]:
+    """Return an array of integers, and refuse any other; the vocabulary is checked later."""
+    if not isinstance(ids, list):
+        raise RequestError(
+            f"{param} must be homogeneous: {path} is {fields.describe(ids)}", param=path
+        )
+    if not ids:
+        raise RequestError(f"inner arrays in {param} should not be empty: {path} is", param=path)
+    ids = list(map(fields.whole, ids))
+    for place, each in enumerate(ids):
+        if type(each) is not int:
+            if path == param:
+                raise _wrong_id(param, f"{path}[{place}]", each)
+            raise RequestError(
+                f"{param} must be either array of strings or array of array of integers: "
+                f"{path}[{place}] is {fields.describe(each)}",
+                param=f"{path}[{place}]",
+            )
+        if not 0 <= each <= fields.INT32_MAX:
+            raise RequestError(
+                f"{path}[{place}] is {fields.describe(each)}, which is no token id",
+                param=f"{path}[{place}]",
+            )
+    return ids
+
+
+def _wrong_id(param: str, path: str, value: object) -> RequestError:
+    is_text = isinstance(value, str | list)
+    said = (
+        f"{param} must be homogeneous"
+        if is_text
+        else f"every element in {param} array should be either string or int"
+    )
+    return RequestError(f"{said}: {path} is {fields.describe(value)}", param=path)
+
+
+def _of_ids(param: str, ids: list[list[int]], *, is_list: bool) -> Texts:
+    total = sum(map(len, ids))
+    if total > MAX_ALL_CHARACTERS:
+        raise fields.invalid(
+            param, f"{total} token ids in all are above the maximum {MAX_ALL_CHARACTERS}"
+        )
+    return Texts(param, [], ids, is_list, total)
+
+
+def _of_texts(param: str, texts: list[str], *, is_list: bool) -> Texts:
+    for place, text in enumerate(texts):
+        if len(text) > MAX_CHARACTERS:
+            raise fields.invalid(
+                f"{param}[{place}]" if is_list else param,
+                f"{len(text)} characters are above the maximum {MAX_CHARACTERS}",
+            )
+    total = sum(map(len, texts))
+    if total > MAX_ALL_CHARACTERS:
+        raise fields.invalid(
+            param, f"{total} characters in all are above the maximum {MAX_ALL_CHARACTERS}"
+        )
+    return Texts(param, texts, [], is_list, total)
+
 
 _FORMATS: Final = (*NUMBER_KINDS, "base64")
 
@@ -122,7 +386,7 @@ class EmbeddingsRequest:
     Attributes:
         model: the name that the client used.
         body: the checked members, for the choice of a prompt.
-        formats: types of numbers, see `calculators.text.embeddings.vectors.KINDS`.
+        formats: types of numbers, see `calculators.text.embeddings.answers.KINDS`.
         is_base64: return embeddings as base64.
         dimensions: the numbers to return of each embedding; None: all.
         normalizes: return vectors of length 1; None: as the node does.

@@ -1,33 +1,173 @@
-"""`EmbeddingsServable`: an embedding model, and what the options of its node make of vectors."""
+"""`EmbeddingsServable`: an embedding model as the resource of its node, and the node's options.
+
+The model's process returns a vector for each text. The options of the node, and each request,
+decide on truncation, on the prompt before each text, on length 1 and on the number of dimensions.
+
+Names, defaults and their meaning in `EmbeddingsOptions` are OpenVINO Model Server's
+(``embeddings/embeddings_servable.cpp``, ``sidepacket_servable.cpp``); the words are ours.
+"""
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from calculators.kit.model_directory import read_checked_json
 from calculators.kit.model_initializer import ModelHost
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
-from calculators.text.embeddings.answers import Answered
-from calculators.text.embeddings.node_options import EmbeddingsOptions
-from calculators.text.embeddings.question import Cut, Embed
-from calculators.text.embeddings.request import EmbeddingsRequest
-from calculators.text.embeddings.texts import (
+from calculators.kit.tasks.nodes import find_model_options, naming_node
+from calculators.text.embeddings.answers import Answered, Floats, finish
+from calculators.text.embeddings.encoding import Cut, Embed
+from calculators.text.embeddings.request import (
     MAX_ALL_CHARACTERS,
     MAX_CHARACTERS,
     MAX_TEXTS,
+    EmbeddingsRequest,
     Truncation,
     find_prompt,
 )
-from calculators.text.embeddings.vectors import Floats, finish
-from calculators.text.text_models.large_bodies import off_loop
-from calculators.text.text_models.placed_text_model import text_model
-from graph_runtime import Code, LoadProgress
+from calculators.text.text_models.model_options import (
+    TextModelOptions,
+    read_text_model,
+)
+from calculators.text.text_models.text_model import TextModelInitializer, TextServable, off_loop
+from graph_runtime import Code, NodePlan, ResourceSettings
+
+OPTIONS_TYPE: Final = "mediapipe.EmbeddingsCalculatorOVOptions"
+
+_POOLING: Final = {
+    "pooling_mode_cls_token": "CLS",
+    "pooling_mode_mean_tokens": "MEAN",
+    "pooling_mode_lasttoken": "LAST",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingsOptions:
+    """The options of one node.
+
+    Attributes:
+        model: the model, and how it is computed.
+        pooling: "CLS", "LAST" or "MEAN".
+        normalizes: scale embeddings to length 1.
+        truncates: cut longer texts off; otherwise they are refused.
+        prompts: texts that the model expects before those to embed, by name.
+        default_prompt: the name of the prompt where a request names none; "": no prompt.
+        warnings: texts for the log.
+    """
+
+    model: TextModelOptions
+    pooling: str
+    normalizes: bool
+    truncates: bool
+    prompts: Mapping[str, str]
+    default_prompt: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> Mapping[str, Any]:
+        """The settings of the model's head: a part of what is compiled."""
+        return {"pooling": self.pooling}
+
+
+def read_embeddings_options(node: NodePlan, settings: ResourceSettings) -> EmbeddingsOptions:
+    """Check the options of a node, and the files that they name.
+
+    Raises:
+        ResourceError: with the node's name, the field, what is wrong, and what would be right.
+    """
+    with naming_node(node):
+        return _read(find_model_options(node, OPTIONS_TYPE), settings)
+
+
+def _read(options: Any, settings: ResourceSettings) -> EmbeddingsOptions:
+    pooling: str = ""
+    if options.HasField("pooling"):
+        pooling = type(options).Pooling.Name(options.pooling)
+    return embeddings_options(
+        options.models_path,
+        settings.directory,
+        target_device=options.target_device,
+        plugin_config=options.plugin_config,
+        pooling=pooling,
+        normalizes=options.normalize_embeddings,
+        truncates=options.truncate,
+        settings=settings,
+    )
+
+
+def embeddings_options(
+    models_path: str,
+    graph_directory: Path,
+    *,
+    target_device: str = "",
+    plugin_config: str = "",
+    pooling: str = "",
+    normalizes: bool = True,
+    truncates: bool = False,
+    settings: ResourceSettings | None = None,
+) -> EmbeddingsOptions:
+    """Check options, and the files that they name.
+
+    Args:
+        models_path: the model's directory or GGUF file, relative to ``graph_directory``.
+        pooling: "CLS", "LAST" or "MEAN"; "": as the model's files say.
+        settings: name the cache of converted GGUF files; None: it is the user's.
+
+    Raises:
+        ResourceError: with the field, what is wrong, and what would be right.
+    """
+    model = read_text_model(
+        models_path, target_device, plugin_config, graph_directory, settings=settings
+    )
+    warnings: tuple[str, ...] = ()
+    if not pooling:
+        pooling, warnings = _pooling_of(model.directory)
+    prompts, default = _prompts_of(model.directory)
+    return EmbeddingsOptions(
+        model=model,
+        pooling=pooling,
+        normalizes=normalizes,
+        truncates=truncates,
+        prompts=prompts,
+        default_prompt=default,
+        warnings=warnings,
+    )
+
+
+def _pooling_of(directory: Path) -> tuple[str, tuple[str, ...]]:
+    """The pooling of the model's own files, with a warning if they name none that is supported."""
+    config = read_checked_json(directory / "1_Pooling" / "config.json")
+    asked = sorted(
+        name for name, value in config.items() if name.startswith("pooling_mode_") and value is True
+    )
+    if len(asked) == 1 and asked[0] in _POOLING:
+        return _POOLING[asked[0]], ()
+    said = f"asks for {', '.join(asked)}" if asked else "does not say which"
+    return "CLS", (
+        f"pooling: 1_Pooling/config.json {said}: CLS is taken; set pooling to CLS, LAST or MEAN",
+    )
+
+
+def _prompts_of(directory: Path) -> tuple[Mapping[str, str], str]:
+    """Return the prompts by name, and the name of the default one, as sentence-transformers."""
+    config = read_checked_json(directory / "config_sentence_transformers.json")
+    found = config.get("prompts")
+    prompts = {
+        name: text
+        for name, text in (found.items() if isinstance(found, dict) else ())
+        if isinstance(text, str)
+    }
+    default = config.get("default_prompt_name")
+    return prompts, default if isinstance(default, str) and default in prompts else ""
+
 
 _log: Final = logging.getLogger("graphrt.embeddings")
 
@@ -39,7 +179,7 @@ class Embedded(NamedTuple):
     tokens: int
 
 
-class EmbeddingsServable:
+class EmbeddingsServable(TextServable[EmbeddingsOptions]):
     """A model in a supervised process.
 
     Attributes:
@@ -48,43 +188,9 @@ class EmbeddingsServable:
     """
 
     def __init__(self, options: EmbeddingsOptions, host: ModelHost) -> None:
-        self._options = options
-        self.max_tokens = options.model.max_tokens
-        self._size = 0
-        self.model = text_model(
-            "calculators.text.embeddings.process",
-            options.model,
-            head=options.head,
-            kind="embedding",
-            host=host,
+        super().__init__(
+            "calculators.text.embeddings.process", options, kind="embedding", host=host
         )
-
-    async def start(self, progress: LoadProgress | None = None) -> None:
-        """Load the model; ``progress`` gets the phases.
-
-        Raises:
-            ResourceError: it cannot be loaded; nothing is left running.
-        """
-        ready = await self.model.start(progress)
-        self._size = ready.columns
-
-    def with_options(self, options: EmbeddingsOptions) -> EmbeddingsServable:
-        """Return a servable of the same process, for a node with other options of its model."""
-        servable = copy.copy(self)
-        servable._options = options
-        return servable
-
-    @property
-    def pid(self) -> int | None:
-        """The model's process, while there is one."""
-        return self.model.pid
-
-    @property
-    def unavailable_reason(self) -> str:
-        return self.model.unavailable_reason
-
-    async def close(self) -> None:
-        await self.model.close()
 
     async def answer(self, request: EmbeddingsRequest, write: Callable[[Answered], bytes]) -> bytes:
         """Return the answer to a request, as ``write`` puts it.
@@ -93,7 +199,7 @@ class EmbeddingsServable:
             RequestError: a text is too long for the model; too many wait; the process is down.
         """
         options = self._options
-        self._check_dimensions(request.dimensions, self._size)
+        self._check_dimensions(request.dimensions, self._columns)
         texts = request.texts
         outputs = await self.model.ask(
             Embed(
@@ -132,7 +238,7 @@ class EmbeddingsServable:
             RequestError: a text is too long for the model; too many wait; the process is down.
         """
         if not texts:
-            return Embedded(np.empty((0, self._size), np.float32), 0)
+            return Embedded(np.empty((0, self._columns), np.float32), 0)
         _check_size(texts)
         options = self._options
         prompt = self.prompt(use)
@@ -182,3 +288,25 @@ def _check_size(texts: Sequence[str]) -> None:
             f"{total} characters, {longest} in one text, are above the maximum "
             f"{MAX_ALL_CHARACTERS}, {MAX_CHARACTERS} in one text",
         )
+
+
+RESOURCES_TAG: Final = "EMBEDDINGS_NODE_RESOURCES"
+
+
+class EmbeddingsResourceInitializer(TextModelInitializer[EmbeddingsOptions, EmbeddingsServable]):
+    """Loads the model of every node that embeds texts."""
+
+    tag = RESOURCES_TAG
+    family = "embeddings"
+    calculators = ("EmbeddingsCalculatorOV", "TextEmbeddingCalculator")
+
+    def read(self, node: NodePlan, settings: ResourceSettings) -> EmbeddingsOptions:
+        return read_embeddings_options(node, settings)
+
+    def warnings(self, options: EmbeddingsOptions) -> Sequence[str]:
+        return options.warnings
+
+    def resource(
+        self, options: EmbeddingsOptions, host: ModelHost, settings: ResourceSettings
+    ) -> EmbeddingsServable:
+        return EmbeddingsServable(options, host)

@@ -1,85 +1,114 @@
-"""The task ``embeddings``: what servers need to know of embedding models."""
+"""The task ``embeddings``: describes embedding models to servers.
+
+Names of options are OpenVINO Model Server's (``graph_export/embeddings_graph_cli_parser.cpp``).
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.tasks.model_config import has_safetensors, is_embedding_model
-from calculators.kit.tasks.task import ModelToServe, Task
-from calculators.text.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
-from calculators.text.embeddings.task_options import EmbeddingsOptions
+from calculators.kit.settings import declaration
+from calculators.kit.settings.declaration import option
+from calculators.kit.settings.value_types import one_of, switch
+from calculators.kit.tasks.model_config import is_embedding_model
+from calculators.kit.tasks.task import DeviceOptions, ModelToServe, TaskEndpoint, field, graph_text
+from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
-    from calculators.text.embeddings.servable import EmbeddingsServable
     from graph_runtime import Registry
 
-
-def _register(registry: Registry) -> None:
-    from calculators.text.embeddings.embeddings_calculator_ov import EmbeddingsCalculatorOV
-    from calculators.text.embeddings.resources import EmbeddingsResourceInitializer
-    from calculators.text.embeddings.text_embedding_calculator import TextEmbeddingCalculator
-
-    registry.register_calculator(EmbeddingsCalculatorOV)
-    registry.register_calculator(TextEmbeddingCalculator)
-    registry.register_resource_initializer(EmbeddingsResourceInitializer())
-
-
-def _serves(calculator: str) -> bool:
-    return calculator.endswith("EmbeddingsCalculatorOV")
-
-
-def _describe(model: str) -> TaskDescription:
-    from calculators.text.embeddings.openapi import describe
-
-    return describe(model)
-
-
-def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
-    from calculators.text.embeddings.task_graph import embeddings_graph
-
-    return embeddings_graph(EmbeddingsOptions(**options), model.models_path)
-
-
-def _recognizes(path: Path) -> bool:
-    return (path / "openvino_model.xml").is_file() and is_embedding_model(path)
-
-
-def _recognizes_source(path: Path) -> bool:
-    return has_safetensors(path) and is_embedding_model(path)
-
-
-def _export_arguments(path: Path) -> tuple[str, ...]:
-    return ("--task", "feature-extraction", "--library", "transformers")
-
-
-def _example(model: str) -> tuple[str, dict[str, Any]]:
-    return "/v3/embeddings", {"model": model, "input": "Hello"}
-
-
-def _facts(servable: EmbeddingsServable) -> Mapping[str, Any]:
-    """Return the length of a text, by vLLM's name."""
-    return {"max_model_len": servable.max_tokens}
-
-
-TASK: Final = Task(
-    name="embeddings",
-    endpoints=(EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE),
-    register=_register,
-    calculators=(
-        "EmbeddingsCalculatorOV",
-        "TextEmbeddingCalculator",
-    ),
-    serves=_serves,
-    describe=_describe,
-    graph=_graph,
-    example=_example,
-    docs="calculators/text/embeddings/README.md",
-    options=EmbeddingsOptions,
-    recognizes=_recognizes,
-    recognizes_source=_recognizes_source,
-    export_arguments=_export_arguments,
-    model_facts=_facts,
+EMBEDDINGS: Final = TaskEndpoint("/embeddings")
+#: The forms of text-embeddings-inference, whose clients name no model, and of Cohere.
+COHERE_PATH: Final = "/v2/embed"
+EMBED: Final = TaskEndpoint("/embed", aliases=("/embed", COHERE_PATH), needs_model=False)
+TOKENIZE: Final = TaskEndpoint(
+    "/tokenize", aliases=("/v3/embeddings/tokenize", "/v1/embeddings/tokenize")
 )
+DETOKENIZE: Final = TaskEndpoint("/detokenize")
+
+_GRAPH: Final = encoder_graph(
+    "EmbeddingsExecutor",
+    "EmbeddingsCalculatorOV",
+    "EMBEDDINGS_NODE_RESOURCES:embeddings_servable",
+    "mediapipe.EmbeddingsCalculatorOVOptions",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingsTaskOptions(DeviceOptions):
+    """The options of the node that computes embeddings; "" leaves a choice to the model's files."""
+
+    pooling: str = option(
+        "",
+        "CLS, LAST or MEAN of a text's tokens; default as 1_Pooling/config.json says, else CLS",
+        group=declaration.TASK,
+        metavar="HOW",
+        reads=one_of(("CLS", "LAST", "MEAN")),
+    )
+    normalize: bool = option(
+        True,
+        "embeddings of length 1; default {default}",
+        group=declaration.TASK,
+        metavar="BOOL",
+        reads=switch,
+    )
+    truncate: bool = option(
+        False,
+        "cut off what is too long for the model, which is refused otherwise; default {default}",
+        group=declaration.TASK,
+        metavar="BOOL",
+        reads=switch,
+    )
+
+
+class EmbeddingsTask(EncoderTask):
+    """The task of models that embed texts."""
+
+    name = "embeddings"
+    endpoints = (EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE)
+    docs = "calculators/text/embeddings/README.md"
+    calculators = ("EmbeddingsCalculatorOV", "TextEmbeddingCalculator")
+    options = EmbeddingsTaskOptions
+
+    def register(self, registry: Registry) -> None:
+        from calculators.text.embeddings.nodes import (
+            EmbeddingsCalculatorOV,
+            TextEmbeddingCalculator,
+        )
+        from calculators.text.embeddings.servable import EmbeddingsResourceInitializer
+
+        registry.register_calculator(EmbeddingsCalculatorOV)
+        registry.register_calculator(TextEmbeddingCalculator)
+        registry.register_resource_initializer(EmbeddingsResourceInitializer())
+
+    def describe(self, model: str) -> TaskDescription:
+        from calculators.text.embeddings.openapi import describe
+
+        return describe(model)
+
+    def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
+        chosen = EmbeddingsTaskOptions(**options)
+        own = [
+            field("normalize_embeddings", json.dumps(chosen.normalize)),
+            field("truncate", json.dumps(chosen.truncate)),
+        ]
+        if chosen.pooling:
+            own.append(field("pooling", chosen.pooling))
+        return graph_text(_GRAPH, model.models_path, chosen, own)
+
+    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+        return "/v3/embeddings", {"model": model, "input": "Hello"}
+
+    def is_model(self, directory: Path) -> bool:
+        return is_embedding_model(directory)
+
+    def export_arguments(self, path: Path) -> tuple[str, ...]:
+        return ("--task", "feature-extraction", "--library", "transformers")
+
+
+TASK: Final = EmbeddingsTask()

@@ -24,10 +24,9 @@ from calculators.kit.tasks.operation import (
     paths_of,
     posted,
 )
-from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
-from calculators.text.rerank.rerank_request import RERANK_MEMBERS
-from calculators.text.rerank.score_request import SCORE_MEMBERS
-from calculators.text.text_models.openapi import describe_tokenizing, with_timeout
+from calculators.text.rerank.request import RERANK_MEMBERS, SCORE_MEMBERS
+from calculators.text.rerank.task import DETOKENIZE, RERANK, SCORE, TOKENIZE
+from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
 
 _INDEX: Final = integer("The place of the document in the request.", minimum=0)
 _MODEL: Final = string("As the request has it.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from calculators.text.rerank.messages import RankQuestion
+from calculators.text.rerank.encoding import RankQuestion
 from calculators.text.text_models.process import run_text_model
 
 if __name__ == "__main__":
@@ -15,6 +15,6 @@ if __name__ == "__main__":
             sys.argv,
             RankQuestion,
             "calculators.text.rerank.encoding:encode",
-            "calculators.text.rerank.head:build_head",
+            "calculators.text.text_models.heads:add_score",
         )
     )

@@ -1,11 +1,18 @@
-"""`RerankServable`: the resource of a reranking node."""
+"""`RerankServable`: a reranking model as the resource of its node, and the node's options.
+
+A request becomes questions of bounded size to the model's process, a few at a time, so that other
+requests are tokenized in between. A document may have several rows, one for each chunk; the
+highest of them is its score.
+
+Names, defaults and their meaning in `RerankOptions` are OpenVINO Model Server's
+(``rerank/rerank_servable.hpp``, ``sidepacket_servable.cpp``); the words are ours where it has none.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import copy
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,11 +20,90 @@ from numpy.typing import NDArray
 
 from calculators.kit.model_initializer import ModelHost
 from calculators.kit.requests.http_payload import RequestError
-from calculators.text.rerank.messages import CHARACTERS_AT_A_TIME, RankQuestion, too_many_chunks
-from calculators.text.rerank.node_options import RerankOptions
-from calculators.text.rerank.ranking import Ranking
-from calculators.text.text_models.placed_text_model import text_model
-from graph_runtime import Code, GraphError, LoadProgress
+from calculators.kit.tasks.nodes import find_model_options, naming_node
+from calculators.text.rerank.encoding import CHARACTERS_AT_A_TIME, RankQuestion, too_many_chunks
+from calculators.text.rerank.request import Ranking
+from calculators.text.text_models.model_options import (
+    TextModelOptions,
+    read_text_model,
+)
+from calculators.text.text_models.text_model import TextModelInitializer, TextServable
+from graph_runtime import Code, GraphError, NodePlan, ResourceError, ResourceSettings
+
+OPTIONS_TYPE: Final = "mediapipe.RerankCalculatorOVOptions"
+
+#: Tokens of a pair where ``config.json`` does not say how many the model takes.
+_USUAL_LENGTH: Final = 512
+#: The tokens that OpenVINO Model Server puts around a pair.
+_SPECIAL_TOKENS: Final = 4
+_LARGEST: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankOptions:
+    """The options of one node.
+
+    Attributes:
+        model: the model's directory and its properties.
+        max_allowed_chunks: documents of a request at most, and chunks of all its documents.
+        warnings: texts for the log.
+    """
+
+    model: TextModelOptions
+    max_allowed_chunks: int
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> Mapping[str, Any]:
+        """The settings of the model's head: a part of what is compiled."""
+        return {"kind": "rerank"}
+
+
+def read_rerank_options(node: NodePlan, settings: ResourceSettings) -> RerankOptions:
+    """Check the options of a node, and the files that they name. Reads files: for a thread.
+
+    Raises:
+        ResourceError: with the node's name, the field, what is wrong, and what would be right.
+    """
+    with naming_node(node):
+        options = find_model_options(node, OPTIONS_TYPE)
+        if not options.max_allowed_chunks:
+            raise ResourceError("max_allowed_chunks: must be at least 1")
+        wanted: int | None = None
+        if options.HasField("max_position_embeddings"):
+            wanted = options.max_position_embeddings
+            _check_length(wanted)
+        model = read_text_model(
+            options.models_path,
+            options.target_device,
+            options.plugin_config,
+            settings.directory,
+            usual_max_tokens=min(wanted or _USUAL_LENGTH, _LARGEST),
+            exported_with="optimum-cli export openvino --task text-classification",
+            settings=settings,
+        )
+        _check_length(model.max_tokens)
+        warnings: tuple[str, ...] = ()
+        if wanted is not None and wanted > model.max_tokens:
+            warnings = (
+                f"max_position_embeddings: the model takes {model.max_tokens} tokens, not {wanted}",
+            )
+        elif wanted is not None:
+            model = replace(model, max_tokens=wanted)
+        return RerankOptions(
+            model=model,
+            max_allowed_chunks=min(options.max_allowed_chunks, _LARGEST),
+            warnings=warnings,
+        )
+
+
+def _check_length(max_tokens: int) -> None:
+    if max_tokens <= 2 * _SPECIAL_TOKENS:
+        raise ResourceError(
+            "max_position_embeddings should be larger than 2 * NUMBER_OF_SPECIAL_TOKENS, which is "
+            f"{2 * _SPECIAL_TOKENS}; it is {max_tokens}"
+        )
+
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -45,46 +131,15 @@ class Scores:
             return np.asarray(1.0 / (1.0 + np.exp(-self.logits)), np.float64)
 
 
-class RerankServable:
+class RerankServable(TextServable[RerankOptions]):
     """A model in a supervised process, and the scores of its pairs."""
 
     def __init__(self, options: RerankOptions, host: ModelHost) -> None:
-        self._most = options.max_allowed_chunks
-        #: The most tokens of a pair.
-        self.max_tokens = options.model.max_tokens
-        self.model = text_model(
-            "calculators.text.rerank.process",
-            options.model,
-            head=options.head,
-            kind="rerank",
-            host=host,
-        )
-
-    async def start(self, progress: LoadProgress | None = None) -> None:
-        """Load the model; ``progress`` gets the phases.
-
-        Raises:
-            ResourceError: it cannot be loaded; nothing is left running.
-        """
-        await self.model.start(progress)
-
-    def with_options(self, options: RerankOptions) -> RerankServable:
-        """Return a servable of the same process, for a node with other options of its model."""
-        servable = copy.copy(self)
-        servable._most = options.max_allowed_chunks
-        return servable
+        super().__init__("calculators.text.rerank.process", options, kind="rerank", host=host)
 
     @property
-    def pid(self) -> int | None:
-        """The model's process, while there is one."""
-        return self.model.pid
-
-    @property
-    def unavailable_reason(self) -> str:
-        return self.model.unavailable_reason
-
-    async def close(self) -> None:
-        await self.model.close()
+    def _most(self) -> int:
+        return self._options.max_allowed_chunks
 
     async def score(self, ranking: Ranking) -> Scores:
         """Score all pairs of a request. Its parts are asked a few at a time.
@@ -172,3 +227,25 @@ async def _all_of(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -
         for each in running:
             each.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+RESOURCES_TAG: Final = "RERANK_NODE_RESOURCES"
+
+
+class RerankResourceInitializer(TextModelInitializer[RerankOptions, RerankServable]):
+    """Loads the model of every node that ranks texts."""
+
+    tag = RESOURCES_TAG
+    family = "rerank"
+    calculators = ("RerankCalculatorOV", "TextRerankCalculator")
+
+    def read(self, node: NodePlan, settings: ResourceSettings) -> RerankOptions:
+        return read_rerank_options(node, settings)
+
+    def warnings(self, options: RerankOptions) -> Sequence[str]:
+        return options.warnings
+
+    def resource(
+        self, options: RerankOptions, host: ModelHost, settings: ResourceSettings
+    ) -> RerankServable:
+        return RerankServable(options, host)

@@ -1,87 +1,91 @@
-"""The task ``rerank``: what servers need to know of models that score pairs of texts."""
+"""The task ``rerank``: describes models that score pairs of texts to servers.
+
+Names of options are OpenVINO Model Server's (``graph_export/rerank_graph_cli_parser.cpp``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.tasks.model_config import has_safetensors, is_cross_encoder, is_language_model
-from calculators.kit.tasks.task import ModelToServe, Task
-from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
-from calculators.text.rerank.task_options import RerankTaskOptions
+from calculators.kit.settings import declaration
+from calculators.kit.settings.declaration import option
+from calculators.kit.settings.value_types import count
+from calculators.kit.tasks.model_config import is_cross_encoder, is_language_model
+from calculators.kit.tasks.task import DeviceOptions, ModelToServe, TaskEndpoint, field, graph_text
+from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
-    from calculators.text.rerank.servable import RerankServable
     from graph_runtime import Registry
 
+#: Clients of Cohere's newer API use /v2, those of TEI and vLLM no prefix. TEI's name no model.
+RERANK: Final = TaskEndpoint("/rerank", aliases=("/v2/rerank", "/rerank"), needs_model=False)
+SCORE: Final = TaskEndpoint("/score", aliases=("/score",), needs_model=False)
+TOKENIZE: Final = TaskEndpoint("/tokenize", aliases=("/v3/rerank/tokenize", "/v1/rerank/tokenize"))
+DETOKENIZE: Final = TaskEndpoint("/detokenize")
 
-def _register(registry: Registry) -> None:
-    from calculators.text.rerank.rerank_calculator_ov import RerankCalculatorOV
-    from calculators.text.rerank.resources import RerankResourceInitializer
-    from calculators.text.rerank.text_rerank_calculator import TextRerankCalculator
-
-    registry.register_calculator(RerankCalculatorOV)
-    registry.register_calculator(TextRerankCalculator)
-    registry.register_resource_initializer(RerankResourceInitializer())
-
-
-def _serves(calculator: str) -> bool:
-    return calculator.endswith("RerankCalculatorOV")
-
-
-def _describe(model: str) -> TaskDescription:
-    from calculators.text.rerank.openapi import describe
-
-    return describe(model)
-
-
-def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
-    from calculators.text.rerank.task_graph import rerank_graph
-
-    return rerank_graph(RerankTaskOptions(**options), model.models_path)
-
-
-def _recognizes(path: Path) -> bool:
-    return (path / "openvino_model.xml").is_file() and is_cross_encoder(path)
-
-
-def _recognizes_source(path: Path) -> bool:
-    return has_safetensors(path) and is_cross_encoder(path)
-
-
-def _export_arguments(path: Path) -> tuple[str, ...]:
-    # Qwen3-Reranker continues texts; without a cache of them its inputs are those of a classifier.
-    return ("--task", "text-generation" if is_language_model(path) else "text-classification")
-
-
-def _example(model: str) -> tuple[str, dict[str, Any]]:
-    body = {"model": model, "query": "Hello", "documents": ["Good morning", "A cat"]}
-    return "/v3/rerank", body
-
-
-def _facts(servable: RerankServable) -> Mapping[str, Any]:
-    """Return the length of a query with a document, by vLLM's name."""
-    return {"max_model_len": servable.max_tokens}
-
-
-TASK: Final = Task(
-    name="rerank",
-    endpoints=(RERANK, SCORE, TOKENIZE, DETOKENIZE),
-    register=_register,
-    calculators=(
-        "RerankCalculatorOV",
-        "TextRerankCalculator",
-    ),
-    serves=_serves,
-    describe=_describe,
-    graph=_graph,
-    example=_example,
-    docs="calculators/text/rerank/README.md",
-    options=RerankTaskOptions,
-    recognizes=_recognizes,
-    recognizes_source=_recognizes_source,
-    export_arguments=_export_arguments,
-    model_facts=_facts,
+_GRAPH: Final = encoder_graph(
+    "RerankExecutor",
+    "RerankCalculatorOV",
+    "RERANK_NODE_RESOURCES:rerank_servable",
+    "mediapipe.RerankCalculatorOVOptions",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankTaskOptions(DeviceOptions):
+    """The options of the node that scores documents."""
+
+    max_allowed_chunks: int = option(
+        10000,
+        "documents of a request, and chunks of all its documents; more get 400; default {default}",
+        group=declaration.TASK,
+        metavar="N",
+        reads=count,
+    )
+
+
+class RerankTask(EncoderTask):
+    """The task of models that score pairs of texts."""
+
+    name = "rerank"
+    endpoints = (RERANK, SCORE, TOKENIZE, DETOKENIZE)
+    docs = "calculators/text/rerank/README.md"
+    calculators = ("RerankCalculatorOV", "TextRerankCalculator")
+    options = RerankTaskOptions
+
+    def register(self, registry: Registry) -> None:
+        from calculators.text.rerank.nodes import RerankCalculatorOV, TextRerankCalculator
+        from calculators.text.rerank.servable import RerankResourceInitializer
+
+        registry.register_calculator(RerankCalculatorOV)
+        registry.register_calculator(TextRerankCalculator)
+        registry.register_resource_initializer(RerankResourceInitializer())
+
+    def describe(self, model: str) -> TaskDescription:
+        from calculators.text.rerank.openapi import describe
+
+        return describe(model)
+
+    def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
+        chosen = RerankTaskOptions(**options)
+        own = [field("max_allowed_chunks", chosen.max_allowed_chunks)]
+        return graph_text(_GRAPH, model.models_path, chosen, own)
+
+    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+        body = {"model": model, "query": "Hello", "documents": ["Good morning", "A cat"]}
+        return "/v3/rerank", body
+
+    def is_model(self, directory: Path) -> bool:
+        return is_cross_encoder(directory)
+
+    def export_arguments(self, path: Path) -> tuple[str, ...]:
+        # Without a cache of texts, Qwen3-Reranker has the inputs of a classifier, although it
+        # continues texts.
+        return ("--task", "text-generation" if is_language_model(path) else "text-classification")
+
+
+TASK: Final = RerankTask()

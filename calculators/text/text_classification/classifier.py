@@ -1,39 +1,87 @@
-"""`TextClassifier`: the resource of a node that classifies texts."""
+"""`TextClassifier`: a model that classifies texts, as the resource of its node.
+
+A text that is longer than the model takes has several windows, each with a row of outputs. A
+function makes scores of outputs; classes get the mean over the windows of a text, and moderations
+the highest score of any window. The answers are JSON in the forms of vLLM, OpenAI and Hugging
+Face's text-embeddings-inference.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import copy
-from collections.abc import Callable, Sequence
-from typing import Final
+import time
+from collections.abc import Sequence
+from typing import Any, Final, Self, TypeAlias
+from uuid import uuid4
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from calculators.kit.model_initializer import ModelHost
 from calculators.kit.requests.http_payload import RequestError
-from calculators.text.text_classification import answers
-from calculators.text.text_classification.classify_request import ClassifyRequest
-from calculators.text.text_classification.messages import Classify
-from calculators.text.text_classification.moderation_request import ModerationRequest
-from calculators.text.text_classification.node_options import Classes, ClassifierOptions
-from calculators.text.text_classification.options import ScoreFunction
-from calculators.text.text_classification.predict_request import PredictRequest
-from calculators.text.text_classification.scores import (
-    Floats,
-    apply,
-    highest_of_windows,
-    mean_of_windows,
+from calculators.text.text_classification.encoding import Classify
+from calculators.text.text_classification.node_options import (
+    CATEGORIES,
+    Classes,
+    ClassifierOptions,
+    LabelRule,
+    ScoreFunction,
+    read_classifier_options,
 )
-from calculators.text.text_classification.texts import Texts
-from calculators.text.text_models.placed_text_model import text_model
-from calculators.text.text_models.text_model import Outputs
-from graph_runtime import Code, LoadProgress, ResourceError
+from calculators.text.text_classification.request import (
+    ClassifyRequest,
+    ModerationRequest,
+    PredictRequest,
+    Texts,
+)
+from calculators.text.text_models.text_model import (
+    Outputs,
+    TextModelInitializer,
+    TextServable,
+    off_loop,
+)
+from graph_runtime import Code, LoadProgress, NodePlan, ResourceError, ResourceSettings
 
-#: Numbers of an answer that is made on the event loop; a larger one is made in a thread.
-_FEW: Final = 4096
+Floats: TypeAlias = NDArray[np.float32]
+
+#: e to the power of this is near the largest 32-bit float.
+_LARGEST: Final = 80.0
 
 
-class TextClassifier:
+def apply(function: ScoreFunction, outputs: Floats) -> Floats:
+    """Return scores of the same shape, ``[windows, classes]``. ``function``: not AUTO."""
+    scores: NDArray[np.floating[Any]] = outputs
+    if function is ScoreFunction.SIGMOID:
+        scores = 1 / (1 + np.exp(-np.clip(outputs, -_LARGEST, _LARGEST)))
+    elif function is ScoreFunction.SOFTMAX:
+        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        scores = powers / powers.sum(axis=1, keepdims=True)
+    return np.asarray(scores, np.float32)
+
+
+def mean_of_windows(scores: Floats, windows: Sequence[int]) -> Floats:
+    """Return the mean over the windows of each text, ``[texts, classes]``."""
+    starts = _starts(windows)
+    total = np.add.reduceat(scores, starts, axis=0)
+    return np.asarray(total / np.asarray(windows, np.float32)[:, np.newaxis], np.float32)
+
+
+def highest_of_windows(scores: Floats, windows: Sequence[int]) -> Floats:
+    """Return the highest score over the windows of each text, ``[texts, classes]``."""
+    highest: Floats = np.maximum.reduceat(scores, _starts(windows), axis=0)
+    return highest
+
+
+def _starts(windows: Sequence[int]) -> NDArray[np.int64]:
+    """Return the first row of each text. Every text has at least one window."""
+    return np.concatenate([[0], np.cumsum(windows)[:-1]]).astype(np.int64)
+
+
+#: Bytes of a number in an answer, about.
+_BYTES_OF_NUMBER: Final = 16
+
+
+class TextClassifier(TextServable[ClassifierOptions]):
     """A model in a supervised process, and its answers as JSON.
 
     Attributes:
@@ -43,15 +91,10 @@ class TextClassifier:
     classes: Classes
 
     def __init__(self, options: ClassifierOptions, host: ModelHost) -> None:
-        self._options = options
         self._name = host.name
-        #: The outputs of the model; 0: it does not say.
-        self._columns = 0
-        self.max_tokens = options.model.max_tokens
-        self._model = text_model(
+        super().__init__(
             "calculators.text.text_classification.process",
-            options.model,
-            head=options.head,
+            options,
             kind="text classification",
             host=host,
         )
@@ -63,36 +106,22 @@ class TextClassifier:
             ResourceError: it cannot be loaded, or its classes are not those of the options;
                 nothing is left running.
         """
-        ready = await self._model.start(progress)
-        self._columns = ready.columns
+        await super().start(progress)
         try:
-            self.classes = self._options.classes_of(ready.columns)
+            self.classes = self._options.classes_of(self._columns)
         except ResourceError:
-            await self._model.close()
+            await self.close()
             raise
 
-    def with_options(self, options: ClassifierOptions) -> TextClassifier:
+    def with_options(self, options: ClassifierOptions) -> Self:
         """Return a classifier of the same process, for a node with other options of its model.
 
         Raises:
             ResourceError: the model's classes are not those of the options.
         """
-        classifier = copy.copy(self)
-        classifier._options = options
+        classifier = super().with_options(options)
         classifier.classes = options.classes_of(self._columns)
         return classifier
-
-    @property
-    def pid(self) -> int | None:
-        """The model's process, while there is one."""
-        return self._model.pid
-
-    @property
-    def unavailable_reason(self) -> str:
-        return self._model.unavailable_reason
-
-    async def close(self) -> None:
-        await self._model.close()
 
     async def classify(self, request: ClassifyRequest) -> bytes:
         """Answer in vLLM's form; the scores of a text are the means over its windows.
@@ -104,11 +133,9 @@ class TextClassifier:
 
         def made() -> bytes:
             scores, tokens = self._means(outputs, has_scores=request.has_scores)
-            return answers.classify_answer(
-                request.model or self._name, self.classes.labels, scores, tokens
-            )
+            return classify_answer(request.model or self._name, self.classes.labels, scores, tokens)
 
-        return await _made(made, outputs)
+        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, made)
 
     async def predict(self, request: PredictRequest) -> bytes:
         """Answer in the form of text-embeddings-inference; see `classify`."""
@@ -117,9 +144,9 @@ class TextClassifier:
         def made() -> bytes:
             scores, _ = self._means(outputs, has_scores=request.has_scores)
             labels = self.classes.labels
-            return answers.predict_answer(labels, scores, is_batch=request.is_batch)
+            return predict_answer(labels, scores, is_batch=request.is_batch)
 
-        return await _made(made, outputs)
+        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, made)
 
     async def moderate(self, request: ModerationRequest) -> bytes:
         """Answer in OpenAI's form; the scores of a text are the highest of its windows.
@@ -139,11 +166,9 @@ class TextClassifier:
             windows, _ = outputs.note
             scores = apply(self.classes.function, outputs.values)
             scores = highest_of_windows(scores, [sum(windows)] if request.is_one else windows)
-            return answers.moderation_answer(
-                request.model or self._name, self.classes.rules, scores
-            )
+            return moderation_answer(request.model or self._name, self.classes.rules, scores)
 
-        return await _made(made, outputs)
+        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, made)
 
     async def flagged(self, texts: Sequence[str]) -> list[str]:
         """Return the categories of moderations that any of the texts has, the highest score first.
@@ -176,7 +201,7 @@ class TextClassifier:
 
     async def _ask(self, texts: Texts) -> Outputs:
         question = Classify(list(texts.texts), list(texts.places), list(texts.seconds), texts.cut)
-        outputs = await self._model.ask(question, characters=texts.characters, param=texts.member)
+        outputs = await self.model.ask(question, characters=texts.characters, param=texts.member)
         if outputs.values.shape[1] != len(self.classes.labels):
             raise RequestError("the model has other classes than labels", code=Code.INTERNAL)
         if not np.isfinite(outputs.values).all():
@@ -190,5 +215,94 @@ class TextClassifier:
         return mean_of_windows(apply(function, outputs.values), windows), tokens
 
 
-async def _made(make: Callable[[], bytes], outputs: Outputs) -> bytes:
-    return make() if outputs.values.size <= _FEW else await asyncio.to_thread(make)
+_encode = msgspec.json.Encoder().encode
+
+
+def classify_answer(
+    model: str, labels: Sequence[str], scores: Floats, tokens: Sequence[int]
+) -> bytes:
+    """Return vLLM's answer. ``scores``: ``[texts, classes]``."""
+    best = scores.argmax(axis=1)
+    count = sum(tokens)
+    return _encode(
+        {
+            "id": f"classify-{uuid4().hex}",
+            "object": "list",
+            "created": int(time.time()),
+            "model": model,
+            "data": [
+                {
+                    "index": place,
+                    "label": labels[best[place]],
+                    "probs": row,
+                    "num_classes": len(labels),
+                }
+                for place, row in enumerate(scores.tolist())
+            ],
+            "usage": {"prompt_tokens": count, "total_tokens": count, "completion_tokens": 0},
+        }
+    )
+
+
+def predict_answer(labels: Sequence[str], scores: Floats, *, is_batch: bool) -> bytes:
+    """Return the answer of text-embeddings-inference: the classes of a text by their scores."""
+    orders = np.argsort(-scores, axis=1, kind="stable")
+    texts = [
+        [{"score": float(row[place]), "label": labels[place]} for place in order]
+        for row, order in zip(scores, orders, strict=True)
+    ]
+    return _encode(texts if is_batch else texts[0])
+
+
+def moderation_answer(model: str, rules: Sequence[LabelRule], scores: Floats) -> bytes:
+    """Return OpenAI's answer, with a result for each row of ``scores``, ``[texts, classes]``."""
+    return _encode(
+        {
+            "id": f"modr-{uuid4().hex}",
+            "model": model,
+            "results": [_moderation(rules, row) for row in scores],
+        }
+    )
+
+
+def _moderation(rules: Sequence[LabelRule], scores: Floats) -> dict[str, object]:
+    highest = dict.fromkeys(CATEGORIES, 0.0)
+    flags = dict.fromkeys(CATEGORIES, False)
+    for rule in rules:
+        score = float(scores[rule.label])
+        highest[rule.category] = max(highest[rule.category], score)
+        flags[rule.category] |= score >= rule.threshold
+    applied = {rule.category for rule in rules}
+    return {
+        "flagged": any(flags.values()),
+        "categories": flags,
+        "category_scores": highest,
+        "category_applied_input_types": {
+            category: ["text"] if category in applied else [] for category in CATEGORIES
+        },
+    }
+
+
+RESOURCES_TAG: Final = "TEXT_CLASSIFICATION_NODE_RESOURCES"
+
+
+class TextClassificationResourceInitializer(
+    TextModelInitializer[ClassifierOptions, TextClassifier]
+):
+    """Loads the model of every node that classifies texts."""
+
+    tag = RESOURCES_TAG
+    family = "text_classification"
+    calculators = (
+        "TextClassificationCalculatorOV",
+        "TextClassificationCalculator",
+        "RequestLabelCalculator",
+    )
+
+    def read(self, node: NodePlan, settings: ResourceSettings) -> ClassifierOptions:
+        return read_classifier_options(node, settings)
+
+    def resource(
+        self, options: ClassifierOptions, host: ModelHost, settings: ResourceSettings
+    ) -> TextClassifier:
+        return TextClassifier(options, host)

@@ -1,14 +1,34 @@
-"""Conversion of texts to the sequences that the model computes; in the model's process."""
+"""`Classify`: texts, and their conversion to windows of tokens in the model's process."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
+import msgspec
 import numpy as np
 
-from calculators.text.text_classification.messages import Classify
-from calculators.text.text_models.encoded import Encoded, InputError, Tokens
-from calculators.text.text_models.text_tokenizer import TextTokenizer
+from calculators.text.text_models.text_tokenizer import Encoded, InputError, TextTokenizer, Tokens
+
+
+class Classify(msgspec.Struct, frozen=True, tag="classify", array_like=True):
+    """Compute the model's outputs for texts.
+
+    The answer has a row for each window of each text. Its note is a pair of lists: the windows and
+    the tokens of each text, special tokens included, without repetitions.
+
+    Attributes:
+        texts: at least one.
+        places: the member of the request that each text comes from, for errors.
+        seconds: the second texts of pairs, one for each of ``texts``; None for a text alone.
+            Empty: all stand alone.
+        cut: the end that is cut off a text that is too long; None: it is split into windows.
+    """
+
+    texts: list[str]
+    places: list[str]
+    seconds: list[str | None] = []
+    cut: Literal["left", "right"] | None = None
+
 
 #: Neighbours share at least this part of a window, so that a phrase at a border is seen whole.
 _SHARED: Final = 8

@@ -1,20 +1,87 @@
-"""The options of a node that classifies texts, checked against the model's files."""
+"""The options of a node that classifies texts, as graphs write them and checked.
+
+`TextClassificationCalculatorOVOptions` is what a graph has. `read_classifier_options` checks it
+against the model's files, and `ClassifierOptions.classes_of` against the model's outputs. The
+labels that stand for OpenAI's categories of moderations become a `LabelRule` each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final
 
-from calculators.kit.tasks.options import find_model_options, naming_node
-from calculators.text.text_classification.categories import LabelRule, read_rules
-from calculators.text.text_classification.options import (
-    OPTIONS_TYPE,
-    ScoreFunction,
-    TextClassificationCalculatorOVOptions,
-)
+from calculators.kit.tasks.nodes import find_model_options, naming_node
 from calculators.text.text_models.model_options import TextModelOptions, read_text_model
-from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options
+from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options, options
+from graph_runtime.errors import did_you_mean
+
+OPTIONS_TYPE: Final = "graphrt.TextClassificationCalculatorOVOptions"
+
+
+class ScoreFunction(Enum):
+    """The function from a model's outputs to scores.
+
+    Attributes:
+        AUTO: the one that the model's config.json implies.
+        SIGMOID: each class by itself, for texts of several classes.
+        SOFTMAX: the scores of all classes add up to 1.
+        NONE: the outputs as they are, for regression.
+    """
+
+    AUTO = 0
+    SIGMOID = 1
+    SOFTMAX = 2
+    NONE = 3
+
+
+@options("graphrt.ModerationCategory")
+class ModerationCategory:
+    """One of the model's labels as a category of moderations.
+
+    A label may stand for several categories, and a category for several labels: its score is the
+    highest of theirs.
+    """
+
+    label: str = field(metadata={"doc": "the model's label", "number": 1})
+    category: str = field(metadata={"doc": "OpenAI's category, such as self-harm", "number": 2})
+    threshold: float | None = field(
+        default=None,
+        metadata={"doc": "the score from which it is flagged; default the node's", "number": 3},
+    )
+
+
+@options(OPTIONS_TYPE)
+class TextClassificationCalculatorOVOptions:
+    """The options of ``TextClassificationCalculatorOV`` and ``TextClassificationCalculator``."""
+
+    models_path: str = field(
+        metadata={
+            "doc": "the model's directory; absolute, or relative to the graph's directory",
+            "number": 1,
+        }
+    )
+    target_device: str = field(default="", metadata={"doc": "default CPU", "number": 2})
+    plugin_config: str = field(
+        default="", metadata={"doc": "OpenVINO's properties, as a JSON object", "number": 3}
+    )
+    labels: tuple[str, ...] = field(
+        default=(), metadata={"doc": "instead of id2label in config.json", "number": 4}
+    )
+    function: ScoreFunction = field(default=ScoreFunction.AUTO, metadata={"number": 5})
+    threshold: float = field(
+        default=0.5,
+        metadata={"doc": "the score from which a category is flagged", "number": 6},
+    )
+    categories: tuple[ModerationCategory, ...] = field(
+        default=(),
+        metadata={
+            "doc": "moderations; default the labels that are named like OpenAI's categories",
+            "number": 7,
+        },
+    )
+
 
 _BY_PROBLEM: Final = {
     "regression": ScoreFunction.NONE,
@@ -165,3 +232,89 @@ def read_classifier_options(node: NodePlan, settings: ResourceSettings) -> Class
         if labels:
             read_rules(options.categories, labels, options.threshold)
         return ClassifierOptions(model, labels, options)
+
+
+#: In the order of OpenAI's answers.
+CATEGORIES: Final = (
+    "harassment",
+    "harassment/threatening",
+    "sexual",
+    "hate",
+    "hate/threatening",
+    "illicit",
+    "illicit/violent",
+    "self-harm/intent",
+    "self-harm/instructions",
+    "self-harm",
+    "sexual/minors",
+    "violence",
+    "violence/graphic",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRule:
+    """A label that stands for a category.
+
+    Attributes:
+        label: its index among the model's labels.
+        category: one of `CATEGORIES`.
+        threshold: the category is flagged at this score of the label.
+    """
+
+    label: int
+    category: str
+    threshold: float
+
+
+def read_rules(
+    mapping: Sequence[ModerationCategory], labels: Sequence[str], threshold: float
+) -> tuple[LabelRule, ...]:
+    """Return the rules of a node's options; without a ``mapping``, those of labels' names.
+
+    Raises:
+        ResourceError: a label is not the model's, a category is not OpenAI's, or a threshold is
+            not a number.
+    """
+    _check_threshold(threshold, "threshold")
+    if not mapping:
+        return tuple(
+            LabelRule(place, category, threshold)
+            for place, label in enumerate(labels)
+            for category in CATEGORIES
+            if _plain(label) == _plain(category)
+        )
+    rules = []
+    for each in mapping:
+        if each.label not in labels:
+            raise ResourceError(
+                f'categories: "{each.label}" is no label of the model: {_listed(labels)}.'
+                + did_you_mean(each.label, labels)
+            )
+        if each.category not in CATEGORIES:
+            raise ResourceError(
+                f'categories: "{each.category}" is no category of moderations: '
+                f"{_listed(CATEGORIES)}.{did_you_mean(each.category, CATEGORIES)}"
+            )
+        own = threshold if each.threshold is None else each.threshold
+        _check_threshold(own, f'categories: the threshold of "{each.label}"')
+        rules.append(LabelRule(list(labels).index(each.label), each.category, own))
+    return tuple(rules)
+
+
+def _check_threshold(value: float, name: str) -> None:
+    if not -1e6 <= value <= 1e6:  # NaN too
+        raise ResourceError(f"{name}: {value} is no score; those of most models are from 0 to 1")
+
+
+def _plain(name: str) -> str:
+    """Return a name without case and signs: self_harm/intent is Self-Harm/Intent."""
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+_SHOWN: Final = 20
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

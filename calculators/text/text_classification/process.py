@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from calculators.text.text_classification.messages import Classify
+from calculators.text.text_classification.encoding import Classify
 from calculators.text.text_models.process import run_text_model
 
 if __name__ == "__main__":
@@ -15,6 +15,6 @@ if __name__ == "__main__":
             sys.argv,
             Classify,
             "calculators.text.text_classification.encoding:encode",
-            "calculators.text.text_classification.head:build_head",
+            "calculators.text.text_models.heads:add_classes",
         )
     )

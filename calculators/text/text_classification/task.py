@@ -1,4 +1,4 @@
-"""The task ``text_classification``: what servers need to know of models that classify texts."""
+"""The task ``text_classification``: describes models that classify texts to servers."""
 
 from __future__ import annotations
 
@@ -6,81 +6,72 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.tasks.model_config import has_safetensors, is_text_classifier
-from calculators.kit.tasks.options import DeviceOptions
-from calculators.kit.tasks.task import ModelToServe, Task
-from calculators.text.text_classification.endpoints import ENDPOINTS
+from calculators.kit.tasks.model_config import is_text_classifier
+from calculators.kit.tasks.task import DeviceOptions, ModelToServe, TaskEndpoint, graph_text
+from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
-    from calculators.text.text_classification.classifier import TextClassifier
     from graph_runtime import Registry
 
+#: The endpoints by the last part of their paths. OpenAI's client names no model in moderations by
+#: default, and clients of text-embeddings-inference know one model only.
+ENDPOINTS: Final = {
+    "classify": TaskEndpoint("/classify", aliases=("/classify",), needs_model=False),
+    "moderations": TaskEndpoint("/moderations", needs_model=False),
+    "predict": TaskEndpoint("/predict", aliases=("/predict",), needs_model=False),
+}
 
-def _register(registry: Registry) -> None:
-    from calculators.text.text_classification.resources import TextClassificationResourceInitializer
-    from calculators.text.text_classification.text_classification_calculator import (
-        TextClassificationCalculator,
-    )
-    from calculators.text.text_classification.text_classification_calculator_ov import (
-        TextClassificationCalculatorOV,
-    )
-
-    registry.register_calculator(TextClassificationCalculatorOV)
-    registry.register_calculator(TextClassificationCalculator)
-    registry.register_resource_initializer(TextClassificationResourceInitializer())
-
-
-def _serves(calculator: str) -> bool:
-    return calculator.endswith("TextClassificationCalculatorOV")
-
-
-def _describe(model: str) -> TaskDescription:
-    from calculators.text.text_classification.openapi import describe
-
-    return describe(model)
-
-
-def _graph(options: Mapping[str, Any], model: ModelToServe) -> str:
-    from calculators.text.text_classification.task_graph import text_classification_graph
-
-    return text_classification_graph(DeviceOptions(**options), model.models_path)
-
-
-def _recognizes(path: Path) -> bool:
-    return (path / "openvino_model.xml").is_file() and is_text_classifier(path)
-
-
-def _recognizes_source(path: Path) -> bool:
-    return has_safetensors(path) and is_text_classifier(path)
-
-
-def _export_arguments(path: Path) -> tuple[str, ...]:
-    return ("--task", "text-classification")
-
-
-def _example(model: str) -> tuple[str, dict[str, Any]]:
-    return "/v3/classify", {"model": model, "input": "Hello"}
-
-
-def _facts(classifier: TextClassifier) -> Mapping[str, Any]:
-    """Return the length of a window, by vLLM's name, and the classes."""
-    return {"max_model_len": classifier.max_tokens, "labels": list(classifier.classes.labels)}
-
-
-TASK: Final = Task(
-    name="text_classification",
-    endpoints=tuple(ENDPOINTS.values()),
-    register=_register,
-    calculators=("TextClassificationCalculatorOV", "TextClassificationCalculator"),
-    serves=_serves,
-    describe=_describe,
-    graph=_graph,
-    example=_example,
-    docs="calculators/text/text_classification/README.md",
-    options=DeviceOptions,
-    recognizes=_recognizes,
-    recognizes_source=_recognizes_source,
-    export_arguments=_export_arguments,
-    model_facts=_facts,
+_GRAPH: Final = encoder_graph(
+    "TextClassificationExecutor",
+    "TextClassificationCalculatorOV",
+    "TEXT_CLASSIFICATION_NODE_RESOURCES:classifier",
+    "graphrt.TextClassificationCalculatorOVOptions",
 )
+
+
+class TextClassificationTask(EncoderTask):
+    """The task of models that classify texts."""
+
+    name = "text_classification"
+    endpoints = tuple(ENDPOINTS.values())
+    docs = "calculators/text/text_classification/README.md"
+    calculators = ("TextClassificationCalculatorOV", "TextClassificationCalculator")
+    options = DeviceOptions
+
+    def register(self, registry: Registry) -> None:
+        from calculators.text.text_classification.classifier import (
+            TextClassificationResourceInitializer,
+        )
+        from calculators.text.text_classification.nodes import (
+            TextClassificationCalculator,
+            TextClassificationCalculatorOV,
+        )
+
+        registry.register_calculator(TextClassificationCalculatorOV)
+        registry.register_calculator(TextClassificationCalculator)
+        registry.register_resource_initializer(TextClassificationResourceInitializer())
+
+    def describe(self, model: str) -> TaskDescription:
+        from calculators.text.text_classification.openapi import describe
+
+        return describe(model)
+
+    def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
+        return graph_text(_GRAPH, model.models_path, DeviceOptions(**options))
+
+    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+        return "/v3/classify", {"model": model, "input": "Hello"}
+
+    def is_model(self, directory: Path) -> bool:
+        return is_text_classifier(directory)
+
+    def export_arguments(self, path: Path) -> tuple[str, ...]:
+        return ("--task", "text-classification")
+
+    def model_facts(self, resource: Any) -> Mapping[str, Any]:
+        """Return the length of a window, by vLLM's name, and the classes."""
+        return {**super().model_facts(resource), "labels": list(resource.classes.labels)}
+
+
+TASK: Final = TextClassificationTask()

@@ -12,8 +12,8 @@ import numpy as np
 from calculators.kit.child_process.answering_process import describe_failure, failure_reason
 from calculators.text.text_models.batch_queue import BatchQueue, Place
 from calculators.text.text_models.compiled_forms import CompiledForms, Floats, Runner
-from calculators.text.text_models.encoded import Encoded, Tokens
 from calculators.text.text_models.messages import Answer, Computed, Refused
+from calculators.text.text_models.text_tokenizer import Encoded, Tokens
 
 Answers: TypeAlias = list[Answer | Refused]
 #: Seconds that one batch may take; the process counts as hung then.

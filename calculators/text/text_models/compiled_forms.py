@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from calculators.kit.child_process.messages import LoadingPhase
 from calculators.kit.machine import usable_processors
-from calculators.text.text_models.encoded import Ids, Tokens
 from calculators.text.text_models.messages import Load
+from calculators.text.text_models.text_tokenizer import Ids, Tokens
 
 #: Completes a model with a task's pooling or head: its only output is ``[batch, columns]``.
 BuildHead = Callable[[ov.Model, Load], ov.Model]

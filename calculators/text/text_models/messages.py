@@ -5,11 +5,14 @@ Many questions are in flight at once; answers come in any order.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
+
+#: Types of models, by config.json, that judge a pair of texts by the word after a prompt.
+PROMPTED: Final = frozenset({"qwen3"})
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -47,7 +50,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
-    """A question of a client; ``question`` is the task's, or one of `questions`."""
+    """A question of a client; ``question`` is the task's, `Tokenize` or `Detokenize`."""
 
     number: int
     client: str

@@ -46,8 +46,7 @@ from calculators.text.text_models.messages import (
 
 if TYPE_CHECKING:
     from calculators.text.text_models.batch_runner import BatchRunner
-    from calculators.text.text_models.encoded import Encoded
-    from calculators.text.text_models.text_tokenizer import TextTokenizer
+    from calculators.text.text_models.text_tokenizer import Encoded, TextTokenizer
 
 _BITS: Final = 40
 _OWN: Final = (1 << _BITS) - 1
@@ -151,7 +150,7 @@ class TextModelProcess:
         build_head: str,
     ) -> None:
         """See `run_text_model`."""
-        from calculators.text.text_models.questions import Detokenize, Tokenize
+        from calculators.text.text_models.text_tokenizer import Detokenize, Tokenize
 
         self._connection = connection
         self._routes = QuestionRoutes()
@@ -231,8 +230,7 @@ class TextModelProcess:
 
     def _answer(self, ask: Ask) -> None:
         """Tokenize a question, and let its sequences wait for their batches."""
-        from calculators.text.text_models.encoded import InputError
-        from calculators.text.text_models.questions import answer_question
+        from calculators.text.text_models.text_tokenizer import InputError, answer_question
 
         try:
             question = self._question.decode(ask.question)
@@ -255,7 +253,7 @@ class TextModelProcess:
 
     def _check(self, encoded: Encoded) -> None:
         """Refuse sequences that the model must not get."""
-        from calculators.text.text_models.encoded import InputError
+        from calculators.text.text_models.text_tokenizer import InputError
 
         most, vocabulary = self._tokenizer.max_tokens, self._tokenizer.vocabulary
         for ids, _ in encoded.sequences:

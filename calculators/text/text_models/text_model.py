@@ -1,12 +1,29 @@
-"""`TextModel`: an encoder model in a supervised process, with many questions in flight."""
+"""`TextModel`: an encoder model in a supervised process, with many questions in flight.
+
+`PlacedTextModel` has the same interface for a model in a place of its own, such as a replica of a
+cluster, where `TextModelWork` runs; `text_model` chooses between both. `TextServable` is the base
+of the three families' resources.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import (
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+)
 
 import msgspec
 import numpy as np
@@ -18,11 +35,12 @@ from calculators.kit.child_process.supervisor import (
     ChildState,
     Supervisor,
 )
-from calculators.kit.model_cache import CacheEntry, compiling_with
-from calculators.kit.model_initializer import loading
+from calculators.kit.model_cache import CacheEntry, ModelCache, compiling_with
+from calculators.kit.model_initializer import ModelHost, ModelInitializer, loading, model_identity
+from calculators.kit.packing import pack, unpack
+from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, asked_once
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record
-from calculators.text.text_models.large_bodies import off_loop
 from calculators.text.text_models.messages import (
     Answer,
     Ask,
@@ -33,8 +51,22 @@ from calculators.text.text_models.messages import (
     Refused,
     from_model_decoder,
 )
-from calculators.text.text_models.model_options import TextModelOptions
+from calculators.text.text_models.model_options import TextModelOptions, compiled_entry
 from graph_runtime import NO_METRICS, Code, LoadProgress, NodeMetrics
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Bytes that are checked, packed or written in less than a millisecond.
+AT_ONCE: Final = 64 * 1024
+
+
+async def off_loop(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what ``work`` returns; in a thread if it has more than `AT_ONCE` bytes to look at."""
+    if size <= AT_ONCE:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)
+
 
 _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 
@@ -217,7 +249,7 @@ class TextModel:
         """Return the answer to a question. If the asker is cancelled, what can be is dropped.
 
         Args:
-            question: the task's, or one of `calculators.text.text_models.questions`; maybe packed.
+            question: the task's, `Tokenize` or `Detokenize`; maybe packed.
             characters: the size of its texts, for the limit of what waits.
             param: the member of the request that has the texts, for errors.
 
@@ -391,3 +423,210 @@ def outputs_of(answer: Answer) -> Outputs:
     if answer.tokens:
         values = values.reshape(len(answer.tokens), -1)
     return Outputs(values, answer.tokens, answer.note)
+
+
+_MAKER: Final = f"{__name__}:make_work"
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+class _Arguments(msgspec.Struct, frozen=True, array_like=True):
+    """The arguments of `TextModel`."""
+
+    module: str
+    options: TextModelOptions
+    head: Mapping[str, Any]
+
+
+class _Asked(msgspec.Struct, frozen=True, array_like=True):
+    """A question; see `TextModel.ask`."""
+
+    characters: int
+    param: str | None
+    question: msgspec.Raw
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_asked_decoder: Final = msgspec.msgpack.Decoder(_Asked)
+_answer_decoder: Final = msgspec.msgpack.Decoder(Answer)
+_ready_decoder: Final = msgspec.msgpack.Decoder(Ready)
+
+
+class PlacedTextModel(PlacedModel):
+    """The interface of `TextModel` to a model in a place."""
+
+    def __init__(
+        self,
+        module: str,
+        options: TextModelOptions,
+        place: Place,
+        *,
+        head: Mapping[str, Any],
+    ) -> None:
+        """The arguments are those of `TextModel`."""
+        directory = options.directory
+        arguments = pack(_Arguments(module, options, head))
+        super().__init__(WorkOrder(_MAKER, arguments, directory.name, (str(directory),)), place)
+        #: The most tokens of one sequence.
+        self.max_tokens = options.max_tokens
+
+    async def start(self, progress: LoadProgress | None = None) -> Ready:
+        """Wait until the process has loaded the model.
+
+        Raises:
+            ResourceError: it cannot be loaded.
+        """
+        return _ready_decoder.decode(await self._started(progress))
+
+    async def ask(
+        self, question: msgspec.Struct, *, characters: int, param: str | None = None
+    ) -> Outputs:
+        """See `TextModel.ask`."""
+        packed = await packed_question(question, characters, param)
+        body = _encode(_Asked(characters, param, msgspec.Raw(packed)))
+        answer = await asked_once(self._place, body, tokens=characters / _CHARACTERS_PER_TOKEN)
+        return outputs_of(_answer_decoder.decode(answer))
+
+
+class TextModelWork:
+    """A `calculators.kit.places.Work`: an encoder model in a child process of this one."""
+
+    def __init__(self, model: TextModel) -> None:
+        self._model = model
+
+    async def start(self, progress: LoadProgress) -> bytes:
+        """See `Work.start`."""
+        return _encode(await self._model.start(progress))
+
+    async def answer(self, question: Question) -> None:
+        """See `Work.answer`."""
+        asked = _asked_decoder.decode(question.body)
+        outputs = await self._model.ask(
+            asked.question, characters=asked.characters, param=asked.param
+        )
+        answer = Answer(0, outputs.values.tobytes(), outputs.tokens, outputs.note)
+        question.emit(_encode(answer))
+
+    async def close(self) -> None:
+        """End the process."""
+        await self._model.close()
+
+
+def make_work(arguments: bytes, *, name: str, metrics: NodeMetrics) -> TextModelWork:
+    """Make the work of an order of `PlacedTextModel`."""
+    found = unpack(arguments, _Arguments)
+    process = f'process of "{name}"'
+    return TextModelWork(
+        TextModel(found.module, found.options, head=found.head, name=process, metrics=metrics)
+    )
+
+
+#: A text model, wherever it is.
+AnyTextModel: TypeAlias = TextModel | PlacedTextModel
+
+
+def text_model(
+    module: str, options: TextModelOptions, *, head: Mapping[str, Any], kind: str, host: ModelHost
+) -> AnyTextModel:
+    """Return a model in a child process of this one, or in the place of ``host``.
+
+    The arguments are those of `TextModel`; ``kind``: of the process, for messages. In a place the
+    compiled model is not kept.
+    """
+    if host.place is None:
+        name = f'{kind} process of "{host.name}"'
+        return TextModel(
+            module, options, head=head, name=name, metrics=host.metrics, entry=host.entry
+        )
+    if host.entry is not None:
+        host.entry.close()
+    return PlacedTextModel(module, options, host.place, head=head)
+
+
+class TextOptions(Protocol):
+    """The options of a node with an encoder model.
+
+    Attributes:
+        model: the model, and how it is computed.
+        head: the settings of its head, a part of what is compiled.
+    """
+
+    @property
+    def model(self) -> TextModelOptions: ...
+
+    @property
+    def head(self) -> Mapping[str, Any]: ...
+
+
+Options = TypeVar("Options", bound=TextOptions)
+
+
+class TextServable(Generic[Options]):
+    """An encoder model in a supervised process, as the resource of its node.
+
+    Attributes:
+        model: the process, or the model in a place of its own.
+        max_tokens: the most tokens of one sequence.
+    """
+
+    def __init__(self, module: str, options: Options, *, kind: str, host: ModelHost) -> None:
+        """See `text_model`."""
+        self._options = options
+        #: Numbers of an output of the model; 0: it does not say.
+        self._columns = 0
+        self.max_tokens = options.model.max_tokens
+        self.model = text_model(module, options.model, head=options.head, kind=kind, host=host)
+
+    async def start(self, progress: LoadProgress | None = None) -> None:
+        """Load the model; ``progress`` gets the phases.
+
+        Raises:
+            ResourceError: it cannot be loaded; nothing is left running.
+        """
+        ready = await self.model.start(progress)
+        self._columns = ready.columns
+
+    def with_options(self, options: Options) -> Self:
+        """Return a servable of the same process, for a node with other options of its model.
+
+        Raises:
+            ResourceError: the model cannot have them.
+        """
+        servable = copy.copy(self)
+        servable._options = options
+        return servable
+
+    @property
+    def pid(self) -> int | None:
+        """The model's process, while there is one."""
+        return self.model.pid
+
+    @property
+    def unavailable_reason(self) -> str:
+        """The reason why no question is answered now, in plain words; "" while one is."""
+        return self.model.unavailable_reason
+
+    async def close(self) -> None:
+        """End the process."""
+        await self.model.close()
+
+
+Servable = TypeVar("Servable", bound=TextServable[Any])
+
+
+class TextModelInitializer(ModelInitializer[Options, Servable]):
+    """The resource initializer of a family of encoder models.
+
+    Nodes share a model with the same head; all other options are their own.
+    """
+
+    def hold(self, options: Options, cache: ModelCache) -> CacheEntry | None:
+        return compiled_entry(options.model, cache, options.head)
+
+    def paths(self, options: Options) -> tuple[Path, ...]:
+        return (options.model.directory,)
+
+    def made_of(self, options: Options) -> str | None:
+        return model_identity(options.model, options.head, paths=self.paths(options))
+
+    def with_options(self, resource: Servable, options: Options) -> Servable:
+        return resource.with_options(options)

@@ -1,4 +1,4 @@
-"""``/tokenize`` and ``/detokenize`` on the graph of an encoder model."""
+"""``/tokenize`` and ``/detokenize`` on the graph of an encoder model: answers and description."""
 
 from __future__ import annotations
 
@@ -13,22 +13,41 @@ from calculators.kit.requests.http_payload import HttpPayload
 from calculators.kit.requests.members import (
     EVERYWHERE,
     Members,
+    body_schema,
     honoured,
     read_members,
     read_model,
     table,
 )
 from calculators.kit.requests.readers import BOOLEAN, Enumeration, Value
-from calculators.kit.requests.schema import array, integer
+from calculators.kit.requests.schema import (
+    Schema,
+    array,
+    integer,
+    nullable,
+    one_of,
+    record,
+    ref,
+    string,
+)
 from calculators.kit.requests.tokenize_request import (
     MAX_PADDED,
     TOKENIZE_MEMBERS,
     TokenizeRequest,
     parse_tokenize_request,
 )
-from calculators.text.text_models.large_bodies import off_loop
-from calculators.text.text_models.placed_text_model import AnyTextModel
-from calculators.text.text_models.questions import Detokenize, Tokenize, Tokenized
+from calculators.kit.tasks.operation import (
+    JSON,
+    TIMEOUT,
+    TaskDescription,
+    answer,
+    media,
+    paths_of,
+    posted,
+)
+from calculators.kit.tasks.task import TaskEndpoint
+from calculators.text.text_models.text_model import AnyTextModel, off_loop
+from calculators.text.text_models.text_tokenizer import Detokenize, Tokenize, Tokenized
 
 MEMBERS: Final[Members] = table(
     TOKENIZE_MEMBERS,
@@ -37,9 +56,7 @@ MEMBERS: Final[Members] = table(
         BOOLEAN,
         "Also return the characters of each token: the first, and the one behind the last.",
     ),
-    honoured(
-        "truncation_side", Enumeration(("left", "right")), "The side that max_length cuts off."
-    ),
+    honoured("truncation_side", Enumeration(("left", "right")), "The side that max_length cuts off."),
 )
 
 DETOKENIZE_MEMBERS: Final[Members] = table(
@@ -154,3 +171,65 @@ def _read_detokenize(value: object) -> Detokenize:
         if type(each) is not int or not 0 <= each <= fields.INT32_MAX:
             raise fields.wrong_type(f"tokens[{place}]", "a token id", each)
     return Detokenize(tokens, body.get("skip_special_tokens", False))
+
+
+_IDS: Final = array(integer())
+_OFFSETS: Final = array(array(integer(), minItems=2, maxItems=2))
+
+
+def describe_tokenizing(
+    model: str, tokenize: TaskEndpoint, detokenize: TaskEndpoint
+) -> TaskDescription:
+    """Return both operations, as `answer_tokenize` and `answer_detokenize` do them.
+
+    ``model``: a name for the examples.
+    """
+    operations = (
+        posted(
+            paths_of(tokenize),
+            id="tokenizeText",
+            summary="The token ids of a text",
+            body={
+                JSON: media(
+                    ref("TextTokenizeRequest"), text_of_a_query={"model": model, "text": "Hello"}
+                )
+            },
+            answers={200: answer("The ids.", {JSON: media(ref("TextTokenizeResponse"))})},
+        ),
+        posted(
+            paths_of(detokenize),
+            id="detokenize",
+            summary="The text of token ids",
+            body={
+                JSON: media(ref("DetokenizeRequest"), two_tokens={"model": model, "tokens": [5, 6]})
+            },
+            answers={200: answer("The text.", {JSON: media(ref("DetokenizeResponse"))})},
+        ),
+    )
+    schemas = {
+        "TextTokenizeRequest": with_timeout(MEMBERS),
+        "TextTokenizeResponse": record(
+            {
+                "tokens": one_of(_IDS, array(_IDS), about="One list where there is one text."),
+                "count": integer("Tokens of all texts, without padding.", minimum=0),
+                "max_model_len": integer("The most tokens of a text.", minimum=1),
+                "offsets": one_of(
+                    _OFFSETS, array(_OFFSETS), about="The characters of each token, if asked for."
+                ),
+            },
+            required=("tokens", "count", "max_model_len"),
+        ),
+        "DetokenizeRequest": with_timeout(DETOKENIZE_MEMBERS),
+        "DetokenizeResponse": record(
+            {"prompt": string("The text."), "content": string("The same.")},
+            required=("prompt", "content"),
+        ),
+    }
+    return TaskDescription(operations, schemas)
+
+
+def with_timeout(members: Members) -> Schema:
+    """Return the schema of a body with these members, and the one that the front reads."""
+    body = body_schema(members)
+    body["properties"]["timeout"] = nullable(TIMEOUT)
+    return body

@@ -1,7 +1,12 @@
-"""The choice of a tokenizer by the files of a model's directory."""
+"""The two tokenizers of encoder models, chosen by the files of a model's directory.
+
+tokenizer.json is read by Hugging Face's library (`HuggingFaceTokenizer`). A model without it has
+OpenVINO's own files (`OpenvinoTokenizer`), which know neither pairs nor offsets.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +14,8 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from calculators.text.text_models.encoded import InputError, Tokens
 from calculators.text.text_models.messages import Load
-from calculators.text.text_models.text_tokenizer import Side, TextTokenizer
+from calculators.text.text_models.text_tokenizer import Ids, InputError, Side, TextTokenizer, Tokens
 
 
 class HuggingFaceTokenizer(TextTokenizer):
@@ -42,26 +46,11 @@ class HuggingFaceTokenizer(TextTokenizer):
         batch = self._tokenizer.encode_batch_fast(texts, add_special_tokens=adds_special)
         return [_tokens(each) for each in batch]
 
-    def encode_cut(
-        self,
-        texts: Sequence[str],
-        *,
-        most: int | None = None,
-        side: Side = "right",
-        adds_special: bool = True,
-    ) -> list[Tokens]:
-        most = self.max_tokens if most is None else most
-        made = self.encode(texts, adds_special=adds_special)
-        for place, tokens in enumerate(made):
-            if len(tokens.ids) > most:
-                made[place] = self._cut(texts[place], most, side, adds_special)
-        return made
-
-    def _cut(self, text: str, most: int, side: Side, adds_special: bool) -> Tokens:
+    def cut(self, text: str, tokens: Tokens, most: int, side: Side, adds_special: bool) -> Tokens:
         (plain,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
         plain.truncate(max(0, most - self._special * adds_special), direction=side)
-        tokens = _tokens(self._tokenizer.post_process(plain, None, adds_special))
-        return Tokens(tokens.ids[:most], None if tokens.types is None else tokens.types[:most])
+        ids, types = _tokens(self._tokenizer.post_process(plain, None, adds_special))
+        return Tokens(ids[:most], None if types is None else types[:most])
 
     def encode_pairs(
         self,
@@ -120,6 +109,88 @@ def _tokens(encoding: Any) -> Tokens:
     )
 
 
+class OpenvinoTokenizer(TextTokenizer):
+    """The tokenizer that OpenVINO runs. It knows neither pairs nor the characters of a token."""
+
+    def __init__(self, load: Load) -> None:
+        """Read the files.
+
+        Raises:
+            RuntimeError: the library's.
+        """
+        # Imported here: genai takes long to load, and nearly no model needs it.
+        import openvino_genai as genai
+
+        self._tokenizer = genai.Tokenizer(load.model_path)
+        self._ids_by_token: dict[str, int] = {}
+        with contextlib.suppress(RuntimeError):  # only the detokenizer's files have them
+            self._ids_by_token = self._tokenizer.get_vocab()
+        super().__init__(load, len(self._ids_by_token))
+        pad = self._tokenizer.get_pad_token_id()
+        if "pad_token_id" not in self.config and pad >= 0:
+            self.pad = pad
+        first, second = self._ids("a", adds_special=True), self._ids("b", adds_special=True)
+        self._before = _common(first, second)
+        self._after = _common(first[::-1], second[::-1])
+
+    def _ids(self, text: str, *, adds_special: bool) -> Ids:
+        # An empty list ends the process, and so texts are encoded one by one.
+        encoded = self._tokenizer.encode(text, add_special_tokens=adds_special)
+        return np.array(encoded.input_ids.data, dtype=np.int64).reshape(-1)
+
+    def encode(self, texts: Sequence[str], *, adds_special: bool = True) -> list[Tokens]:
+        return [Tokens(self._ids(text, adds_special=adds_special)) for text in texts]
+
+    def cut(self, text: str, tokens: Tokens, most: int, side: Side, adds_special: bool) -> Tokens:
+        ids = tokens.ids
+        before, after = (self._before, self._after) if adds_special else (0, 0)
+        end = len(ids) - after
+        room = max(0, most - before - after)
+        plain = ids[before : before + room] if side == "right" else ids[end - room : end]
+        return Tokens(np.concatenate([ids[:before], plain, ids[end:]])[:most])
+
+    def encode_pairs(
+        self,
+        first: str,
+        seconds: Sequence[str],
+        *,
+        most: int | None = None,
+        first_most: int | None = None,
+        seconds_most: int | None = None,
+        chunks: bool = False,
+        side: Side = "right",
+    ) -> list[list[Tokens]]:
+        raise InputError(
+            "the model's directory has no tokenizer.json, which pairs of texts need",
+            code="FAILED_PRECONDITION",
+        )
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        return [len(self._ids(text, adds_special=False)) for text in texts]
+
+    def offsets(self, text: str, *, adds_special: bool = True) -> list[tuple[int, int]]:
+        raise InputError(
+            "the model's directory has no tokenizer.json, which offsets need", "return_offsets"
+        )
+
+    def id_of(self, token: str) -> int | None:
+        return self._ids_by_token.get(token)
+
+    def decode(self, ids: Sequence[int], *, skips_special: bool = False) -> str:
+        if not ids:
+            return ""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skips_special)
+        return text
+
+
+def _common(first: Ids, second: Ids) -> int:
+    """Return the number of equal ids at the beginning of both."""
+    count = 0
+    while count < min(len(first), len(second)) and first[count] == second[count]:
+        count += 1
+    return count
+
+
 def open_tokenizer(load: Load) -> TextTokenizer:
     """Open the tokenizer of a model's directory: tokenizer.json, else OpenVINO's own files.
 
@@ -129,7 +200,4 @@ def open_tokenizer(load: Load) -> TextTokenizer:
     file = Path(load.model_path) / "tokenizer.json"
     if file.is_file():
         return HuggingFaceTokenizer(load, file)
-    # Imported here: genai takes long to load, and nearly no model needs it.
-    from calculators.text.text_models.openvino_tokenizer import OpenvinoTokenizer
-
     return OpenvinoTokenizer(load)

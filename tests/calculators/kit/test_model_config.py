@@ -123,8 +123,9 @@ def test_the_exporter_receives_the_task_which_it_cannot_infer(
 ) -> None:
     path = directory(tmp_path, config, "model.safetensors")
     (found,) = [each for each in installed_tasks() if each.name == task]
-    assert found.export_arguments is not None
-    assert " ".join(found.export_arguments(path)) == arguments
+    exported = found.export_arguments(path)
+    assert exported is not None
+    assert " ".join(exported) == arguments
 
 
 @pytest.mark.parametrize(

@@ -50,25 +50,36 @@ def describe_talk(model):
     return TaskDescription((operation(TALKS, "talks", parameters=("Model",)),), {})
 
 
-def register(registry):
-    from stranger_nodes import Hear, Say, Talk
-    registry.register_calculator(Talk)
-    registry.register_calculator(Say)
-    registry.register_calculator(Hear)
+class SoundTask(Task):
+    def __init__(self, name, calculator, endpoints, describe):
+        self.name = name
+        self.calculator = calculator
+        self.endpoints = endpoints
+        self.described = describe
+
+    def register(self, registry):
+        from stranger_nodes import Hear, Say, Talk
+        registry.register_calculator(Talk)
+        registry.register_calculator(Say)
+        registry.register_calculator(Hear)
+
+    def serves(self, calculator):
+        return calculator == self.calculator
+
+    def describe(self, model):
+        return self.described(model)
+
+    def graph(self, options, model):
+        return ""
+
+    def example(self, model):
+        return "/v3" + self.endpoints[0].path, {"model": model}
 
 
-def task(name, calculator, endpoints, describe):
-    return Task(
-        name=name, endpoints=endpoints, register=register,
-        serves=lambda node: node == calculator, describe=describe, graph=lambda *_: "",
-        example=lambda model: ("/v3" + endpoints[0].path, {"model": model}), docs="",
-    )
-
-
-SAY = task("say", "Say", (SAYS, VOICES, ECHOES), describe_say)
-HEAR = task("hear", "Hear", (HEARS, ECHOES), describe_hear)
-TALK = task("talk", "Talk", (TALKS,), describe_talk)
-OTHER = task("other", "Other", (TaskEndpoint("/echoes", streams=True),), describe_hear)
+SAY = SoundTask("say", "Say", (SAYS, VOICES, ECHOES), describe_say)
+HEAR = SoundTask("hear", "Hear", (HEARS, ECHOES), describe_hear)
+TALK = SoundTask("talk", "Talk", (TALKS,), describe_talk)
+OTHER = SoundTask("other", "Other", (TaskEndpoint("/echoes", streams=True),), describe_hear)
 """
 
 NODES = """\

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from calculators.kit.tasks import installed, installed_tasks
-from calculators.kit.tasks.task import Task
+from calculators.kit.tasks import ModelToServe, Task, installed, installed_tasks
+from calculators.kit.tasks.operation import TaskDescription
+from graph_runtime import Registry
 from servers.serving.model_repository import ModelRepository
 from tests.servers.serving.reloading import Site, reloading, write_config
 from tests.servers.serving.served_graphs import (
@@ -27,26 +28,34 @@ node { calculator: "PassThroughCalculator" input_stream: "x" output_stream: "y" 
 """
 
 
-def facts_of(resource: Any) -> Mapping[str, Any]:
-    return {"max_model_len": 7, "name": resource.settings.model_name}
+class Telling(Task):
+    """A task that tells facts of the models of its nodes."""
+
+    name = "telling"
+
+    def register(self, registry: Registry) -> None:
+        pass
+
+    def serves(self, calculator: str) -> bool:
+        return calculator == "Tell"
+
+    def describe(self, model: str) -> TaskDescription:
+        return TaskDescription((), {})
+
+    def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
+        return ""
+
+    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+        return "", {}
+
+    def model_facts(self, resource: Any) -> Mapping[str, Any]:
+        return {"max_model_len": 7, "name": resource.settings.model_name}
 
 
 @pytest.fixture(autouse=True)
 def telling(monkeypatch: pytest.MonkeyPatch) -> Iterable[None]:
-    (task, *_) = installed_tasks()
-    told = Task(
-        name="telling",
-        endpoints=(),
-        register=lambda registry: None,
-        serves=lambda calculator: calculator == "Tell",
-        describe=task.describe,
-        graph=task.graph,
-        example=task.example,
-        docs="",
-        model_facts=facts_of,
-    )
     # Beside the installed ones: registries of other tests may be filled while this one runs.
-    tasks = (told, *installed_tasks())
+    tasks = (Telling(), *installed_tasks())
     monkeypatch.setattr(installed, "_loaded", lambda: (tasks, {}))
     return ()
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from calculators.images.image_generation.kind import Kind
-from calculators.images.image_generation.messages import Ready
+from calculators.images.image_generation.messages import DrawingKind, Ready
 from calculators.images.image_generation.model_rules import ModelRules
 from calculators.images.image_generation.node_options import (
     ImageGenOptions,
@@ -35,7 +34,7 @@ PICTURE = FormFile("a.png", "image/png", b"not looked at here")
 def rules(
     *,
     pipeline: str = "StableDiffusionPipeline",
-    kinds: tuple[Kind, ...] = tuple(Kind),
+    kinds: tuple[DrawingKind, ...] = tuple(DrawingKind),
     lcm: bool = False,
     seed: int | None = None,
     **changes: Any,
@@ -61,7 +60,7 @@ def rules(
         width=64,
         height=64,
         guidance_scale=7.5,
-        strengths={Kind.IMAGE_TO_IMAGE: 0.8},
+        strengths={DrawingKind.IMAGE_TO_IMAGE: 0.8},
         max_steps=15,
         is_consistency_model=lcm,
         seconds=0.0,
@@ -89,7 +88,7 @@ def form(image: Any = PICTURE, /, mask: Any = None, **fields: str) -> MultipartF
 
 def test_a_prompt_is_enough() -> None:
     request = generation()
-    assert (request.kind, request.prompt) == (Kind.TEXT_TO_IMAGE, "a cat")
+    assert (request.kind, request.prompt) == (DrawingKind.TEXT_TO_IMAGE, "a cat")
     assert (request.size, request.images, request.steps) == (Size(64, 64), 1, 10)
     assert (request.output_format, request.quality) == ("png", 100)
     assert (request.is_stream, request.partial_images) == (False, 0)
@@ -283,17 +282,19 @@ def test_the_default_size_is_within_the_bounds() -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (Kind.TEXT_TO_IMAGE, "Text-to-image pipeline is not available for this model"),
-        (Kind.IMAGE_TO_IMAGE, "Image-to-image pipeline is not available for this model"),
-        (Kind.INPAINTING, "Inpainting pipeline is not available for this model"),
+        (DrawingKind.TEXT_TO_IMAGE, "Text-to-image pipeline is not available for this model"),
+        (DrawingKind.IMAGE_TO_IMAGE, "Image-to-image pipeline is not available for this model"),
+        (DrawingKind.INPAINTING, "Inpainting pipeline is not available for this model"),
     ],
 )
-def test_a_kind_that_the_model_lacks_is_a_failed_precondition(kind: Kind, message: str) -> None:
-    of = rules(kinds=tuple(each for each in Kind if each is not kind))
-    asks: dict[Kind, Callable[[], ImageRequest]] = {
-        Kind.TEXT_TO_IMAGE: lambda: generation(of),
-        Kind.IMAGE_TO_IMAGE: lambda: read_edit(form(prompt="a"), of),
-        Kind.INPAINTING: lambda: read_edit(form(prompt="a", mask=PICTURE), of),
+def test_a_kind_that_the_model_lacks_is_a_failed_precondition(
+    kind: DrawingKind, message: str
+) -> None:
+    of = rules(kinds=tuple(each for each in DrawingKind if each is not kind))
+    asks: dict[DrawingKind, Callable[[], ImageRequest]] = {
+        DrawingKind.TEXT_TO_IMAGE: lambda: generation(of),
+        DrawingKind.IMAGE_TO_IMAGE: lambda: read_edit(form(prompt="a"), of),
+        DrawingKind.INPAINTING: lambda: read_edit(form(prompt="a", mask=PICTURE), of),
     }
     with pytest.raises(RequestError) as caught:
         asks[kind]()
@@ -319,7 +320,11 @@ def test_a_form_is_read_as_json_is() -> None:
         ),
         rules(),
     )
-    assert (request.kind, request.prompt, request.model) == (Kind.IMAGE_TO_IMAGE, "a dog", "m")
+    assert (request.kind, request.prompt, request.model) == (
+        DrawingKind.IMAGE_TO_IMAGE,
+        "a dog",
+        "m",
+    )
     assert (request.images, request.steps, request.size) == (2, 5, Size(128, 64))
     assert (request.parameters["strength"], request.parameters["guidance_scale"]) == (0.5, 3.0)
     assert (request.is_stream, request.partial_images) == (True, 1)
@@ -328,7 +333,7 @@ def test_a_form_is_read_as_json_is() -> None:
 
 def test_an_image_decides_about_its_size_and_a_mask_about_the_kind() -> None:
     request = read_edit(form(prompt="a", mask=PICTURE), rules())
-    assert (request.kind, request.size) == (Kind.INPAINTING, None)
+    assert (request.kind, request.size) == (DrawingKind.INPAINTING, None)
     assert request.parameters["strength"] == 1.0
     assert read_edit(form(prompt="a"), rules()).parameters["strength"] == 0.8
     assert read_edit(form(prompt="a"), rules(default_size=Size(8, 8))).size == Size(8, 8)
@@ -341,7 +346,7 @@ def test_the_name_of_a_list_is_an_image_too() -> None:
 
 def test_a_variation_needs_no_prompt() -> None:
     request = read_variation(form(n="2"), rules())
-    assert (request.kind, request.prompt, request.images) == (Kind.IMAGE_TO_IMAGE, "", 2)
+    assert (request.kind, request.prompt, request.images) == (DrawingKind.IMAGE_TO_IMAGE, "", 2)
 
 
 @pytest.mark.parametrize(

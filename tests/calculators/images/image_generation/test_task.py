@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from calculators.images.image_generation.node_options import OPTIONS_TYPE
-from calculators.images.image_generation.task import TASK
-from calculators.images.image_generation.task_options import (
+from calculators.images.image_generation.task import (
+    TASK,
     ImageGenerationOptions,
     read_size,
     read_sizes,
@@ -140,7 +140,6 @@ def test_a_directory_of_diffusers_is_recognized(tmp_path: Path) -> None:
     (tmp_path / "transformer").mkdir()
     (tmp_path / "transformer" / "openvino_model.xml").touch()
     assert TASK.recognizes(tmp_path)
-    assert TASK.export_arguments is not None
     assert TASK.export_arguments(tmp_path) == ("--task", "text-to-image")
 
 

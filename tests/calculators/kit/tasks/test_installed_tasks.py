@@ -21,13 +21,13 @@ from tests.patience import PATIENCE
 
 #: Another package with a task of its own, and a broken one.
 STRANGER = """
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.declaration import TASK
 from calculators.kit.settings.value_types import count
 from calculators.kit.tasks import Task, TaskEndpoint
 from calculators.kit.tasks.operation import TaskDescription
-from calculators.kit.tasks.options import DeviceOptions
+from calculators.kit.tasks.task import DeviceOptions
 
 def register(registry):
     from graph_runtime import Calculator, In, Out
@@ -51,19 +51,34 @@ class ShoutOptions(DeviceOptions):
 class OtherOptions:
     pooling: int = option(1, "liters", group=TASK, metavar="N", reads=count)
 
-SHOUT = Task(
-    name="shout",
-    endpoints=(TaskEndpoint("/audio/shouts", streams=True),),
-    register=register,
-    serves=lambda calculator: calculator == "ShoutCalculator",
-    describe=lambda model: TaskDescription((), {}),
-    graph=lambda options: GRAPH,
-    example=lambda model: ("/v3/audio/shouts", {"model": model, "text": "hello"}),
-    docs="",
-    options=ShoutOptions,
-)
+class Shout(Task):
+    name = "shout"
+    endpoints = (TaskEndpoint("/audio/shouts", streams=True),)
+    options = ShoutOptions
+
+    def register(self, registry):
+        register(registry)
+
+    def serves(self, calculator):
+        return calculator == "ShoutCalculator"
+
+    def describe(self, model):
+        return TaskDescription((), {})
+
+    def graph(self, options, model):
+        return GRAPH
+
+    def example(self, model):
+        return "/v3/audio/shouts", {"model": model, "text": "hello"}
+
+class Pools(Shout):
+    name = "pools"
+    endpoints = ()
+    options = OtherOptions
+
+SHOUT = Shout()
 TAKEN = SHOUT
-POOLS = replace(SHOUT, name="pools", endpoints=(), options=OtherOptions)
+POOLS = Pools()
 """
 ENTRY_POINTS = """\
 [graphrt.tasks]

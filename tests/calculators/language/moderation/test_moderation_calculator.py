@@ -38,7 +38,7 @@ from calculators.language import (
     text_of,
 )
 from calculators.language.testing import events_of, items_of
-from calculators.text.text_classification.options import TextClassificationCalculatorOVOptions
+from calculators.text.text_classification.node_options import TextClassificationCalculatorOVOptions
 from graph_runtime import Code, GraphConfigError, RunError
 from graph_runtime.testing import CalculatorRunner
 from protos.pool import message_class

@@ -8,10 +8,8 @@ import struct
 import numpy as np
 import pytest
 
-from calculators.speech.audio.pcm import from_pcm16, to_pcm16
 from calculators.speech.audio.reading import SoundFileError, read_sound
-from calculators.speech.audio.resampling import resample
-from calculators.speech.audio.sound import Sound
+from calculators.speech.audio.sound import Sound, from_pcm16, resample, to_pcm16
 from tests.calculators.speech.audio.sounds import encoded, silence, tone, wav, with_bytes
 
 HOUR = 3600.0

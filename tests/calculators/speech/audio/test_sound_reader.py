@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.speech.audio.pcm import from_pcm16
+from calculators.speech.audio.sound import from_pcm16
 from calculators.speech.audio.sound_reader import SoundReader
 from tests.calculators.speech.audio.sounds import encoded, tone, wav
 from tests.patience import PATIENCE

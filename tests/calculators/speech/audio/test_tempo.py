@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calculators.speech.audio.tempo import change_tempo
+from calculators.speech.audio.sound import change_tempo
 
 RATE = 16000
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from calculators.speech.audio.sound import Samples, Sound
-from calculators.speech.audio.tempo import can_change_tempo, change_tempo
+from calculators.speech.audio.sound import Samples, Sound, can_change_tempo, change_tempo
 from calculators.speech.audio.writing import FLOAT_WAV, FORMATS, PCM_RATE, SoundFormat, write_sound
 
 SECONDS = 2.5

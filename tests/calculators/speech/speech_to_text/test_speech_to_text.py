@@ -22,7 +22,7 @@ from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.speech.audio.sound import Sound
 from calculators.speech.audio.speech_recognizer import SpeechRecognizer, SpeechSettings, Transcript
-from calculators.speech.speech_to_text.placed_speech import PlacedSpeechToText
+from calculators.speech.speech_to_text.resources import PlacedSpeechToText
 from calculators.speech.speech_to_text.servable import SpeechToTextServable
 from calculators.speech.speech_to_text.spoken_text import SpokenText
 from graph_runtime import (

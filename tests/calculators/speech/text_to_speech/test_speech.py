@@ -22,8 +22,7 @@ from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
-from calculators.speech.audio.sound import Sound
-from calculators.speech.audio.tempo import can_change_tempo
+from calculators.speech.audio.sound import Sound, can_change_tempo
 from calculators.speech.text_to_speech.sentences import split_sentences
 from calculators.speech.text_to_speech.servable import SpeechWork, T2sServable
 from graph_runtime import (

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from calculators.text.rerank.encoding import encode
-from calculators.text.rerank.messages import RankQuestion
-from calculators.text.text_models.encoded import InputError
+from calculators.text.rerank.encoding import RankQuestion, encode
 from calculators.text.text_models.messages import Load
-from calculators.text.text_models.text_tokenizer import TextTokenizer
+from calculators.text.text_models.text_tokenizer import InputError, TextTokenizer
 from calculators.text.text_models.tokenizer_files import open_tokenizer
 from tests.calculators.text.rerank.tiny_rerankers import (
     MAX_TOKENS,

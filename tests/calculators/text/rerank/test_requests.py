@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.text.rerank.documents import MAX_ALL_CHARACTERS, MAX_CHARACTERS
-from calculators.text.rerank.ranking import MAX_QUERY_CHARACTERS, Cutting
-from calculators.text.rerank.rerank_request import RerankForm, RerankRequest, parse_rerank_request
-from calculators.text.rerank.score_request import parse_score_request
+from calculators.text.rerank.request import (
+    MAX_ALL_CHARACTERS,
+    MAX_CHARACTERS,
+    MAX_QUERY_CHARACTERS,
+    Cutting,
+    RerankForm,
+    RerankRequest,
+    parse_rerank_request,
+    parse_score_request,
+)
 
 
 def rerank(**members: Any) -> RerankRequest:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.text.text_classification.categories import CATEGORIES as OPENAI
 from calculators.text.text_classification.classifier import TextClassifier
+from calculators.text.text_classification.node_options import CATEGORIES as OPENAI
 from graph_runtime import Code, ResourceError
 from tests.calculators.text.text_classification.served_graph import ServedGraph, served
 from tests.calculators.text.text_classification.tiny_classifier import (

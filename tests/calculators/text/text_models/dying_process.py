@@ -22,7 +22,7 @@ class Words(msgspec.Struct, frozen=True, tag="words", array_like=True):
 
 
 def encode(tokenizer: Any, question: Words) -> Any:
-    from calculators.text.text_models.encoded import Encoded
+    from calculators.text.text_models.text_tokenizer import Encoded
 
     for text in question.texts:
         if text == "crash":
@@ -39,7 +39,7 @@ def add_sum(model: Any, load: Any) -> Any:
     import numpy as np
     from openvino import opset13 as op
 
-    from calculators.text.text_models.outputs import with_output
+    from calculators.text.text_models.heads import with_output
 
     ids, mask = (model.input(name).get_node().output(0) for name in ("input_ids", "attention_mask"))
     kept = op.convert(op.multiply(ids, mask), "f32")

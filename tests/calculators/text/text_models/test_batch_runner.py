@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from calculators.text.text_models.batch_runner import BatchRunner
-from calculators.text.text_models.encoded import Encoded, Tokens
 from calculators.text.text_models.messages import Answer, Computed, Refused
+from calculators.text.text_models.text_tokenizer import Encoded, Tokens
 from tests.patience import PATIENCE
 
 BROKEN = 13

@@ -13,9 +13,7 @@ from openvino import opset13 as op
 
 from calculators.kit.machine import usable_processors
 from calculators.text.text_models.compiled_forms import CompiledForms
-from calculators.text.text_models.encoded import Tokens
-from calculators.text.text_models.messages import Load
-from calculators.text.text_models.outputs import (
+from calculators.text.text_models.heads import (
     find_output,
     first_token,
     last_token,
@@ -23,6 +21,8 @@ from calculators.text.text_models.outputs import (
     mean,
     with_output,
 )
+from calculators.text.text_models.messages import Load
+from calculators.text.text_models.text_tokenizer import Tokens
 
 SEQUENCES = [[5, 6, 7], [8], [9, 10, 11, 12, 13]]
 NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "beam_idx")

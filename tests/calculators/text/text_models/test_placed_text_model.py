@@ -10,8 +10,8 @@ import pytest
 from calculators.kit.model_initializer import ModelHost
 from calculators.kit.requests.http_payload import RequestError
 from calculators.text.text_models.model_options import read_text_model
-from calculators.text.text_models.placed_text_model import text_model
-from calculators.text.text_models.questions import Tokenize
+from calculators.text.text_models.text_model import text_model
+from calculators.text.text_models.text_tokenizer import Tokenize
 from graph_runtime import Code
 from tests.calculators.here_place import HerePlace
 from tests.calculators.text.embeddings.tiny_embedder import make_model

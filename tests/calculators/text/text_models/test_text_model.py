@@ -13,8 +13,8 @@ import pytest
 from calculators.kit.requests.http_payload import RequestError
 from calculators.text.text_models import text_model
 from calculators.text.text_models.model_options import read_text_model
-from calculators.text.text_models.questions import Detokenize, Tokenize
 from calculators.text.text_models.text_model import Outputs, TextModel
+from calculators.text.text_models.text_tokenizer import Detokenize, Tokenize
 from graph_runtime import Code, ResourceError
 from tests.calculators.text.embeddings.tiny_embedder import make_model
 from tests.calculators.text.text_models.dying_process import MODULE, Words

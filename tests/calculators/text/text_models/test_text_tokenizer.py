@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from calculators.text.text_models.encoded import InputError, Tokens
 from calculators.text.text_models.messages import Load
-from calculators.text.text_models.text_tokenizer import TextTokenizer
+from calculators.text.text_models.text_tokenizer import InputError, TextTokenizer, Tokens
 from calculators.text.text_models.tokenizer_files import open_tokenizer
 from tests.calculators.text.text_models.word_tokenizer import (
     CLS,

@@ -1,8 +1,6 @@
-"""`ImageGenCalculator`: OpenAI's images endpoints over a diffusion model.
+"""The nodes that draw.
 
-Answers to requests for images, in the form of OpenAI's images API.
-
-Images come as base64 text, which is put between constant parts without being encoded again.
+`ImageGenCalculator` answers requests, `ImageGenerationCalculator` takes packets of texts.
 """
 
 from __future__ import annotations
@@ -13,21 +11,75 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from calculators.images.image_generation.drawing import Drawing, DrawnImage
-from calculators.images.image_generation.kind import Kind
+import numpy as np
+
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
+from calculators.images.image_generation.drawing_process import Drawing, DrawnImage
+from calculators.images.image_generation.messages import DrawingKind
 from calculators.images.image_generation.model_rules import ModelRules
 from calculators.images.image_generation.request import (
     ImageRequest,
     read_edit,
     read_generation,
     read_variation,
+    text_request,
 )
-from calculators.images.image_generation.resources import RESOURCES_TAG
-from calculators.images.image_generation.servable import ImageGenServable
+from calculators.images.image_generation.servable import RESOURCES_TAG, ImageGenServable
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.node_resource import node_resource
-from graph_runtime import CalculatorContext, Cancelled, Code, Out, SideIn
+from calculators.kit.tasks.nodes import node_resource
+from graph_runtime import Calculator, CalculatorContext, Cancelled, Code, In, Out, SideIn
+
+
+class ImageGenerationCalculator(Calculator):
+    """Draws an image for each text, with the defaults of the node's options and a random seed.
+
+    The model draws in a process of its own; no thread waits.
+
+    Inputs: #0: the prompt, str.
+    Outputs: #0: `ImageFrame`, SRGB, at the prompt's timestamp.
+    Options (mediapipe.ImageGenCalculatorOptions): those of `ImageGenCalculator`.
+
+    ::
+
+        node {
+          name: "artist"
+          calculator: "ImageGenerationCalculator"
+          input_side_packet: "IMAGE_GEN_NODE_RESOURCES:pipes"
+          input_stream: "prompt"
+          output_stream: "image"
+          node_options {
+            [type.googleapis.com/mediapipe.ImageGenCalculatorOptions] {
+              models_path: "./"
+              default_resolution: "512x512"
+            }
+          }
+        }
+    """
+
+    prompt = In[str]()
+    image = Out[ImageFrame]()
+    resources = SideIn[dict[str, Any]](RESOURCES_TAG)
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._servable: ImageGenServable = node_resource(cc, self.resources, "Image Gen")
+
+    async def process(self, cc: CalculatorContext) -> None:
+        request = text_request(cc.get(self.prompt), self._servable.rules)
+        drawing = self._servable.begin(request, is_raw=True)
+        try:
+            async for image in drawing:
+                begun = drawing.begun
+                assert begun is not None
+                pixels = np.frombuffer(image.data, np.uint8)
+                pixels = pixels.reshape(begun.height, begun.width, 3)
+                if image.place == 0:
+                    cc.emit(self.image, ImageFrame.owning(ImageFormat.SRGB, pixels))
+            if drawing.is_cancelled:
+                raise Cancelled
+        finally:
+            drawing.cancel()
+
 
 #: The only value of OpenAI's member that is true of these images.
 _BACKGROUND: Final = "opaque"
@@ -40,7 +92,7 @@ class AnswerWriter:
     def __init__(self, drawing: Drawing) -> None:
         self._drawing = drawing
         self._created = int(time.time())
-        is_new = drawing.request.kind is Kind.TEXT_TO_IMAGE
+        is_new = drawing.request.kind is DrawingKind.TEXT_TO_IMAGE
         self._object = "image_generation" if is_new else "image_edit"
 
     def whole(self, images: Sequence[DrawnImage]) -> bytes:

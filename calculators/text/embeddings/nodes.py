@@ -1,15 +1,19 @@
-"""`EmbeddingsCalculatorOV`: the endpoints for embeddings over a model that OpenVINO runs."""
+"""The nodes that embed texts.
+
+`EmbeddingsCalculatorOV` answers requests, `TextEmbeddingCalculator` takes packets of texts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.node_resource import node_resource
+from calculators.kit.tasks.nodes import node_resource
 from calculators.text.embeddings.answers import Answered, cohere_answer, openai_answer, tei_answer
-from calculators.text.embeddings.endpoints import COHERE_PATH, EMBED, EMBEDDINGS
 from calculators.text.embeddings.request import (
     EmbeddingsRequest,
     parse_cohere_request,
@@ -17,14 +21,48 @@ from calculators.text.embeddings.request import (
     parse_tei_request,
 )
 from calculators.text.embeddings.servable import EmbeddingsServable
-from calculators.text.text_models.large_bodies import off_loop
+from calculators.text.embeddings.task import COHERE_PATH, EMBED, EMBEDDINGS
+from calculators.text.text_models.text_model import off_loop
 from calculators.text.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
-from graph_runtime import (
-    CalculatorContext,
-    Code,
-    Out,
-    SideIn,
-)
+from graph_runtime import Calculator, CalculatorContext, Code, In, Out, SideIn
+
+
+class TextEmbeddingCalculator(Calculator):
+    """Turns each text, or each list of texts, into a matrix with a row for each text.
+
+    Options and model are those of `EmbeddingsCalculatorOV`; further packets are computed while
+    earlier ones wait for their batch. Over KServe a graph with this node takes BYTES, one element
+    or several, and answers with FP32 of the shape [texts, size].
+
+    ::
+
+        node {
+          name: "embed"
+          calculator: "TextEmbeddingCalculator"
+          input_side_packet: "EMBEDDINGS_NODE_RESOURCES:embeddings"
+          input_stream: "TEXT:text"
+          output_stream: "EMBEDDINGS:embeddings"
+          node_options {
+            [type.googleapis.com/mediapipe.EmbeddingsCalculatorOVOptions] {
+              models_path: "./"
+              pooling: MEAN
+            }
+          }
+        }
+    """
+
+    text = In[str | list[str]]("TEXT")
+    embeddings = Out[np.ndarray[tuple[int, int], np.dtype[np.float32]]]("EMBEDDINGS")
+    resources = SideIn[dict[str, Any]]("EMBEDDINGS_NODE_RESOURCES")
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._servable: EmbeddingsServable = node_resource(cc, self.resources, "embeddings")
+
+    async def process(self, cc: CalculatorContext) -> None:
+        value = cc.get(self.text)
+        texts = [value] if isinstance(value, str) else value
+        vectors: NDArray[np.float32] = (await self._servable.embed(texts)).vectors
+        cc.emit(self.embeddings, vectors)
 
 
 class _Form(NamedTuple):

@@ -1,4 +1,6 @@
-"""`RerankCalculatorOV`: endpoints that order texts by their relevance to a query."""
+"""The nodes that rank texts.
+
+`RerankCalculatorOV` answers requests, `TextRerankCalculator` takes packets of texts."""
 
 from __future__ import annotations
 
@@ -13,18 +15,86 @@ import orjson
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.node_resource import node_resource
-from calculators.text.rerank.rerank_request import RerankForm, RerankRequest, parse_rerank_request
-from calculators.text.rerank.score_request import ScoreRequest, parse_score_request
-from calculators.text.rerank.servable import Floats, RerankServable, Scores
-from calculators.text.text_models.large_bodies import off_loop
-from calculators.text.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
-from graph_runtime import (
-    CalculatorContext,
-    Code,
-    Out,
-    SideIn,
+from calculators.kit.tasks.nodes import node_resource
+from calculators.text.rerank.request import (
+    MAX_QUERY_CHARACTERS,
+    Ranking,
+    RerankForm,
+    RerankRequest,
+    ScoreRequest,
+    check_text,
+    parse_rerank_request,
+    parse_score_request,
+    texts_of,
 )
+from calculators.text.rerank.servable import Floats, RerankServable, Scores
+from calculators.text.text_models.text_model import off_loop
+from calculators.text.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
+from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, Out, SideIn
+
+
+class TextRerankCalculator(Calculator):
+    """Scores documents by their relevance to a query.
+
+    Inputs:
+        QUERY: str.
+        DOCUMENTS: list[str]; an empty list has no scores.
+
+    Outputs:
+        SCORES: numpy.ndarray, float32 ``[documents]``: between 0 and 1, in the order of the
+            documents.
+        ORDER: numpy.ndarray, int64 ``[documents]``: indices of the documents, the best one first;
+            equal ones in their order.
+
+    Options and side packet are those of `RerankCalculatorOV`.
+
+    ::
+
+        node {
+          name: "ranker"
+          calculator: "TextRerankCalculator"
+          input_side_packet: "RERANK_NODE_RESOURCES:servables"
+          input_stream: "QUERY:question"
+          input_stream: "DOCUMENTS:found"
+          output_stream: "ORDER:order"
+          node_options {
+            [type.googleapis.com/mediapipe.RerankCalculatorOVOptions] { models_path: "reranker" }
+          }
+        }
+    """
+
+    query = In[str]("QUERY")
+    documents = In[list[str]]("DOCUMENTS")
+    scores = Out[np.ndarray[Any, Any]]("SCORES", optional=True)
+    order = Out[np.ndarray[Any, Any]]("ORDER", optional=True)
+    resources = SideIn[dict[str, Any]]("RERANK_NODE_RESOURCES")
+
+    def open(self, cc: CalculatorContext) -> None:
+        servable = cc.side(self.resources).get(cc.node_name)
+        if servable is None:
+            raise GraphError(
+                f"the node {cc.node_name} has no model: its graph was started without resources",
+                code=Code.FAILED_PRECONDITION,
+            )
+        self._servable: RerankServable = servable
+
+    async def process(self, cc: CalculatorContext) -> None:
+        if cc.is_empty(self.query) or cc.is_empty(self.documents):
+            return
+        query, documents = cc.take(self.query), cc.take(self.documents)
+        logits = scores = np.zeros(0)
+        if documents:
+            check_text(query, "QUERY", MAX_QUERY_CHARACTERS)
+            texts = texts_of(documents, (), "DOCUMENTS")
+            found = await self._servable.score(
+                Ranking(queries=(query,), documents=texts, path="DOCUMENTS")
+            )
+            logits, scores = found.logits, found.scores()
+        if cc.is_connected(self.scores):
+            cc.emit(self.scores, scores.astype(np.float32))
+        if cc.is_connected(self.order):
+            cc.emit(self.order, np.argsort(-logits, kind="stable").astype(np.int64))
+
 
 #: Documents of one unit of Cohere's bills.
 _UNIT: Final = 100
