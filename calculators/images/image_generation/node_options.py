@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.images.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
 from calculators.images.image_generation.model_directory import MODEL_INDEX
 from calculators.images.image_generation.sizes import (
     MAX_PIXELS,
@@ -27,7 +28,6 @@ from calculators.images.image_generation.sizes import (
     listed,
     parse_size,
 )
-from calculators.images.image_generation.task import ALIAS_RULE, ENDING, is_alias
 from calculators.kit.device_options import device_problem, read_json_properties
 from calculators.kit.machine import has_slow_bfloat16
 from calculators.kit.requests.fields import describe

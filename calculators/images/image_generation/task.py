@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.images.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
 from calculators.images.image_generation.model_directory import is_exported, is_source
 from calculators.images.image_generation.sizes import SIDE_STEP, Size, parse_size
 from calculators.kit.settings import declaration
@@ -35,18 +35,6 @@ from calculators.kit.tasks.task import (
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import Registry
-
-ENDING: Final = ".safetensors"
-#: The rule in OpenVINO Model Server's words, for errors.
-ALIAS_RULE: Final = (
-    "Alias must contain only alphanumeric characters, hyphens, underscores, or dots."
-)
-_ALIAS: Final = re.compile(r"[A-Za-z0-9._-]{1,256}", re.ASCII)
-
-
-def is_alias(text: str) -> bool:
-    """Return whether an adapter may have that name in requests."""
-    return _ALIAS.fullmatch(text) is not None
 
 
 def read_size(text: str) -> str:

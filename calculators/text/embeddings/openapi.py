@@ -24,8 +24,8 @@ from calculators.kit.tasks.operation import (
     paths_of,
     posted,
 )
+from calculators.text.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
 from calculators.text.embeddings.request import COHERE_MEMBERS, EMBEDDINGS_MEMBERS, TEI_MEMBERS
-from calculators.text.embeddings.task import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
 
 _VECTOR: Final = array(number())

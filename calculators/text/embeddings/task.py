@@ -15,21 +15,13 @@ from calculators.kit.settings import declaration
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import one_of, switch
 from calculators.kit.tasks.model_config import is_embedding_model
-from calculators.kit.tasks.task import DeviceOptions, ModelToServe, TaskEndpoint, field, graph_text
+from calculators.kit.tasks.task import DeviceOptions, ModelToServe, field, graph_text
+from calculators.text.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
 from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import Registry
-
-EMBEDDINGS: Final = TaskEndpoint("/embeddings")
-#: The forms of text-embeddings-inference, whose clients name no model, and of Cohere.
-COHERE_PATH: Final = "/v2/embed"
-EMBED: Final = TaskEndpoint("/embed", aliases=("/embed", COHERE_PATH), needs_model=False)
-TOKENIZE: Final = TaskEndpoint(
-    "/tokenize", aliases=("/v3/embeddings/tokenize", "/v1/embeddings/tokenize")
-)
-DETOKENIZE: Final = TaskEndpoint("/detokenize")
 
 _GRAPH: Final = encoder_graph(
     "EmbeddingsExecutor",

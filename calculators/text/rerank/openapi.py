@@ -24,8 +24,8 @@ from calculators.kit.tasks.operation import (
     paths_of,
     posted,
 )
+from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.text.rerank.request import RERANK_MEMBERS, SCORE_MEMBERS
-from calculators.text.rerank.task import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
 
 _INDEX: Final = integer("The place of the document in the request.", minimum=0)

@@ -14,18 +14,13 @@ from calculators.kit.settings import declaration
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import count
 from calculators.kit.tasks.model_config import is_cross_encoder, is_language_model
-from calculators.kit.tasks.task import DeviceOptions, ModelToServe, TaskEndpoint, field, graph_text
+from calculators.kit.tasks.task import DeviceOptions, ModelToServe, field, graph_text
+from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import Registry
-
-#: Clients of Cohere's newer API use /v2, those of TEI and vLLM no prefix. TEI's name no model.
-RERANK: Final = TaskEndpoint("/rerank", aliases=("/v2/rerank", "/rerank"), needs_model=False)
-SCORE: Final = TaskEndpoint("/score", aliases=("/score",), needs_model=False)
-TOKENIZE: Final = TaskEndpoint("/tokenize", aliases=("/v3/rerank/tokenize", "/v1/rerank/tokenize"))
-DETOKENIZE: Final = TaskEndpoint("/detokenize")
 
 _GRAPH: Final = encoder_graph(
     "RerankExecutor",

@@ -28,13 +28,13 @@ from calculators.kit.tasks.operation import (
     paths_of,
     posted,
 )
+from calculators.text.text_classification.endpoints import ENDPOINTS
 from calculators.text.text_classification.node_options import CATEGORIES
 from calculators.text.text_classification.request import (
     CLASSIFY_MEMBERS,
     MODERATION_MEMBERS,
     PREDICT_MEMBERS,
 )
-from calculators.text.text_classification.task import ENDPOINTS
 
 
 def _by_category(schema: Schema) -> Schema:

@@ -7,20 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.tasks.model_config import is_text_classifier
-from calculators.kit.tasks.task import DeviceOptions, ModelToServe, TaskEndpoint, graph_text
+from calculators.kit.tasks.task import DeviceOptions, ModelToServe, graph_text
+from calculators.text.text_classification.endpoints import ENDPOINTS
 from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import Registry
-
-#: The endpoints by the last part of their paths. OpenAI's client names no model in moderations by
-#: default, and clients of text-embeddings-inference know one model only.
-ENDPOINTS: Final = {
-    "classify": TaskEndpoint("/classify", aliases=("/classify",), needs_model=False),
-    "moderations": TaskEndpoint("/moderations", needs_model=False),
-    "predict": TaskEndpoint("/predict", aliases=("/predict",), needs_model=False),
-}
 
 _GRAPH: Final = encoder_graph(
     "TextClassificationExecutor",

@@ -1,0 +1,16 @@
+"""The paths that embedding models answer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.kit.tasks.task import TaskEndpoint
+
+EMBEDDINGS: Final = TaskEndpoint("/embeddings")
+#: The forms of text-embeddings-inference, whose clients name no model, and of Cohere.
+COHERE_PATH: Final = "/v2/embed"
+EMBED: Final = TaskEndpoint("/embed", aliases=("/embed", COHERE_PATH), needs_model=False)
+TOKENIZE: Final = TaskEndpoint(
+    "/tokenize", aliases=("/v3/embeddings/tokenize", "/v1/embeddings/tokenize")
+)
+DETOKENIZE: Final = TaskEndpoint("/detokenize")
