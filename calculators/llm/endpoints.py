@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
 from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
@@ -23,7 +24,6 @@ from calculators.kit.tasks.operation import (
     media,
     prefixed,
 )
-from calculators.kit.tasks.task import PREFIXES, ErrorForm, TaskEndpoint
 
 if TYPE_CHECKING:
     from calculators.kit.requests.http_payload import RequestError

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.kit.tasks.endpoint import PREFIXES
 from calculators.kit.tasks.model_config import has_safetensors, is_language_model, read_model_config
-from calculators.kit.tasks.task import PREFIXES, ModelToServe, Task
+from calculators.kit.tasks.task import ModelToServe, Task
 from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
 from calculators.llm.engine import ENVIRONMENT
 from calculators.llm.options import OPTIONS_TYPE

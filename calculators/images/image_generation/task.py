@@ -20,12 +20,11 @@ from calculators.images.image_generation.sizes import SIDE_STEP, Size, parse_siz
 from calculators.kit.settings import declaration
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import count
+from calculators.kit.tasks.endpoint import PREFIXES, TaskEndpoint
 from calculators.kit.tasks.task import (
-    PREFIXES,
     DeviceOptions,
     ModelToServe,
     Task,
-    TaskEndpoint,
     TaskError,
     field,
     graph_text,

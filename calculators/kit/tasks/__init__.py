@@ -6,6 +6,7 @@ paths, for the options of ``graphrt serve --task``, and for their OpenAPI docume
 by name.
 """
 
+from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint, without_prefix
 from calculators.kit.tasks.installed import (
     ENTRY_POINT_GROUP,
     KNOWN_ELSEWHERE,
@@ -22,15 +23,7 @@ from calculators.kit.tasks.installed import (
     task_of_source,
     tasks_at,
 )
-from calculators.kit.tasks.task import (
-    PREFIXES,
-    ErrorForm,
-    ModelToServe,
-    Task,
-    TaskEndpoint,
-    TaskError,
-    without_prefix,
-)
+from calculators.kit.tasks.task import ModelToServe, Task, TaskError
 
 __all__ = [
     "ENTRY_POINT_GROUP",

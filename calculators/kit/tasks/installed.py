@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from calculators.kit.installed_points import installed_points
 from calculators.kit.settings.declaration import options_of
-from calculators.kit.tasks.task import DeviceOptions, Task, TaskEndpoint
+from calculators.kit.tasks.endpoint import TaskEndpoint
+from calculators.kit.tasks.task import DeviceOptions, Task
 
 if TYPE_CHECKING:
     from graph_runtime import Registry

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from calculators.kit.requests.schema import Schema, const, number, one_of, record, string
-from calculators.kit.tasks.task import PREFIXES, ErrorForm, TaskEndpoint
+from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"

@@ -18,6 +18,7 @@ from calculators.kit.requests.schema import (
     string,
     tagged,
 )
+from calculators.kit.tasks.endpoint import ErrorForm
 from calculators.kit.tasks.operation import (
     EVENTS,
     FORM,
@@ -31,7 +32,6 @@ from calculators.kit.tasks.operation import (
     posted,
     prefixed,
 )
-from calculators.kit.tasks.task import ErrorForm
 from calculators.speech.speech_to_text.request import (
     TRANSCRIPTION_MEMBERS,
     TRANSCRIPTIONS,

@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from calculators.kit.settings import declaration
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import switch
+from calculators.kit.tasks.endpoint import TaskEndpoint
 from calculators.kit.tasks.model_config import architectures, has_safetensors, read_model_config
-from calculators.kit.tasks.task import (
-    DeviceOptions,
-    ModelToServe,
-    Task,
-    TaskEndpoint,
-    field,
-    graph_text,
-)
+from calculators.kit.tasks.task import DeviceOptions, ModelToServe, Task, field, graph_text
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription

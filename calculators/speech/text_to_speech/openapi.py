@@ -17,6 +17,7 @@ from calculators.kit.requests.schema import (
     string,
     tagged,
 )
+from calculators.kit.tasks.endpoint import ErrorForm
 from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
@@ -29,7 +30,6 @@ from calculators.kit.tasks.operation import (
     posted,
     prefixed,
 )
-from calculators.kit.tasks.task import ErrorForm
 from calculators.speech.audio.writing import FORMATS
 from calculators.speech.text_to_speech.request import SPEECH_MEMBERS
 

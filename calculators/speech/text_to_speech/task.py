@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from calculators.kit.settings import declaration
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import one_of
+from calculators.kit.tasks.endpoint import TaskEndpoint
 from calculators.kit.tasks.model_config import has_safetensors, is_speech_model, is_speecht5
-from calculators.kit.tasks.task import DeviceOptions, ModelToServe, Task, TaskEndpoint, graph_text
+from calculators.kit.tasks.task import DeviceOptions, ModelToServe, Task, graph_text
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.kit.tasks.task import TaskEndpoint
+from calculators.kit.tasks.endpoint import TaskEndpoint
 
 EMBEDDINGS: Final = TaskEndpoint("/embeddings")
 #: The forms of text-embeddings-inference, whose clients name no model, and of Cohere.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.kit.tasks.task import TaskEndpoint
+from calculators.kit.tasks.endpoint import TaskEndpoint
 
 #: Clients of Cohere's newer API use /v2, those of TEI and vLLM no prefix. TEI's name no model.
 RERANK: Final = TaskEndpoint("/rerank", aliases=("/v2/rerank", "/rerank"), needs_model=False)

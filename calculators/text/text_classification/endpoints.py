@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.kit.tasks.task import TaskEndpoint
+from calculators.kit.tasks.endpoint import TaskEndpoint
 
 #: OpenAI's client names no model in moderations by default, and clients of
 #: text-embeddings-inference know one model only.

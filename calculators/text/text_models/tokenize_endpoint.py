@@ -36,6 +36,7 @@ from calculators.kit.requests.tokenize_request import (
     TokenizeRequest,
     parse_tokenize_request,
 )
+from calculators.kit.tasks.endpoint import TaskEndpoint
 from calculators.kit.tasks.operation import (
     JSON,
     TIMEOUT,
@@ -45,7 +46,6 @@ from calculators.kit.tasks.operation import (
     paths_of,
     posted,
 )
-from calculators.kit.tasks.task import TaskEndpoint
 from calculators.text.text_models.text_model import AnyTextModel, off_loop
 from calculators.text.text_models.text_tokenizer import Detokenize, Tokenize, Tokenized
 

@@ -1,0 +1,71 @@
+"""Paths that tasks answer, and the form of errors on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final
+
+#: Prefixes of the endpoints of tasks. Clients of OpenVINO Model Server use /v3, OpenAI's use /v1.
+PREFIXES: Final = ("/v3", "/v3/v1", "/v1")
+_LONGEST_FIRST: Final = sorted((f"{prefix}/" for prefix in PREFIXES), key=len, reverse=True)
+
+
+def without_prefix(path: str) -> str:
+    """Return a path without the longest of `PREFIXES` and its slash; whole if it has none."""
+    for prefix in _LONGEST_FIRST:
+        if path.startswith(prefix):
+            return path[len(prefix) :]
+    return path
+
+
+class ErrorForm(Enum):
+    """The form of the JSON object of an error."""
+
+    OPENAI = auto()
+    #: For the server's own paths under ``/v2``; tasks do not use it.
+    KSERVE = auto()
+    ANTHROPIC = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEndpoint:
+    """A path that graphs with nodes of the task answer.
+
+    Several tasks may have an endpoint of one path; the model that a request names decides which
+    graph answers. Such endpoints may differ only in ``aliases`` and ``operation``.
+
+    Attributes:
+        path: the end of the path, ``/embeddings``; it is served under each of `PREFIXES`.
+        streams: ``"stream": true`` in a request asks for server-sent events.
+        error_form: the form of its errors.
+        operation: the name of the operation in traces (OpenTelemetry's ``gen_ai.operation.name``);
+            "" is the path without its first slash.
+        methods: POST, GET or both; GET brings HEAD. A request with GET has no body: it names its
+            model as ``?model=``.
+        aliases: further whole paths, without prefixes: ``/v2/rerank``.
+        takes_form: a POST may have a form, ``multipart/form-data``, instead of JSON.
+        needs_model: a request with POST must name a model. Without that, one that names none is
+            for the only model of the tasks of this path, as is one with GET.
+        is_socket: a request with GET becomes a WebSocket; ``methods`` must be GET.
+        events_of: returns the events for a client that asked for a stream and whose graph answers
+            with a whole JSON object. Takes the request's members ``model`` and ``stream_options``
+            and the answer's text, and raises `ValueError` if that is none. None: such an answer is
+            sent as it is.
+    """
+
+    path: str
+    streams: bool = False
+    error_form: ErrorForm = ErrorForm.OPENAI
+    operation: str = ""
+    methods: tuple[str, ...] = ("POST",)
+    aliases: tuple[str, ...] = ()
+    takes_form: bool = False
+    needs_model: bool = True
+    is_socket: bool = False
+    events_of: Callable[[Mapping[str, Any], str], str] | None = None
+
+    def paths(self) -> tuple[str, ...]:
+        """Return all whole paths."""
+        return (*(prefix + self.path for prefix in PREFIXES), *self.aliases)
