@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.kit.requests.request_record import GenerationRecord, set_current_record
-from calculators.kit.tasks.node_resource import node_resource
+from calculators.kit.tasks.nodes import node_resource
 from calculators.llm.endpoints import Counting, endpoint_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn
 

@@ -16,7 +16,7 @@ from typing import Any
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.kit.tasks.endpoint import PREFIXES
-from calculators.kit.tasks.node_resource import node_resource
+from calculators.kit.tasks.nodes import node_resource
 from calculators.language.delta import Begun, Deltas, Failed, Gained, Submitted, refusal_deltas
 from calculators.language.events import Arguments, Content, Reasoning, ToolCall
 from calculators.language.first_answer import FirstAnswer

@@ -15,7 +15,7 @@ from calculators.kit.model_initializer import (
     model_identity,
 )
 from calculators.kit.places import Places
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.llm.options.node_options import NodeOptions, read_node_options
 from calculators.llm.task_options import LlmSettings
 from graph_runtime import NodePlan, NodeResource, ResourceError, ResourceSettings

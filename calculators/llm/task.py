@@ -89,7 +89,7 @@ class TextGenerationTask(Task):
         return {} if length is None else {"max_model_len": length}
 
     def first_messages(self, node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
-        from calculators.llm.first_messages import first_messages
+        from calculators.llm.model_source import first_messages
 
         return first_messages(node, settings)
 

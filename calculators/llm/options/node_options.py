@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.kit.checkpoints.gguf import part_files
-from calculators.kit.tasks.options import find_model_options, naming_node
+from calculators.kit.tasks.nodes import find_model_options, naming_node
 from calculators.llm.engine.settings import (
     KINDS,
     NPU,

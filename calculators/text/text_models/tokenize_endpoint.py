@@ -56,7 +56,9 @@ MEMBERS: Final[Members] = table(
         BOOLEAN,
         "Also return the characters of each token: the first, and the one behind the last.",
     ),
-    honoured("truncation_side", Enumeration(("left", "right")), "The side that max_length cuts off."),
+    honoured(
+        "truncation_side", Enumeration(("left", "right")), "The side that max_length cuts off."
+    ),
 )
 
 DETOKENIZE_MEMBERS: Final[Members] = table(
