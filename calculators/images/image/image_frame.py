@@ -56,25 +56,25 @@ class ImageFormat(IntEnum):
         return self.dtype.itemsize
 
 
-class _Layout(NamedTuple):
+class _PixelLayout(NamedTuple):
     channels: int
     dtype: np.dtype[Any]
 
 
 _BYTE, _SHORT, _FLOAT = np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.float32)
-_LAYOUTS: Final[Mapping[ImageFormat, _Layout]] = MappingProxyType(
+_LAYOUTS: Final[Mapping[ImageFormat, _PixelLayout]] = MappingProxyType(
     {
-        ImageFormat.SRGB: _Layout(3, _BYTE),
-        ImageFormat.SRGBA: _Layout(4, _BYTE),
-        ImageFormat.GRAY8: _Layout(1, _BYTE),
-        ImageFormat.GRAY16: _Layout(1, _SHORT),
-        ImageFormat.SRGB48: _Layout(3, _SHORT),
-        ImageFormat.SRGBA64: _Layout(4, _SHORT),
-        ImageFormat.VEC32F1: _Layout(1, _FLOAT),
-        ImageFormat.LAB8: _Layout(3, _BYTE),
-        ImageFormat.SBGRA: _Layout(4, _BYTE),
-        ImageFormat.VEC32F2: _Layout(2, _FLOAT),
-        ImageFormat.VEC32F4: _Layout(4, _FLOAT),
+        ImageFormat.SRGB: _PixelLayout(3, _BYTE),
+        ImageFormat.SRGBA: _PixelLayout(4, _BYTE),
+        ImageFormat.GRAY8: _PixelLayout(1, _BYTE),
+        ImageFormat.GRAY16: _PixelLayout(1, _SHORT),
+        ImageFormat.SRGB48: _PixelLayout(3, _SHORT),
+        ImageFormat.SRGBA64: _PixelLayout(4, _SHORT),
+        ImageFormat.VEC32F1: _PixelLayout(1, _FLOAT),
+        ImageFormat.LAB8: _PixelLayout(3, _BYTE),
+        ImageFormat.SBGRA: _PixelLayout(4, _BYTE),
+        ImageFormat.VEC32F2: _PixelLayout(2, _FLOAT),
+        ImageFormat.VEC32F4: _PixelLayout(4, _FLOAT),
     }
 )
 
