@@ -1,4 +1,8 @@
-"""The directory of models that commands use, and downloads into it."""
+"""The directory of models that commands use: downloads, and exports of safetensors, into it.
+
+The modules of `servers.model_store` that do this work are imported when it begins: `graphrt serve`
+of a model that is on the disk needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +13,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.tasks import Task, installed_tasks, task_of_source
 from calculators.kit.tasks.model_config import has_safetensors
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model, task_options_of
 from servers.model_store import HubError, ModelReference, read_reference
-from servers.model_store.directory import ModelStore
-from servers.model_store.export import (
-    ExportError,
-    ExportRequest,
-    WeightForm,
-    export,
-    exported,
-    find_exporter,
-    missing_exporter,
-    space_for,
-    weight_form,
-    weights_in,
-)
-from servers.model_store.progress import size_text
-from servers.model_store.pull import PulledModel, pull
 from servers.options.model_options import ExportOptions, check_combination
+
+if TYPE_CHECKING:
+    from servers.model_store.directory import ModelStore
+    from servers.model_store.export import ExportRequest, WeightForm
+    from servers.model_store.pull import PulledModel
 
 _log: Final = logging.getLogger(__name__)
 
@@ -45,6 +39,8 @@ def form_of(options: ExportOptions, of_task: Mapping[str, Any]) -> WeightForm:
     Raises:
         CommandFailed: the options do not go together.
     """
+    from servers.model_store.export import weight_form
+
     device = of_task.get("target_device") or ""
     form = weight_form(options.weight_format, options.extra_quantization_params, device=device)
     try:
@@ -86,11 +82,15 @@ class ExportOfPull:
         return self.form.is_asked
 
     def check(self, size: int) -> int:
+        from servers.model_store.export import find_exporter, missing_exporter, space_for
+
         if find_exporter() is None:
             raise missing_exporter(str(self.reference))
         return space_for(size, self.form)
 
     def prepare(self, files: Path, place: Path) -> tuple[Path, str]:
+        from servers.model_store.export import export, find_exporter, missing_exporter
+
         exporter = find_exporter()
         if exporter is None:
             raise missing_exporter(str(self.reference))
@@ -117,6 +117,8 @@ def export_of_directory(
         CommandFailed: it does not show what it is for, or an option cannot be used.
         ExportError, HubError, OSError: as `servers.model_store.export.exported` raises them.
     """
+    from servers.model_store.export import exported
+
     directory = directory.resolve()
     chosen, request = _request(str(directory), directory, task, form, of_task)
     return exported(request, store, overwrites=overwrites), chosen
@@ -135,6 +137,9 @@ def _request(
         CommandFailed: the model does not show what it is for, its task is not exported, or an
             option cannot be used.
     """
+    from servers.model_store.export import ExportRequest, weights_in
+    from servers.model_store.progress import size_text
+
     found = task or task_of_source(files)
     if found is None:
         names = ", ".join(each.name for each in installed_tasks())
@@ -237,6 +242,8 @@ def pull_model(
     Raises:
         CommandFailed: the hub does not have it, it cannot be exported, or the disk fails.
     """
+    from servers.model_store.pull import pull
+
     with models_in(directory) as store:
         model = pull(reference, store, overwrites=overwrites, preparation=preparation)
     if preparation.is_asked and model.origin.weights is None:
@@ -250,6 +257,9 @@ def pull_model(
 @contextmanager
 def models_in(directory: Path) -> Iterator[ModelStore]:
     """Return a directory of models for work in it, whose errors become `CommandFailed`."""
+    from servers.model_store.directory import ModelStore
+    from servers.model_store.export import ExportError
+
     store = ModelStore(Path(os.path.abspath(directory)))
     try:
         yield store

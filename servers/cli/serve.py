@@ -49,7 +49,6 @@ from servers.operations.process import CLASH_HINT, clash_text, clashes
 from servers.options.server_options import WITHOUT_EFFECT, WITHOUT_EFFECT_AS, ServerOptions
 from servers.server.fronts import GRPC, HTTP, ListenError
 from servers.server.lifecycle import Server, serve
-from servers.server.workers.crew import CrewSettings, ReservedPorts, run_crew
 from servers.server.workers.worker import WorkerConnection
 from servers.serving.python_path import ImportFailure, SharedModulesError
 from servers.serving.servable import Loading, Servable
@@ -165,6 +164,9 @@ def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) 
     Raises:
         CommandFailed: a port is taken.
     """
+    # Late: one process needs none of them.
+    from servers.server.workers.crew import CrewSettings, ReservedPorts, run_crew
+
     http, grpc = http_settings(options, access), grpc_settings(options, access)
     ports = ReservedPorts()
     try:

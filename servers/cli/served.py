@@ -45,7 +45,6 @@ from servers.config import (
 from servers.config.entries import GRAPH_FILE
 from servers.model_store import ModelReference
 from servers.model_store.model_reference import GGUF
-from servers.model_store.wanted_files import is_one_model
 
 _ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
 
@@ -285,7 +284,7 @@ class _Search:
             return _with_models(entry)
         if task_of_model(path) is None:
             files = sorted(each for each in path.glob(f"*{GGUF}") if each.is_file())
-            if len(files) > 1 and not is_one_model([each.name for each in files]):
+            if len(files) > 1 and not _is_one_model(files):
                 names = ", ".join(each.name for each in files)
                 raise CommandFailed(
                     f"{path} holds {len(files)} GGUF files: {names}",
@@ -352,6 +351,12 @@ class _Search:
 
 
 # Files --------------------------------------------------------------------------------------------
+
+
+def _is_one_model(files: Sequence[Path]) -> bool:
+    from servers.model_store.wanted_files import is_one_model
+
+    return is_one_model([each.name for each in files])
 
 
 def _options_in(graph: str) -> str:

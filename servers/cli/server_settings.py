@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from calculators.kit.settings.declaration import values_of
 from servers.access import Access, ApiKeys, KeyFileError, TlsError, TlsFiles
-from servers.batches.desk import worker_command
 from servers.batches.objects import BatchSettings
 from servers.cli.graph_registry import author_file, is_author_file, make_registry
 from servers.cli.messages import CommandFailed, print_warning
@@ -243,6 +242,8 @@ def batch_settings(
             "off",
             status=2,
         )
+    from servers.batches.desk import worker_command  # late: most servers have no batches
+
     return replace(
         settings_in(Path(options.batches.batch_dir).absolute(), options),
         worker_command=worker_command(tuple(words)),

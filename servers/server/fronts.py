@@ -7,10 +7,9 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from graph_runtime import Code, GraphError
-from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http import HttpFront, HttpSettings
@@ -24,6 +23,9 @@ from servers.operations.metrics.requests import REST
 from servers.operations.metrics.server_metrics import ServerMetrics
 from servers.operations.request_log import RequestJournal
 from servers.page.views import PageViews
+
+if TYPE_CHECKING:
+    from servers.batches.desk import BatchDesk
 
 HTTP: Final = "http"
 GRPC: Final = "grpc"

@@ -15,15 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from calculators.kit.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
 from graph_runtime.interrupts import raise_interrupt, without_interrupts
 from graphrt_base.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.access import Followed, follow
-from servers.batches.desk import BatchDesk, publish_batches
-from servers.batches.objects import BatchSettings
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.contract.data_plane import DataPlane
 from servers.fronts.http import HttpSettings
@@ -46,6 +44,10 @@ from servers.serving.page_sources import StallReporter, servables_now, shown_gra
 from servers.serving.python_path import SharedModules
 from servers.serving.reloader import Reloader
 from servers.serving.servable import Loading
+
+if TYPE_CHECKING:
+    from servers.batches.desk import BatchDesk
+    from servers.batches.objects import BatchSettings
 
 _loading_log: Final = logging.getLogger("graphrt.loading")
 
@@ -218,6 +220,9 @@ class Server:
         self._fronts = Fronts(settings.journal, self.metrics, text)
         self._batches: BatchDesk | None = None
         if settings.batches is not None and settings.http is not None:
+            # Late: a server without batches imports none of their modules.
+            from servers.batches.desk import BatchDesk, publish_batches
+
             self._batches = BatchDesk(settings.batches)
             if self.metrics is not None:
                 publish_batches(self.metrics.families, self._batches)

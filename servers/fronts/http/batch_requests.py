@@ -170,9 +170,6 @@ async def _send(exchange: Exchange, file: BinaryIO, size: int, fields: dict[str,
         raise asyncio.CancelledError from None
 
 
-NOT_SERVED: Final = (
-    "files and batches are not served here; the server's --batch_dir names a directory for them"
-)
 _MOST_LISTED: Final = {Endpoint.FILES: 10_000, Endpoint.BATCHES: 100}
 _LISTED: Final = {Endpoint.FILES: 10_000, Endpoint.BATCHES: 20}
 _LONGEST_NAME: Final = 255
@@ -181,17 +178,13 @@ _MOST_UPLOADS: Final = 64
 
 
 class BatchRequests:
-    """Answers the requests of one front. Without a ``desk`` the paths are not served."""
+    """Answers the requests of one front."""
 
-    def __init__(self, desk: BatchDesk | None, settings: HttpSettings, guard: BrowserGuard) -> None:
+    def __init__(self, desk: BatchDesk, settings: HttpSettings, guard: BrowserGuard) -> None:
         self._desk = desk
         self._settings = settings
         self._guard = guard
         self._uploads = 0
-
-    @property
-    def are_served(self) -> bool:
-        return self._desk is not None
 
     async def answer(self, exchange: Exchange, route: Route) -> web.StreamResponse:
         """Answer a request of `servers.fronts.http.routes.OF_BATCHES`.
@@ -199,7 +192,6 @@ class BatchRequests:
         Raises:
             Exception: nothing has been sent; the answer is `http_error` of it.
         """
-        assert self._desk is not None
         try:
             return await self._answer(self._desk, exchange, route)
         except NotStoredError as error:

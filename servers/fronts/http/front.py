@@ -6,14 +6,13 @@ import asyncio
 import logging
 import socket
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import HttpVersion, StreamReader, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from multidict import CIMultiDictProxy
 
-from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.connection import HttpConnection, RequestInHand
@@ -23,6 +22,9 @@ from servers.fronts.http.page_requests import MakeDocument
 from servers.fronts.http.settings import HttpSettings
 from servers.operations.request_log import RequestJournal
 from servers.page.views import PageViews
+
+if TYPE_CHECKING:
+    from servers.batches.desk import BatchDesk
 
 # If the connection closed before the client has sent its request, the answer could be lost.
 _LINGER_SECONDS = 1.0

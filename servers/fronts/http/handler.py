@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
@@ -25,12 +25,10 @@ from calculators.kit.tasks import ErrorForm, endpoint_at, find_task
 from calculators.tensors.inference.place import quoted
 from servers import NAME, version
 from servers.access import Access
-from servers.batches.desk import BatchDesk
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.contract.failure import clean
 from servers.fronts.body_room import BodyHold, BodyRoom
 from servers.fronts.http.answer_streams import with_warnings
-from servers.fronts.http.batch_requests import NOT_SERVED, BatchRequests
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError, http_error
@@ -53,6 +51,7 @@ from servers.fronts.http.page_requests import (
     PublishedDocument,
 )
 from servers.fronts.http.routes import (
+    BATCHES_NOT_SERVED,
     CONTROLS,
     OF_BATCHES,
     OF_PAGE,
@@ -70,6 +69,10 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_rest import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
 from servers.page.views import PageViews
+
+if TYPE_CHECKING:
+    from servers.batches.desk import BatchDesk
+    from servers.fronts.http.batch_requests import BatchRequests
 
 _FILES: Final = {
     "/docs": ("viewer.html", "text/html"),
@@ -139,7 +142,12 @@ class Handler:
         self._kserve = KserveRequests(data_plane, settings)
         self._graphs = GraphRequests(data_plane, settings, self._guard)
         self._page = PageRequests(views, settings, self._guard)
-        self._batches = BatchRequests(batches, settings, self._guard)
+        self._batches: BatchRequests | None = None
+        if batches is not None:
+            # Late: a server without batches imports none of their modules.
+            from servers.fronts.http.batch_requests import BatchRequests
+
+            self._batches = BatchRequests(batches, settings, self._guard)
         self._document = PublishedDocument(document)
         self._page_files = PageFiles(settings.page.files)
         self._metrics = metrics
@@ -222,8 +230,8 @@ class Handler:
             raise HttpError(404, nothing_at(path))
         if request.method == "OPTIONS":
             return self._options(exchange, route)
-        if route.endpoint in OF_BATCHES and not self._batches.are_served:
-            raise HttpError(404, NOT_SERVED)
+        if route.endpoint in OF_BATCHES and self._batches is None:
+            raise HttpError(404, BATCHES_NOT_SERVED)
         if request.method not in route.methods:
             if route.endpoint is Endpoint.GRAPH and exchange.endpoint is None:
                 raise HttpError(404, nothing_at(path))
@@ -235,7 +243,7 @@ class Handler:
         if route.endpoint is Endpoint.GRAPH:
             _note_client(exchange, access)
             return await self._graphs.answer(exchange, path)
-        if route.endpoint in OF_BATCHES:
+        if self._batches is not None and route.endpoint in OF_BATCHES:
             _note_client(exchange, access)
             return await self._batches.answer(exchange, route)
         if route.endpoint in CONTROLS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, lru_cache
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from calculators.kit.tasks import (
@@ -93,6 +94,9 @@ VIEWS = frozenset(
 OF_PAGE = VIEWS | {Endpoint.PAGE}
 
 
+BATCHES_NOT_SERVED: Final = (
+    "files and batches are not served here; the server's --batch_dir names a directory for them"
+)
 #: Endpoints of files and batches.
 OF_BATCHES = frozenset(
     {
