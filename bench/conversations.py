@@ -29,7 +29,7 @@ from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
 from calculators.llm.tuning.arena import median_interval
-from servers.load.client import CHAT, Prompt, StreamClient, words
+from servers.load.client import CHAT, BenchmarkClient, BenchmarkPrompt, words
 
 _CONVERSATIONS: Final = (1, 6, 32)
 _TURNS: Final = 6
@@ -52,7 +52,7 @@ class Target(NamedTuple):
 Waits = list[list[float]]
 
 
-async def converse(client: StreamClient, seed: int) -> list[float]:
+async def converse(client: BenchmarkClient, seed: int) -> list[float]:
     """Hold one conversation; return the wait of each turn.
 
     Raises:
@@ -64,7 +64,7 @@ async def converse(client: StreamClient, seed: int) -> list[float]:
     for turn in range(_TURNS):
         text = words(chance, _NEXT_WORDS if turn else _FIRST_WORDS)
         messages.append({"role": "user", "content": f"{seed} {text}"})
-        outcome = await client.ask(client.body(Prompt(tuple(messages), _OUTPUT_TOKENS)))
+        outcome = await client.ask(client.body(BenchmarkPrompt(tuple(messages), _OUTPUT_TOKENS)))
         if not outcome.is_good:
             raise RuntimeError(f"turn {turn + 1}: {outcome.error or 'no token came'}")
         waits.append(outcome.ttft)
@@ -79,7 +79,7 @@ async def measure(target: Target, conversations: int, seed: int) -> Waits:
         timeout=aiohttp.ClientTimeout(total=None),
     ) as session:
         extra = {"temperature": 0, "ignore_eos": True}
-        client = StreamClient(session, f"{target.url}{CHAT}", target.model, extra)
+        client = BenchmarkClient(session, f"{target.url}{CHAT}", target.model, extra)
         each = await asyncio.gather(
             *(converse(client, 1000 * seed + number) for number in range(conversations))
         )

@@ -30,7 +30,7 @@ from calculators.llm.options.node_options import NodeOptions, read_node_options
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.messages import Chat
 from graph_runtime import REGISTRY, Registry, ResourceSettings
-from servers.load.client import Outcome, words
+from servers.load.client import RequestOutcome, words
 from servers.load.figures import Figures, figures_of
 from servers.serving.graph_source import GraphSource
 
@@ -87,7 +87,7 @@ def tokens_per_word(maker: PromptBuilder) -> float:
 
 def run_engine(pipeline: Any, prompts: Sequence[Prompt], *, concurrency: int) -> EngineRun:
     """Keep ``concurrency`` requests open until all prompts are answered."""
-    outcomes: list[Outcome] = []
+    outcomes: list[RequestOutcome] = []
     generated: list[list[int]] = [[] for _ in prompts]
     handles: dict[int, Any] = {}
     waiting = iter(enumerate(prompts))
@@ -96,7 +96,7 @@ def run_engine(pipeline: Any, prompts: Sequence[Prompt], *, concurrency: int) ->
         number, prompt = next(waiting, (-1, None))
         if prompt is None:
             return
-        outcomes.append(Outcome(perf_counter(), input_tokens=prompt.input_ids.shape[1]))
+        outcomes.append(RequestOutcome(perf_counter(), input_tokens=prompt.input_ids.shape[1]))
         settings = GenerationSettings(max_new_tokens=prompt.output_tokens, ignore_eos=True)
         handles[number] = pipeline.add_request(
             number, openvino.Tensor(prompt.input_ids), generation_config(settings)

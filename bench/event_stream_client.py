@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from servers.load.client import Outcome
+from servers.load.client import RequestOutcome
 
 #: With the end of the line before it: the head of an answer may end like it (``max=100``).
 _LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
@@ -125,9 +125,9 @@ def chat_body(model: str, text: str, output_tokens: int) -> bytes:
     return json.dumps(body).encode()
 
 
-def read_answer(sent: float, pieces: list[tuple[float, bytes]]) -> Outcome:
+def read_answer(sent: float, pieces: list[tuple[float, bytes]]) -> RequestOutcome:
     """Return the outcome of a request, from the bytes of its answer and their times."""
-    outcome = Outcome(sent)
+    outcome = RequestOutcome(sent)
     if not pieces:
         outcome.error = "the connection was closed"
         return outcome
@@ -147,7 +147,7 @@ def read_answer(sent: float, pieces: list[tuple[float, bytes]]) -> Outcome:
     return outcome
 
 
-def _read_event(event: dict[str, Any], time: float, outcome: Outcome) -> None:
+def _read_event(event: dict[str, Any], time: float, outcome: RequestOutcome) -> None:
     if "error" in event:
         outcome.error = json.dumps(event["error"])
     usage = event.get("usage")

@@ -29,7 +29,7 @@ from bench.machine import describe_machine
 from bench.serve_vs_engine import say, versions
 from bench.server_process import ServerProcess, children, cpu_seconds, proportional_bytes
 from bench.smollm2 import get_smollm2
-from servers.load.client import Outcome
+from servers.load.client import RequestOutcome
 
 DEMO: Final = Path(__file__).parents[1] / "examples" / "models" / "demo"
 _STREAMS: Final = (1, 64, 256, 1024, 2048)
@@ -207,7 +207,7 @@ def _answer(server: ServerProcess, name: str, text: str, count: int) -> str:
     )
 
 
-async def ask(server: ServerProcess, bodies: Sequence[bytes]) -> tuple[list[Outcome], int]:
+async def ask(server: ServerProcess, bodies: Sequence[bytes]) -> tuple[list[RequestOutcome], int]:
     """Send requests at once; return the outcomes and the most memory meanwhile.
 
     Raises:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from servers.cli.model_commands import add_model_commands
-from servers.cli.parser import Parser, VersionAction, add_command
+from servers.cli.parser import CommandParser, VersionAction, add_command
 
 
 class ProjectKind(NamedTuple):
@@ -42,7 +42,7 @@ def kinds_text() -> str:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line. It sets ``module``, the command's module."""
-    parser = Parser(
+    parser = CommandParser(
         prog="graphrt",
         description="Check, draw, run and serve MediaPipe graphs.",
         epilog="Standard output carries data, standard error everything else. "
@@ -72,7 +72,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_sources(command: Parser, *, subgraphs: bool = True) -> None:
+def _add_sources(command: CommandParser, *, subgraphs: bool = True) -> None:
     """Add the arguments for further node types, and ``--verbose``."""
     command.add_argument(
         "--calculators",
@@ -95,7 +95,7 @@ def _add_sources(command: Parser, *, subgraphs: bool = True) -> None:
     )
 
 
-def _add_validate(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_validate(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "validate",
@@ -110,7 +110,7 @@ def _add_validate(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command)
 
 
-def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_describe(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "describe",
@@ -156,7 +156,7 @@ def _add_describe(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command)
 
 
-def _add_calculators(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_calculators(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "calculators",
@@ -186,7 +186,7 @@ ndarray<float32>, Timestamp, any message type. What cannot be JSON is printed in
 """
 
 
-def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_run(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "run",
@@ -255,7 +255,7 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command)
 
 
-def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_init(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "init",
@@ -270,7 +270,7 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
     )
 
 
-def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_serve(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "serve",
@@ -284,14 +284,14 @@ def _add_serve(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_serve_later
 
 
-def _add_serve_later(command: Parser) -> None:
+def _add_serve_later(command: CommandParser) -> None:
     from servers.cli.serve_arguments import add_arguments
 
     add_arguments(command)
     _add_sources(command)
 
 
-def _add_batch(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_batch(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "batch",
@@ -305,7 +305,7 @@ def _add_batch(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_batch_later
 
 
-def _add_batch_later(command: Parser) -> None:
+def _add_batch_later(command: CommandParser) -> None:
     from servers.cli.serve_arguments import add_arguments_of_batch
 
     command.add_argument("file", metavar="FILE", help="the requests, as JSON lines")
@@ -319,7 +319,7 @@ def _add_batch_later(command: Parser) -> None:
     _add_sources(command)
 
 
-def _add_chat(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_chat(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "chat",
@@ -339,7 +339,7 @@ def _add_chat(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_argument("--verbose", action="store_true", help="with the log of the own server")
 
 
-def _add_bench(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_bench(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "bench",
@@ -351,13 +351,13 @@ def _add_bench(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_bench_later
 
 
-def _add_bench_later(command: Parser) -> None:
+def _add_bench_later(command: CommandParser) -> None:
     from servers.cli.bench_arguments import add_arguments
 
     add_arguments(command)
 
 
-def _add_render_prompt(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_render_prompt(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "render-prompt",
@@ -374,7 +374,7 @@ def _add_render_prompt(commands: argparse._SubParsersAction[Parser]) -> None:
     )
 
 
-def _add_parse_output(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_parse_output(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "parse-output",
@@ -385,7 +385,7 @@ def _add_parse_output(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_parse_output_later
 
 
-def _add_parse_output_later(command: Parser) -> None:
+def _add_parse_output_later(command: CommandParser) -> None:
     from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
 
     for what, names in (("tool", TOOL_PARSERS), ("reasoning", REASONING_PARSERS)):
@@ -415,7 +415,7 @@ def _add_parse_output_later(command: Parser) -> None:
     )
 
 
-def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_doctor(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "doctor",
@@ -431,7 +431,7 @@ def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command, subgraphs=False)
 
 
-def _add_config_schema(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_config_schema(commands: argparse._SubParsersAction[CommandParser]) -> None:
     add_command(
         commands,
         "config-schema",
@@ -441,7 +441,7 @@ def _add_config_schema(commands: argparse._SubParsersAction[Parser]) -> None:
     )
 
 
-def _add_language_server(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_language_server(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "language-server",
@@ -453,7 +453,7 @@ def _add_language_server(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_sources(command)
 
 
-def _add_completion(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_completion(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "completion",

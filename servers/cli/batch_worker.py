@@ -92,7 +92,7 @@ async def _work(server: ServerSettings, settings: BatchSettings, end: _EndWithSe
             worker = BatchWorker(store, settings, client.ask)
             end.before = worker.end_in_order
             with LoopWatchdog(_name_of, lambda _: None, most_seconds=STALL_SECONDS):
-                await worker.run(_IDLE_SECONDS, _Progress().show)
+                await worker.run(_IDLE_SECONDS, _BatchProgress().show)
     finally:
         store.close()
 
@@ -101,7 +101,7 @@ def _name_of(node: NodePlan) -> str:
     return f"the node {node.name}"
 
 
-class _Progress:
+class _BatchProgress:
     """Logs now and then how far the batches are."""
 
     def __init__(self) -> None:

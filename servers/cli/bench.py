@@ -19,10 +19,10 @@ from servers.cli.messages import CommandFailed, print_warning
 from servers.load.client import (
     CHAT,
     COMPLETIONS,
+    BenchmarkClient,
+    BenchmarkPrompt,
     DatasetError,
-    Outcome,
-    Prompt,
-    StreamClient,
+    RequestOutcome,
     random_prompts,
     read_prompts,
     run_load,
@@ -71,7 +71,7 @@ def execute(args: argparse.Namespace) -> int:
 async def _measure_all(
     args: argparse.Namespace,
     targets: Sequence[tuple[str, str | None]],
-    prompts: Sequence[Prompt],
+    prompts: Sequence[BenchmarkPrompt],
     objectives: dict[str, float],
     extra: dict[str, Any],
 ) -> list[Run]:
@@ -86,7 +86,7 @@ def _write(path: str, text: str) -> None:
         raise CommandFailed(f"{path}: {error.strerror or error}") from error
 
 
-def _prompts(args: argparse.Namespace) -> list[Prompt]:
+def _prompts(args: argparse.Namespace) -> list[BenchmarkPrompt]:
     count = args.requests
     if args.dataset is None:
         return random_prompts(
@@ -144,7 +144,7 @@ async def _measure(
     args: argparse.Namespace,
     url: str,
     model: str | None,
-    prompts: Sequence[Prompt],
+    prompts: Sequence[BenchmarkPrompt],
     objectives: dict[str, float],
     extra: dict[str, Any],
 ) -> Run:
@@ -158,9 +158,9 @@ async def _measure(
         base = _base(url)
         model = model or await _only_model(session, base)
         url = base if base.endswith((CHAT, COMPLETIONS)) else base + _ENDPOINTS[args.endpoint]
-        client = StreamClient(session, url, model, extra)
+        client = BenchmarkClient(session, url, model, extra)
         await _warm_up(client, prompts, args.warm_up)
-        progress = _Progress(len(prompts))
+        progress = _BenchmarkProgress(len(prompts))
         outcomes, duration = await run_load(
             client,
             prompts,
@@ -215,14 +215,14 @@ async def _only_model(session: aiohttp.ClientSession, base: str) -> str:
     return str(names[0])
 
 
-async def _warm_up(client: StreamClient, prompts: Sequence[Prompt], count: int) -> None:
+async def _warm_up(client: BenchmarkClient, prompts: Sequence[BenchmarkPrompt], count: int) -> None:
     for number in range(count):
         outcome = await client.ask(client.body(prompts[number % len(prompts)]))
         if not outcome.is_good:
             raise CommandFailed(f"the first request failed: {outcome.error or 'no token came'}")
 
 
-class _Progress:
+class _BenchmarkProgress:
     """Shows the number of finished requests on a terminal."""
 
     def __init__(self, total: int) -> None:
@@ -230,7 +230,7 @@ class _Progress:
         self._done = 0
         self._failed = 0
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: RequestOutcome) -> None:
         self._done += 1
         self._failed += not outcome.is_good
         if sys.stderr.isatty():

@@ -232,7 +232,7 @@ class AttachmentError(Exception):
     """A file cannot be used; the text says why."""
 
 
-class Conversation:
+class ChatConversation:
     """Messages from both sides, the system's message, tools, and images for the next message."""
 
     def __init__(self, system: str = "") -> None:
@@ -461,7 +461,7 @@ class _Chat:
         self._url = url
         self._model = model
         self._key = key
-        self._conversation = Conversation(args.system or "")
+        self._conversation = ChatConversation(args.system or "")
         self._screen = Screen(renders=not args.plain)
         self._options = {"temperature": args.temperature, "max_tokens": args.max_tokens}
         self._is_interactive = sys.stdin.isatty()

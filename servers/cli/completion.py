@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from servers.cli.arguments import make_parser
-from servers.cli.parser import Parser
+from servers.cli.parser import CommandParser
 
 _BASH: Final = """\
 # graphrt completion bash > ~/.local/share/bash-completion/completions/graphrt
@@ -55,7 +55,7 @@ _FISH_HEAD: Final = "# graphrt completion fish > ~/.config/fish/completions/grap
 def execute(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     parser = make_parser()
-    assert isinstance(parser, Parser)
+    assert isinstance(parser, CommandParser)
     flags = {name: _flags(command) for name, command in parser.commands.items()}
     summaries = {name: _summary(command) for name, command in parser.commands.items()}
     write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]
@@ -63,11 +63,11 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
-def _flags(command: Parser) -> list[str]:
+def _flags(command: CommandParser) -> list[str]:
     return sorted(flag for flag in command.flags() if flag.startswith("--"))
 
 
-def _summary(command: Parser) -> str:
+def _summary(command: CommandParser) -> str:
     return (command.description or "").partition(".\n")[0]
 
 

@@ -74,7 +74,7 @@ class SetBound:
 
 
 @dataclass(frozen=True)
-class Call:
+class FeedCall:
     """Call a method of the graph that takes no arguments."""
 
     name: str
@@ -86,7 +86,7 @@ class Call:
         getattr(graph, self.name)()
 
 
-Operation = AddPacket | CloseStream | SetBound | Call
+Operation = AddPacket | CloseStream | SetBound | FeedCall
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _call(name: str, fields: dict[str, Any]) -> Operation:
     _only(fields, name)
     if fields[name] is not True:
         raise ValueError(f'"{name}" takes no argument: write {{"{name}": true}}')
-    return Call(name)
+    return FeedCall(name)
 
 
 _OPERATIONS: dict[str, Callable[[str, dict[str, Any]], Operation]] = {

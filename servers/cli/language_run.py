@@ -251,7 +251,7 @@ def ask(
         packets = {key: Packet(value) for key, value in {**resources, **side_packets}.items()}
         for line in lines:
             messages.append({"role": "user", "content": line})
-            answer = _Answer(ports, output, shows_deltas=args.deltas)
+            answer = _PrintedAnswer(ports, output, shows_deltas=args.deltas)
             graph = CalculatorGraph(
                 validated_graph=plan,
                 registry=registry,
@@ -285,7 +285,7 @@ async def _run(
     ports: LanguagePorts,
     request: HttpPayload | GenerationRequest,
     side_packets: Mapping[str, Packet],
-    answer: _Answer,
+    answer: _PrintedAnswer,
 ) -> None:
     """Run the graph once.
 
@@ -306,7 +306,7 @@ async def _run(
     answer.end()
 
 
-def _wait_for(running: Coroutine[Any, Any, None], answer: _Answer) -> int:
+def _wait_for(running: Coroutine[Any, Any, None], answer: _PrintedAnswer) -> int:
     """Run to the end on the loop of the resources, and return the exit code."""
     started: list[Future[None]] = []
 
@@ -358,7 +358,7 @@ def _lines_of_input() -> Iterator[str]:
             yield text
 
 
-class _Answer:
+class _PrintedAnswer:
     """Takes the packets of an answer, checks their order, and prints them as they come.
 
     Attributes:

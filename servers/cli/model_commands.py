@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from servers.cli.parser import Parser, add_command
+from servers.cli.parser import CommandParser, add_command
 
 
-def add_model_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+def add_model_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
     """Add the commands in the order of the help."""
     _add_pull(commands)
     _add_index(commands)
@@ -18,7 +18,7 @@ def add_model_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_config_changes(commands)
 
 
-def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_pull(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "pull",
@@ -34,7 +34,7 @@ def _add_pull(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_pull_later
 
 
-def _add_pull_later(command: Parser) -> None:
+def _add_pull_later(command: CommandParser) -> None:
     from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
     from servers.options.model_options import source_options, task_choice, task_options
 
@@ -51,7 +51,7 @@ def _add_pull_later(command: Parser) -> None:
     add_flags_of_serve(command)
 
 
-def _add_index(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_index(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "index",
@@ -65,7 +65,7 @@ def _add_index(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_index_later
 
 
-def _add_index_later(command: Parser) -> None:
+def _add_index_later(command: CommandParser) -> None:
     from servers.cli.serve_arguments import add_options
     from servers.options.model_options import index_options
 
@@ -73,7 +73,7 @@ def _add_index_later(command: Parser) -> None:
     add_options(command, index_options())
 
 
-def _add_configure(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_configure(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "configure",
@@ -85,7 +85,7 @@ def _add_configure(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_configure_later
 
 
-def _add_configure_later(command: Parser) -> None:
+def _add_configure_later(command: CommandParser) -> None:
     from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
     from servers.options.model_options import task_choice, task_options
 
@@ -97,7 +97,7 @@ def _add_configure_later(command: Parser) -> None:
     add_flags_of_serve(command, refused)
 
 
-def _add_tune(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_tune(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "tune",
@@ -110,7 +110,7 @@ def _add_tune(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_tune_later
 
 
-def _add_tune_later(command: Parser) -> None:
+def _add_tune_later(command: CommandParser) -> None:
     from servers.cli.serve_arguments import add_flags_of_serve, add_options, add_refused
     from servers.options.model_options import task_options, tune_options
 
@@ -120,7 +120,7 @@ def _add_tune_later(command: Parser) -> None:
     add_flags_of_serve(command)
 
 
-def _add_repository(command: Parser, mode: str = "") -> None:
+def _add_repository(command: CommandParser, mode: str = "") -> None:
     """``mode``: OpenVINO Model Server's flag for the command, which pulls exclude."""
     from servers.cli.serve_arguments import add_flags_of_serve, add_options
     from servers.options.model_options import repository_options
@@ -134,7 +134,7 @@ def _without_task(mode: str) -> dict[str, str]:
     return {"task": f"{mode} cannot be used with --pull or --task"}
 
 
-def _add_list(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_list(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "list",
@@ -146,11 +146,11 @@ def _add_list(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_list_later
 
 
-def _add_list_later(command: Parser) -> None:
+def _add_list_later(command: CommandParser) -> None:
     _add_repository(command, "--list_models")
 
 
-def _add_rm(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_rm(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands, "rm", "remove models that were pulled", "Names are those of `graphrt list`."
     )
@@ -158,7 +158,7 @@ def _add_rm(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_later = _add_repository
 
 
-def _add_config_changes(commands: argparse._SubParsersAction[Parser]) -> None:
+def _add_config_changes(commands: argparse._SubParsersAction[CommandParser]) -> None:
     """Add OpenVINO Model Server's ``--add_to_config`` and ``--remove_from_config``."""
     for name, summary in (
         ("add-to-config", "list a model in a config.json"),
@@ -180,7 +180,7 @@ def _add_config_changes(commands: argparse._SubParsersAction[Parser]) -> None:
             command.add_later = _add_refused_of_removal
 
 
-def _add_settings_of_entry(command: Parser) -> None:
+def _add_settings_of_entry(command: CommandParser) -> None:
     from servers.cli.serve_arguments import add_options
     from servers.options.model_options import entry_options
 
@@ -188,7 +188,7 @@ def _add_settings_of_entry(command: Parser) -> None:
     _add_repository(command, "--add_to_config")
 
 
-def _add_refused_of_removal(command: Parser) -> None:
+def _add_refused_of_removal(command: CommandParser) -> None:
     from servers.cli.serve_arguments import add_flags_of_serve
     from servers.options.model_options import entry_options, repository_options
 

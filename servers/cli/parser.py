@@ -1,4 +1,4 @@
-"""`Parser`: argparse with hints for words that it does not know. Imports nothing slow."""
+"""`CommandParser`: argparse with hints for words that it does not know. Imports nothing slow."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SIMILAR = 0.8
 _LETTERS = 2
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """argparse with a did-you-mean for commands and options."""
 
     #: The parsers of the commands by name; empty for a command.
-    commands: Mapping[str, Parser] = MappingProxyType({})
+    commands: Mapping[str, CommandParser] = MappingProxyType({})
 
     #: Adds the arguments that need slow imports; called once, if the command is used.
-    add_later: Callable[[Parser], None] | None = None
+    add_later: Callable[[CommandParser], None] | None = None
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -124,8 +124,8 @@ class VersionAction(argparse.Action):
 
 
 def add_command(
-    commands: argparse._SubParsersAction[Parser], name: str, summary: str, details: str
-) -> Parser:
+    commands: argparse._SubParsersAction[CommandParser], name: str, summary: str, details: str
+) -> CommandParser:
     """Add a command, whose module has its name. ``details`` follow the summary in its help."""
     command = commands.add_parser(
         name,

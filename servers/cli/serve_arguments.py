@@ -14,7 +14,7 @@ from typing import Any, Final
 from calculators.kit.settings.declaration import Option, by_group
 from calculators.kit.settings.value_types import is_meant_as_truth_value
 from servers.cli.messages import print_warning
-from servers.cli.parser import Parser
+from servers.cli.parser import CommandParser
 from servers.options.model_options import OF_CLIENTS, tune_options
 from servers.options.server_options import ELSEWHERE, REFUSED, WITHOUT_EFFECT, declared_options
 
@@ -22,7 +22,7 @@ from servers.options.server_options import ELSEWHERE, REFUSED, WITHOUT_EFFECT, d
 _WITH_DASHES: Final = "--extra_quantization_params"
 
 
-def add_arguments(command: Parser) -> None:
+def add_arguments(command: CommandParser) -> None:
     """Add the arguments. `servers.cli.serve` checks their combinations."""
     command.add_argument(
         "sources",
@@ -42,7 +42,7 @@ def add_arguments(command: Parser) -> None:
     add_refused(command)
 
 
-def add_arguments_of_batch(command: Parser) -> None:
+def add_arguments_of_batch(command: CommandParser) -> None:
     """Add the arguments of `graphrt serve` that say what is served and how it runs.
 
     The others, about ports and clients, have their defaults.
@@ -70,7 +70,7 @@ def add_options(command: argparse.ArgumentParser, options: Iterable[Option]) -> 
             )
 
 
-def add_refused(command: Parser) -> None:
+def add_refused(command: CommandParser) -> None:
     """Add the flags that are refused with a reason, and the names that they have elsewhere."""
     command.elsewhere = {f"--{name}": here for name, here in ELSEWHERE.items()}
     for name in REFUSED:
@@ -78,7 +78,7 @@ def add_refused(command: Parser) -> None:
 
 
 def add_flags_of_serve(
-    command: Parser, conflicts: Mapping[str, str] = MappingProxyType({})
+    command: CommandParser, conflicts: Mapping[str, str] = MappingProxyType({})
 ) -> None:
     """Accept the remaining flags of `graphrt serve` without effect, as OpenVINO Model Server does.
 

@@ -93,7 +93,7 @@ _log = logging.getLogger(__name__)
 _GRAPH_ENDINGS: Final = (".pbtxt", ".binarypb")
 
 
-class Served(NamedTuple):
+class ServedSources(NamedTuple):
     """The graphs and models that the arguments name, and a function to read them again.
 
     Attributes:
@@ -156,7 +156,7 @@ def check_choice(options: ServeOptions) -> None:
         )
 
 
-def served(options: ServeOptions) -> Served:
+def served(options: ServeOptions) -> ServedSources:
     """Find what the arguments name; models of a hub are downloaded, and safetensors exported.
 
     Raises:
@@ -168,7 +168,7 @@ def served(options: ServeOptions) -> Served:
     words = options.sources or ((server.config_path or server.model_path or ""),)
     if len(words) == 1:
         return _Search(options).find(words[0])
-    every: list[Served] = []
+    every: list[ServedSources] = []
     for word in words:
         if word.endswith(".json"):
             raise CommandFailed(
@@ -186,10 +186,10 @@ def served(options: ServeOptions) -> Served:
                 hint="name them in a config.json",
                 status=2,
             )
-    return Served(config.graphs, partial(_joined, Path(words[0]), every), config.models)
+    return ServedSources(config.graphs, partial(_joined, Path(words[0]), every), config.models)
 
 
-def _joined(path: Path, every: Sequence[Served]) -> ServerConfig:
+def _joined(path: Path, every: Sequence[ServedSources]) -> ServerConfig:
     """Read all of several graphs and models, which are then one configuration."""
     configs = [each.reread() for each in every]
     seen = SeenFiles()
@@ -211,7 +211,7 @@ class _Search:
         self._name = options.server.model_name
         self._is_pulled = False
 
-    def find(self, word: str) -> Served:
+    def find(self, word: str) -> ServedSources:
         path = Path(word)
         if not path.exists():
             path = example_model(word) or path
@@ -220,7 +220,7 @@ class _Search:
             return self.pulled(reference)
         return self._in(path)
 
-    def pulled(self, reference: ModelReference) -> Served:
+    def pulled(self, reference: ModelReference) -> ServedSources:
         """Find a model of a hub; download it if necessary."""
         options = self._options
         task = None if options.task is None else find_task(options.task)
@@ -246,12 +246,12 @@ class _Search:
     def _repository(self) -> Path:
         return repository_of(self._options.repository.model_repository_path)
 
-    def _in(self, path: Path) -> Served:
+    def _in(self, path: Path) -> ServedSources:
         if path.suffix == GGUF and path.is_file():
             return self._of_model(path)
         if is_plain_model(path) and not self._is_graph(path):
             models = (plain_model(path, self._options),)
-            return Served((), lambda: ServerConfig(path, (), models), models)
+            return ServedSources((), lambda: ServerConfig(path, (), models), models)
         if path.is_dir():
             return self._of_directory(path)
         if self._options.server.model_path is not None:
@@ -273,7 +273,7 @@ class _Search:
             or find_graph(path).graph_path.is_file()
         )
 
-    def _of_directory(self, path: Path) -> Served:
+    def _of_directory(self, path: Path) -> ServedSources:
         """Return the directory's graph.pbtxt, or a graph for the model in it."""
         entry = find_graph(path, self._name)
         if entry.graph_path.is_file():
@@ -295,7 +295,7 @@ class _Search:
                 return self._of_model(files[0])
         return self._of_model(path)
 
-    def _of_model(self, path: Path) -> Served:
+    def _of_model(self, path: Path) -> ServedSources:
         """Make a graph for a model, by its task."""
         task = None if self._options.task is None else find_task(self._options.task)
         own_name = None if path.is_dir() else path.stem
@@ -382,12 +382,12 @@ def _no_model(path: Path) -> CommandFailed:
     )
 
 
-def _with_models(entry: GraphEntry) -> Served:
+def _with_models(entry: GraphEntry) -> ServedSources:
     """Return a graph with the models that its subconfig lists."""
     config = config_of(entry)
     for finding in config.findings:
         print(finding.to_text(), file=sys.stderr)
-    return Served((entry,), partial(config_of, entry), config.models)
+    return ServedSources((entry,), partial(config_of, entry), config.models)
 
 
 def _graph_of_file(path: Path, name: str | None) -> GraphEntry:
@@ -400,7 +400,7 @@ def _graph_of_file(path: Path, name: str | None) -> GraphEntry:
     return GraphEntry(entry.name, path.parent, path, entry.subconfig_path)
 
 
-def _of_config(path: Path) -> Served:
+def _of_config(path: Path) -> ServedSources:
     try:
         config = read_config(path)
     except ConfigError as error:
@@ -412,4 +412,4 @@ def _of_config(path: Path) -> Served:
     if not config.graphs and not config.models:
         print_warning(f"{path}: no graph and no model is listed: nothing is served")
     reread = partial(read_config, path.absolute())
-    return Served(config.graphs, reread, config.models, config.python_path, config.metrics)
+    return ServedSources(config.graphs, reread, config.models, config.python_path, config.metrics)

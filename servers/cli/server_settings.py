@@ -16,7 +16,7 @@ from servers.batches.objects import BatchSettings
 from servers.cli.graph_registry import author_file, is_author_file, make_registry
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.serve_options import ServeOptions
-from servers.cli.served import Served, check_choice, served
+from servers.cli.served import ServedSources, check_choice, served
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
 from servers.fronts.http import HttpSettings
 from servers.fronts.http.browser_guard import is_loopback
@@ -193,7 +193,7 @@ def _tls(options: ServerOptions) -> TlsFiles | None:
 def server_settings(
     args: argparse.Namespace,
     options: ServeOptions,
-    found: Served,
+    found: ServedSources,
     traces: RunningTraces | None = None,
 ) -> ServerSettings:
     """Return the settings of a server, so far without fronts and metrics.

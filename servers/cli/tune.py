@@ -56,7 +56,7 @@ def execute(args: argparse.Namespace) -> int:
     models_path = "./" if path == directory else path.name
     model = ModelToServe(path=path, models_path=models_path, memory=usable_memory())
     conditions = Conditions(options.may_change_answers, options.first_token)
-    progress = _Progress(conditions)
+    progress = _TuningProgress(conditions)
     try:
         tuned = asyncio.run(
             tune(
@@ -100,7 +100,7 @@ def _graph(
     return f"tune, for {task.name}\n{comments}{text}"
 
 
-class _Progress:
+class _TuningProgress:
     """Prints a table after each stage of the search, to standard error."""
 
     def __init__(self, conditions: Conditions) -> None:

@@ -1,8 +1,8 @@
 """Building blocks of a schema: each checks one value, and is a JSON Schema.
 
-A value passes `Check.check` without a report exactly if it is valid by `Check.json_schema`, with
-two differences that JSON Schema cannot express: numbers such as ``1.0`` are no whole numbers here,
-and strings that have a form of their own (`Reads`) are read.
+A value passes `ValueCheck.check` without a report exactly if it is valid by
+`ValueCheck.json_schema`, with two differences that JSON Schema cannot express: numbers such as
+``1.0`` are not whole numbers here, and strings that have a form of their own (`Reads`) are read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAMES: Final = {
 _MOST: Final = 366 * 24 * 3600
 
 
-class Check(Protocol):
+class ValueCheck(Protocol):
     """One building block."""
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -89,7 +89,7 @@ class NonemptyText:
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
+class IntegerCheck:
     """Whole numbers within these bounds, both included."""
 
     at_least: int
@@ -108,7 +108,7 @@ class Integer:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberCheck:
     """Numbers, whole or not, up to the seconds of a year."""
 
     at_least: float
@@ -127,7 +127,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class WordCheck:
     """One of these strings."""
 
     words: tuple[str, ...]
@@ -147,7 +147,7 @@ class Word:
 class ListOf:
     """Arrays of at least this many items, all of which pass ``item``."""
 
-    item: Check
+    item: ValueCheck
     at_least: int = 0
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -210,7 +210,7 @@ class Reads:
 class MapOf:
     """Objects with any keys besides the required ones."""
 
-    item: Check
+    item: ValueCheck
     required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -230,9 +230,9 @@ class MapOf:
 class Either:
     """Values of one kind that pass ``first``, and values of others that pass ``second``."""
 
-    first: Check
+    first: ValueCheck
     kind: type
-    second: Check
+    second: ValueCheck
 
     def check(self, value: Any, path: str, report: Report) -> None:
         (self.first if isinstance(value, self.kind) else self.second).check(value, path, report)
@@ -250,7 +250,7 @@ class Either:
 class ObjectOf:
     """Objects with these keys and no others."""
 
-    fields: Mapping[str, Check]
+    fields: Mapping[str, ValueCheck]
     required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -274,7 +274,7 @@ class ObjectOf:
 class SomeOf:
     """Objects with these keys and any others."""
 
-    fields: Mapping[str, Check]
+    fields: Mapping[str, ValueCheck]
     required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -295,7 +295,7 @@ class SomeOf:
 class OneOf:
     """Objects with exactly one of these keys."""
 
-    fields: Mapping[str, Check]
+    fields: Mapping[str, ValueCheck]
 
     def check(self, value: Any, path: str, report: Report) -> None:
         ObjectOf(self.fields).check(value, path, report)
@@ -327,7 +327,7 @@ def _check_required(
             report(path, f'the key "{name}" is missing', None)
 
 
-def _near(key: str, fields: Mapping[str, Check]) -> str:
+def _near(key: str, fields: Mapping[str, ValueCheck]) -> str:
     near = difflib.get_close_matches(key.lower(), fields, n=1) if len(key) < 100 else []
     if near:
         return f'did you mean "{near[0]}"?'

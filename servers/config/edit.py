@@ -98,14 +98,14 @@ def without_entry(text: str, name: str) -> str:
 # Text ---------------------------------------------------------------------------------------------
 
 
-class _Entry(NamedTuple):
+class _ConfigEntry(NamedTuple):
     name: str
     list_name: str
     start: int
     end: int
 
 
-def _entries(text: str) -> list[_Entry]:
+def _entries(text: str) -> list[_ConfigEntry]:
     """Return the entries of both lists with their places."""
     try:
         document = parse_json(text).value
@@ -113,7 +113,7 @@ def _entries(text: str) -> list[_Entry]:
         raise EditError(f"{error.line}:{error.column}: {error}") from None
     if not isinstance(document, Mapping):
         raise EditError("a config.json is a JSON object")
-    found: list[_Entry] = []
+    found: list[_ConfigEntry] = []
     for list_name in (GRAPH_LIST, MODEL_LIST):
         if list_name not in document:
             continue
@@ -126,7 +126,7 @@ def _entries(text: str) -> list[_Entry]:
             config = value.get("config", value) if isinstance(value, Mapping) else None
             name = config.get("name") if isinstance(config, Mapping) else None
             if isinstance(name, str):
-                found.append(_Entry(name, list_name, begin, end))
+                found.append(_ConfigEntry(name, list_name, begin, end))
     return found
 
 

@@ -31,7 +31,16 @@ from calculators.tensors.openvino.model_settings import (
     Conversion,
     ModelSettings,
 )
-from servers.config.checks import Check, Integer, MapOf, Number, ObjectOf, Report, Schema, Word
+from servers.config.checks import (
+    IntegerCheck,
+    MapOf,
+    NumberCheck,
+    ObjectOf,
+    Report,
+    Schema,
+    ValueCheck,
+    WordCheck,
+)
 from servers.config.json_text import member
 
 #: Replicas of one graph; Ray Serve is not made for more.
@@ -84,26 +93,26 @@ class Scale:
         return {name: amount for name, amount in (named | dict(self.resources)).items() if amount}
 
 
-_COUNT: Final = Integer(1, _MOST_REPLICAS)
-_KEYS: Final[dict[str, Check]] = {
-    "min_replicas": Integer(0, _MOST_REPLICAS),
+_COUNT: Final = IntegerCheck(1, _MOST_REPLICAS)
+_KEYS: Final[dict[str, ValueCheck]] = {
+    "min_replicas": IntegerCheck(0, _MOST_REPLICAS),
     "max_replicas": _COUNT,
     "initial_replicas": _COUNT,
-    "target_ongoing_requests": Number(0.1),
-    "max_ongoing_requests": Integer(1),
-    "max_queued_requests": Integer(0),
-    "upscale_delay_s": Number(0),
-    "downscale_delay_s": Number(0),
-    "num_cpus": Number(0),
-    "num_gpus": Number(0),
-    "memory": Integer(0),
-    "resources": MapOf(Number(0)),
+    "target_ongoing_requests": NumberCheck(0.1),
+    "max_ongoing_requests": IntegerCheck(1),
+    "max_queued_requests": IntegerCheck(0),
+    "upscale_delay_s": NumberCheck(0),
+    "downscale_delay_s": NumberCheck(0),
+    "num_cpus": NumberCheck(0),
+    "num_gpus": NumberCheck(0),
+    "memory": IntegerCheck(0),
+    "resources": MapOf(NumberCheck(0)),
 }
 
 
 #: A node's replicas: its own. The word leaves room for other places.
 _PLACE: Final = "place"
-_NODE_KEYS: Final[dict[str, Check]] = {_PLACE: Word(("own",)), **_KEYS}
+_NODE_KEYS: Final[dict[str, ValueCheck]] = {_PLACE: WordCheck(("own",)), **_KEYS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ class ScaleCheck:
         required: those that it must have.
     """
 
-    fields: Mapping[str, Check]
+    fields: Mapping[str, ValueCheck]
     required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:

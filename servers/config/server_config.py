@@ -23,19 +23,19 @@ from calculators.kit.seen_files import SeenFiles
 from graph_runtime import GraphConfigError
 from graph_runtime.errors import did_you_mean
 from servers.config.checks import (
-    Check,
     DifferentWords,
     Either,
-    Integer,
+    IntegerCheck,
     ListOf,
     MapOf,
-    Number,
+    NumberCheck,
     ObjectOf,
     OfType,
     OneOf,
     Reads,
     SomeOf,
-    Word,
+    ValueCheck,
+    WordCheck,
     anything,
     boolean,
     nonempty_text,
@@ -130,7 +130,7 @@ class Key(NamedTuple):
     The text of a model's key that is also a flag stands in the declaration of the flag.
     """
 
-    check: Check
+    check: ValueCheck
     text: str = ""
 
 
@@ -148,15 +148,15 @@ GRAPH_KEYS: Final[dict[str, Key]] = {
     ),
     "python_path": Key(_PATHS, "files and directories of calculators for this graph only"),
     "load": Key(
-        Word((AT_START, ON_DEMAND)),
+        WordCheck((AT_START, ON_DEMAND)),
         f"`{AT_START}`, the default, or `{ON_DEMAND}`: by the first request",
     ),
     "idle_unload_seconds": Key(
-        Number(0), "overrides `--idle_unload_seconds` for this entry; 0: never"
+        NumberCheck(0), "overrides `--idle_unload_seconds` for this entry; 0: never"
     ),
     "pinned": Key(boolean, "true: never unloaded for being idle"),
     "reload": Key(
-        Word((BESIDE, AFTER_UNLOAD)),
+        WordCheck((BESIDE, AFTER_UNLOAD)),
         f"`{BESIDE}`, the default: a changed graph or model is loaded while the old one answers; "
         f"`{AFTER_UNLOAD}`: after the old one is unloaded, if memory does not hold both",
     ),
@@ -172,8 +172,10 @@ GRAPH_ONLY_KEYS: Final[dict[str, Key]] = {
 _VERSION_POLICY: Final = OneOf(
     {
         "all": ObjectOf({}),
-        "latest": ObjectOf({"num_versions": Integer(1)}, required=("num_versions",)),
-        "specific": ObjectOf({"versions": ListOf(Integer(1), at_least=1)}, required=("versions",)),
+        "latest": ObjectOf({"num_versions": IntegerCheck(1)}, required=("num_versions",)),
+        "specific": ObjectOf(
+            {"versions": ListOf(IntegerCheck(1), at_least=1)}, required=("versions",)
+        ),
     }
 )
 
@@ -188,7 +190,7 @@ MODEL_KEYS: Final[dict[str, Key]] = {
     "model_version_policy": Key(_VERSION_POLICY),
     "shape": Key(Either(MapOf(_SHAPE), dict, _SHAPE)),
     "layout": Key(Either(MapOf(_LAYOUT), dict, _LAYOUT)),
-    "nireq": Key(Integer(0, MAX_NIREQ)),
+    "nireq": Key(IntegerCheck(0, MAX_NIREQ)),
     "target_device": Key(text, "CPU, GPU, ...; default CPU"),
     "allow_cache": Key(boolean, "keep the compiled model in `--cache_dir`; default true"),
     "plugin_config": Key(
@@ -219,7 +221,7 @@ _GRAPHS: Final = ListOf(_object_of(GRAPH_KEYS, GRAPH_ONLY_KEYS, required=("name"
 _UNSERVED: Final = "not served yet; the members that are required are checked"
 
 
-def _unserved(fields: Mapping[str, Check], *required: str) -> SomeOf:
+def _unserved(fields: Mapping[str, ValueCheck], *required: str) -> SomeOf:
     return SomeOf({**dict.fromkeys(required, anything), **fields}, required)
 
 
@@ -399,7 +401,7 @@ class _Reading:
         self.seen = seen or SeenFiles()
         self.findings: list[Finding] = []
 
-    def parse(self, check: Check) -> JsonText:
+    def parse(self, check: ValueCheck) -> JsonText:
         """Return the checked document.
 
         Raises:

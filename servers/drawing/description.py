@@ -51,7 +51,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Port:
+class DescribedPort:
     """One end of a stream or side packet. ``type`` is "" if it is not known."""
 
     tag: str
@@ -67,7 +67,7 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Node:
+class DescribedNode:
     """One node. ``group`` has the names of the subgraph nodes around it, the outermost first.
 
     ``prefix`` is the prefix of the names of streams inside that group. ``members`` are the names in
@@ -78,10 +78,10 @@ class Node:
     calculator: str
     kind: NodeKind
     family: Family
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    input_side_packets: tuple[Port, ...]
-    output_side_packets: tuple[Port, ...]
+    inputs: tuple[DescribedPort, ...]
+    outputs: tuple[DescribedPort, ...]
+    input_side_packets: tuple[DescribedPort, ...]
+    output_side_packets: tuple[DescribedPort, ...]
     group: tuple[str, ...] = ()
     prefix: str = ""
     input_stream_handler: str = ""
@@ -134,9 +134,9 @@ class GraphDescription:
 
     type: str
     is_expanded: bool
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    nodes: tuple[Node, ...]
+    inputs: tuple[DescribedPort, ...]
+    outputs: tuple[DescribedPort, ...]
+    nodes: tuple[DescribedNode, ...]
     streams: tuple[Stream, ...]
     input_side_packets: tuple[SidePacket, ...]
     output_side_packets: tuple[str, ...]
@@ -215,10 +215,10 @@ def _node(
     types: Mapping[str, str],
     side_types: Mapping[str, str],
     loops: Mapping[str, set[tuple[str, int]]],
-) -> Node:
+) -> DescribedNode:
     backs = _back_edges(node) | loops.get(name, set())
     inputs = tuple(
-        Port(port.tag, port.index, port.name, port.type, (port.tag, port.index) in backs)
+        DescribedPort(port.tag, port.index, port.name, port.type, (port.tag, port.index) in backs)
         for port in _ports(node.input_stream, types)
     )
     outputs = _ports(node.output_stream, types)
@@ -229,7 +229,7 @@ def _node(
         options.options.CopyFrom(node.options)
     options.node_options.extend(node.node_options)
     kind = _kind(node, registry, package)
-    return Node(
+    return DescribedNode(
         name=name[len(prefix) :],
         calculator=node.calculator,
         kind=kind,
@@ -273,15 +273,15 @@ def _kind(node: Any, registry: Registry, package: str) -> NodeKind:
     return "source" if node.output_stream and not node.input_stream else "calculator"
 
 
-def _ports(entries: Iterable[str], types: Mapping[str, str]) -> tuple[Port, ...]:
+def _ports(entries: Iterable[str], types: Mapping[str, str]) -> tuple[DescribedPort, ...]:
     """Return the ports in the order of their ids; unparsed entries if the grammar is broken."""
     entries = list(entries)
     try:
         ports = TagMap(entries)
     except GraphConfigError:
-        return tuple(Port("", place, entry) for place, entry in enumerate(entries))
+        return tuple(DescribedPort("", place, entry) for place, entry in enumerate(entries))
     return tuple(
-        Port(tag, index, name, types.get(name, ""))
+        DescribedPort(tag, index, name, types.get(name, ""))
         for (tag, index), name in zip(ports.keys, ports.names, strict=True)
     )
 
@@ -339,7 +339,7 @@ def _shown(kind: PacketType) -> str:
 
 
 def _streams(
-    inputs: tuple[Port, ...], nodes: tuple[Node, ...], types: Mapping[str, str]
+    inputs: tuple[DescribedPort, ...], nodes: tuple[DescribedNode, ...], types: Mapping[str, str]
 ) -> tuple[Stream, ...]:
     producers: dict[str, str | None] = {port.name: None for port in inputs}
     consumers: dict[str, list[str]] = {}
@@ -362,7 +362,9 @@ def _streams(
     )
 
 
-def _needed(plan: ValidatedGraph | None, nodes: tuple[Node, ...]) -> tuple[SidePacket, ...]:
+def _needed(
+    plan: ValidatedGraph | None, nodes: tuple[DescribedNode, ...]
+) -> tuple[SidePacket, ...]:
     if plan is not None:
         return tuple(
             SidePacket(name, _shown(kind), is_optional)
@@ -509,7 +511,7 @@ def _nodes(graph: GraphDescription) -> str:
     return "\n".join(lines) if graph.nodes else ""
 
 
-def _node_lines(node: Node) -> list[str]:
+def _node_lines(node: DescribedNode) -> list[str]:
     kind = f"{node.calculator}, {node.kind}" if node.kind != "calculator" else node.calculator
     lines = [f"{node.name} ({kind})"]
     rows = [
@@ -525,7 +527,7 @@ def _node_lines(node: Node) -> list[str]:
     return lines + [f"  {label:9}  {value}" for label, value in rows if value]
 
 
-def _port_lines(ports: Iterable[Port]) -> str:
+def _port_lines(ports: Iterable[DescribedPort]) -> str:
     return ", ".join(
         _port(port)
         + (f" ({port.type})" if port.type else "")
@@ -534,7 +536,7 @@ def _port_lines(ports: Iterable[Port]) -> str:
     )
 
 
-def _port(port: Port) -> str:
+def _port(port: DescribedPort) -> str:
     return f"{port.label}:{port.name}" if port.label else port.name
 
 

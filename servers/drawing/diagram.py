@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from servers.drawing.description import GraphDescription, Node, Port
+from servers.drawing.description import DescribedNode, DescribedPort, GraphDescription
 from servers.drawing.drawing import Family, NodeKind
 
 
@@ -99,7 +99,9 @@ def _terminal(kind: NodeKind, name: str, label: str, type_: str, *, is_top: bool
     return Box(f"{kind}:{name}", kind, name, label, tops, bottoms, (), family)
 
 
-def _node_box(place: int, node: Node, prefixes: frozenset[str], loops: frozenset[str]) -> Box:
+def _node_box(
+    place: int, node: DescribedNode, prefixes: frozenset[str], loops: frozenset[str]
+) -> Box:
     """Return the box of a node. ``loops`` are the streams that are back edges of some node."""
     own = {port.name for port in node.outputs} & {port.name for port in node.inputs}
     inputs = _sockets(node, node.inputs, node.input_side_packets, prefixes)
@@ -128,14 +130,17 @@ def _sorted(
     return tuple(sorted(found, key=lambda socket: socket.section))
 
 
-def _inner_name(name: str, node: Node, prefixes: frozenset[str]) -> str:
+def _inner_name(name: str, node: DescribedNode, prefixes: frozenset[str]) -> str:
     """Return a stream's name without the prefix of the subgraph around the node."""
     known = [each for each in prefixes if node.prefix.startswith(each) and name.startswith(each)]
     return name.removeprefix(max(known, key=len, default=""))
 
 
 def _sockets(
-    node: Node, streams: tuple[Port, ...], sides: tuple[Port, ...], prefixes: frozenset[str]
+    node: DescribedNode,
+    streams: tuple[DescribedPort, ...],
+    sides: tuple[DescribedPort, ...],
+    prefixes: frozenset[str],
 ) -> tuple[Socket, ...]:
     return tuple(
         Socket(

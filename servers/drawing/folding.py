@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from servers.drawing.level import Cell, End, Level, Net, Placement, Point, crossings
+from servers.drawing.level import Cell, CellPlaces, Level, Net, NetEnd, Point, crossings
 from servers.drawing.places import GAPS
 from servers.drawing.sheet import (
     LANE_GAP,
@@ -77,7 +77,7 @@ def choose_bands(level: Level, layers: Sequence[int]) -> list[list[int]]:
     return sorted(found, key=lambda bands: -worth(bands))
 
 
-def lay_out_folded(level: Level, layers: list[int]) -> Placement:
+def lay_out_folded(level: Level, layers: list[int]) -> CellPlaces:
     """Place a level, folded if that makes it easier to read."""
     candidates = choose_bands(level, layers)
     if len(candidates) == 1 or len(level.cells) > _COMPARED_UP_TO:
@@ -90,7 +90,7 @@ def lay_out_folded(level: Level, layers: list[int]) -> Placement:
     return max(placed, key=lambda each: _readable(each[1]) / _price(each[0]))[1]
 
 
-def _readable(placed: Placement) -> float:
+def _readable(placed: CellPlaces) -> float:
     """Return how large the drawing can be in its room, at most 1, less a share for crossings."""
     scale = min(ROOM[0] / max(placed.length, 1), ROOM[1] / max(placed.breadth, 1), 1.0)
     return float(scale * _UNCROSSED ** crossings(placed.lines()))
@@ -166,7 +166,7 @@ class _Band:
     keys: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
 
-def fold(level: Level, layers: Sequence[int], first_layers: Sequence[int]) -> Placement:
+def fold(level: Level, layers: Sequence[int], first_layers: Sequence[int]) -> CellPlaces:
     """Place a level in bands that begin at ``first_layers`` and at layer 0."""
     band_of = _bands_of(level, layers, first_layers)
     local: list[int] = [0] * len(level.cells)
@@ -220,17 +220,17 @@ def _add_net(
         by_band.setdefault(band_of[end.cell], []).append(number)
     for number, targets in by_band.items():
         band = bands[number]
-        ends = [End(local[net.targets[each].cell], net.targets[each].port) for each in targets]
+        ends = [NetEnd(local[net.targets[each].cell], net.targets[each].port) for each in targets]
         for each, target in enumerate(targets):
             band.keys[place, target] = (len(band.nets), each)
         if number == home:
-            source = End(local[net.source.cell], net.source.port)
+            source = NetEnd(local[net.source.cell], net.source.port)
             if len(by_band) > 1:
                 band.exits.append(place)
                 band.keys[place, -1] = (len(band.nets), len(ends))
         else:
             band.entries[place] = len(band.cells)
-            source = End(len(band.cells), 0)
+            source = NetEnd(len(band.cells), 0)
             band.cells.append(Cell(0.0, 0.0, (), (0.0,), "first"))
         band.nets.append(Net(source, tuple(ends), place in band.exits, net.weight))
 
@@ -242,7 +242,7 @@ class _Folded:
         self,
         level: Level,
         bands: list[_Band],
-        placed: list[Placement],
+        placed: list[CellPlaces],
         band_of: list[int],
         local: list[int],
     ) -> None:
@@ -287,7 +287,7 @@ class _Folded:
         home = self._band_of[self._level.nets[net].source.cell]
         return self._placed[home].paths[self._bands[home].keys[net, -1]][-1]
 
-    def placement(self) -> Placement:
+    def placement(self) -> CellPlaces:
         starts = []
         for cell, band in enumerate(self._band_of):
             x, y = self._placed[band].starts[self._local[cell]]
@@ -309,7 +309,7 @@ class _Folded:
         cells = [
             self._placed[band].cells[self._local[cell]] for cell, band in enumerate(self._band_of)
         ]
-        return Placement(length + self._left, self._breadth, cells, starts, paths, junctions)
+        return CellPlaces(length + self._left, self._breadth, cells, starts, paths, junctions)
 
     def _path(self, net: int, number: int) -> list[Point]:
         home = self._band_of[self._level.nets[net].source.cell]

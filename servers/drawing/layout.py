@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from servers.drawing.description import GraphDescription, Node
+from servers.drawing.description import DescribedNode, GraphDescription
 from servers.drawing.diagram import Box, Diagram, Edge, Socket, make_diagram
 from servers.drawing.drawing import (
     Direction,
@@ -18,7 +18,7 @@ from servers.drawing.drawing import (
 )
 from servers.drawing.folding import lay_out_folded
 from servers.drawing.layers import assign_layers, forward_edges
-from servers.drawing.level import Cell, End, Level, Net, Placement, Point
+from servers.drawing.level import Cell, CellPlaces, Level, Net, NetEnd, Point
 from servers.drawing.node_box import (
     FOOT,
     HEAD,
@@ -62,11 +62,11 @@ def draw(
         has_feet: nodes have room for figures below their ports.
     """
     diagram = make_diagram(graph, title)
-    return _Layout(graph, diagram, direction, has_feet=has_feet).drawing()
+    return _GraphLayout(graph, diagram, direction, has_feet=has_feet).drawing()
 
 
 @dataclass
-class _Group:
+class _FrameGroup:
     """A subgraph, or the whole graph, with its contents placed.
 
     Attributes:
@@ -80,7 +80,7 @@ class _Group:
 
     path: Path
     contents: list[Box | Path]
-    placement: Placement
+    placement: CellPlaces
     inlets: list[Producer]
     outlets: list[Producer]
     origin: Point
@@ -96,7 +96,7 @@ class _Group:
         return Cell(*self.size, tuple(across[:count]), tuple(across[count:]))
 
 
-class _Layout:
+class _GraphLayout:
     def __init__(
         self, graph: GraphDescription, diagram: Diagram, direction: Direction, *, has_feet: bool
     ) -> None:
@@ -108,7 +108,7 @@ class _Layout:
         self._measured = {
             key: measure(box, direction, has_foot=has_feet) for key, box in self._boxes.items()
         }
-        self._groups: dict[Path, _Group] = {}
+        self._groups: dict[Path, _FrameGroup] = {}
         self._nodes = {f"node:{place}": node for place, node in enumerate(graph.nodes)}
         self._corners: dict[str, Point] = {}
         self._origins: dict[Path, Point] = {}
@@ -154,7 +154,7 @@ class _Layout:
 
     # Levels ---------------------------------------------------------------------------------------
 
-    def _lay_out(self, path: Path) -> _Group:
+    def _lay_out(self, path: Path) -> _FrameGroup:
         contents: list[Box | Path] = [box for box in self._boxes.values() if box.group == path]
         contents += [
             each
@@ -187,12 +187,14 @@ class _Layout:
         is_foldable = not path and self._direction == "right"
         placement = (lay_out_folded if is_foldable else lay_out_level)(level, layers)
         origin, size = self._room(path, placement, bool(inlets), bool(outlets))
-        group = _Group(path, contents, placement, inlets, outlets, origin, size, targets, backs)
+        group = _FrameGroup(
+            path, contents, placement, inlets, outlets, origin, size, targets, backs
+        )
         self._groups[path] = group
         return group
 
     def _room(
-        self, path: Path, placement: Placement, has_inlets: bool, has_outlets: bool
+        self, path: Path, placement: CellPlaces, has_inlets: bool, has_outlets: bool
     ) -> tuple[Point, Point]:
         """Return where the contents of a group begin in it, and its size: along, across."""
         length, breadth = placement.length, placement.breadth
@@ -227,8 +229,8 @@ class _Layout:
             each.key if isinstance(each, Box) else each: place
             for place, each in enumerate(contents)
         }
-        sources: dict[Producer, End] = {}
-        targets: dict[Producer, dict[tuple[str, int] | Path | None, End]] = {}
+        sources: dict[Producer, NetEnd] = {}
+        targets: dict[Producer, dict[tuple[str, int] | Path | None, NetEnd]] = {}
         for edge in self._diagram.edges:
             producer = (edge.source, edge.source_place)
             source_group, target_group = self._group(edge.source), self._group(edge.target)
@@ -238,29 +240,29 @@ class _Layout:
             if source_child == target_child and len(source_child) > depth and is_from_inside:
                 continue  # inside an open subgraph
             if is_from_inside and source_group == path:
-                source = End(cell_of[edge.source], edge.source_place)
+                source = NetEnd(cell_of[edge.source], edge.source_place)
             elif is_from_inside:
                 outlet = self._groups[source_child].outlets.index(producer)
-                source = End(cell_of[source_child], outlet)
+                source = NetEnd(cell_of[source_child], outlet)
             elif producer in inlets:
-                source = End(first + inlets.index(producer), 0)
+                source = NetEnd(first + inlets.index(producer), 0)
             else:
                 continue
             key: tuple[str, int] | Path | None
             if is_to_inside and target_group == path:
                 key = (edge.target, edge.target_place)
-                target = End(cell_of[edge.target], edge.target_place, edge.is_back_edge)
+                target = NetEnd(cell_of[edge.target], edge.target_place, edge.is_back_edge)
             elif is_to_inside:
                 key = target_child
                 inlet = self._groups[target_child].inlets.index(producer)
-                target = End(cell_of[target_child], inlet, edge.is_back_edge)
+                target = NetEnd(cell_of[target_child], inlet, edge.is_back_edge)
             elif producer in outlets:
                 key = None
-                target = End(first + len(inlets) + outlets.index(producer), 0)
+                target = NetEnd(first + len(inlets) + outlets.index(producer), 0)
             else:
                 continue
             if source.cell >= first or target.cell >= first:
-                target = End(target.cell, target.port)
+                target = NetEnd(target.cell, target.port)
             sources[producer] = source
             known = targets.setdefault(producer, {})
             if key not in known or known[key].is_back:
@@ -282,7 +284,7 @@ class _Layout:
 
     # Places ---------------------------------------------------------------------------------------
 
-    def _put(self, group: _Group, corner: Point) -> None:
+    def _put(self, group: _FrameGroup, corner: Point) -> None:
         """Place the contents of a group; ``corner`` is the beginning of its frame."""
         origin = (corner[0] + group.origin[0], corner[1] + group.origin[1])
         self._origins[group.path] = origin
@@ -300,7 +302,7 @@ class _Layout:
             self._frames.append(self._frame(inner, at))
             self._put(inner, at)
 
-    def _frame(self, group: _Group, at: Point) -> Frame:
+    def _frame(self, group: _FrameGroup, at: Point) -> Frame:
         x, y = self._turned(at)
         width, height = self._turned(group.size)
         kind = self._diagram.groups[group.path]
@@ -413,7 +415,7 @@ def _named(box: Box) -> Box:
 
 def _drawn_node(
     box: Box,
-    node: Node | None,
+    node: DescribedNode | None,
     name: str,
     ports: tuple[tuple[DrawnPort, ...], tuple[DrawnPort, ...]],
     corner: Point,

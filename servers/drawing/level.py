@@ -57,7 +57,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class NetEnd:
     """A port of a cell. ``is_back``: the line to it closes a loop."""
 
     cell: int
@@ -74,8 +74,8 @@ class Net:
         weight: of straight lines; side packets give way to streams.
     """
 
-    source: End
-    targets: tuple[End, ...]
+    source: NetEnd
+    targets: tuple[NetEnd, ...]
     has_drop: bool = False
     weight: float = 1.0
 
@@ -89,7 +89,7 @@ class Level:
 
 
 @dataclass(slots=True)
-class Placement:
+class CellPlaces:
     """A level with places.
 
     Attributes:
@@ -127,7 +127,7 @@ Hold = tuple[int, float]
 
 
 @dataclass(slots=True)
-class Piece:
+class LinePiece:
     """The part of a net in one gap: ends at the layer before and at the layer behind.
 
     ``has_drop``: it has an end at the end of the level across, too.
@@ -158,7 +158,7 @@ class Web:
     breadths: list[float]
     heads: list[float]
     layers: list[list[int]]
-    gaps: list[dict[int, Piece]]
+    gaps: list[dict[int, LinePiece]]
     ahead: list[dict[int, int]]
     behind: list[dict[int, int]]
     loops: dict[tuple[int, int], int]
@@ -231,8 +231,8 @@ def _loops(
     return found, counts
 
 
-def _piece(web: Web, gap: int, net: int) -> Piece:
-    return web.gaps[gap].setdefault(net, Piece(net))
+def _piece(web: Web, gap: int, net: int) -> LinePiece:
+    return web.gaps[gap].setdefault(net, LinePiece(net))
 
 
 def _knot(web: Web, layer: int) -> int:

@@ -17,9 +17,9 @@ from servers.drawing.layers import assign_layers, forward_edges
 from servers.drawing.level import (
     LOOP_GAP,
     LOOP_SIDE,
+    CellPlaces,
     Hold,
     Level,
-    Placement,
     Point,
     Web,
     crossings,
@@ -201,7 +201,7 @@ _COMPARED_UP_TO = 60
 _CROSSING = 150.0
 
 
-def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
+def lay_out_level(level: Level, layers: list[int] | None = None) -> CellPlaces:
     """Place the cells of a level and the lines of its nets.
 
     Args:
@@ -226,7 +226,7 @@ def lay_out_level(level: Level, layers: list[int] | None = None) -> Placement:
     return min(placed, key=_faults) if compared > 1 else placed[0]
 
 
-def _faults(placed: Placement) -> float:
+def _faults(placed: CellPlaces) -> float:
     return _CROSSING * crossings(placed.lines()) + length(placed.lines())
 
 
@@ -327,7 +327,7 @@ class _Sheet:
         counts = [self._web.loop_counts[each] for each in row if each in self._web.loop_counts]
         return LOOP_SIDE + LOOP_GAP * (max(counts) - 1) if counts else 0.0
 
-    def placement(self) -> Placement:
+    def placement(self) -> CellPlaces:
         web = self._web
         starts = []
         for cell, layer in enumerate(web.layer_of[: len(web.level.cells)]):
@@ -341,7 +341,7 @@ class _Sheet:
                 paths[net, number] = straightened(self._path(net, number, starts))
             if each.has_drop:
                 paths[net, len(each.targets)] = straightened(self._drop(net, starts))
-        return Placement(
+        return CellPlaces(
             self._length,
             self._breadth,
             list(web.level.cells),

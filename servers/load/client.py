@@ -41,7 +41,7 @@ class DatasetError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class BenchmarkPrompt:
     """One request.
 
     Attributes:
@@ -60,7 +60,7 @@ class Prompt:
 
 def random_prompts(
     count: int, *, input_tokens: float, output_tokens: float, varies: bool, seed: int
-) -> list[Prompt]:
+) -> list[BenchmarkPrompt]:
     """Make distinct prompts, so that no cache of prefixes serves two of them.
 
     Args:
@@ -74,11 +74,11 @@ def random_prompts(
             return mean
         return chance.lognormvariate(math.log(mean) - _SPREAD**2 / 2, _SPREAD)
 
-    prompts: list[Prompt] = []
+    prompts: list[BenchmarkPrompt] = []
     for _ in range(count):
         text = words(chance, round(length(input_tokens) / _TOKENS_PER_WORD))
         tokens = max(SHORTEST, round(length(output_tokens)))
-        prompts.append(Prompt(({"role": "user", "content": text},), tokens))
+        prompts.append(BenchmarkPrompt(({"role": "user", "content": text},), tokens))
     return prompts
 
 
@@ -87,7 +87,7 @@ def words(chance: random.Random, count: int) -> str:
     return " ".join(chance.choices(WORDS, k=max(SHORTEST, count)))
 
 
-def read_prompts(file: Path, count: int | None) -> list[Prompt]:
+def read_prompts(file: Path, count: int | None) -> list[BenchmarkPrompt]:
     """Read requests from JSON lines, and repeat them until there are ``count``.
 
     A line has ``messages``, or ``prompt``, and may have ``max_tokens``
@@ -109,7 +109,7 @@ def read_prompts(file: Path, count: int | None) -> list[Prompt]:
     return [prompts[number % len(prompts)] for number in range(count)]
 
 
-def _prompt_of(line: str, number: int) -> Prompt:
+def _prompt_of(line: str, number: int) -> BenchmarkPrompt:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -121,14 +121,14 @@ def _prompt_of(line: str, number: int) -> Prompt:
         raise DatasetError(f"line {number}: max_tokens is no positive number")
     messages = value.get("messages")
     if isinstance(messages, list) and all(isinstance(each, Mapping) for each in messages):
-        return Prompt(tuple(messages), tokens)
+        return BenchmarkPrompt(tuple(messages), tokens)
     if isinstance(value.get("prompt"), str):
-        return Prompt(({"role": "user", "content": value["prompt"]},), tokens)
+        return BenchmarkPrompt(({"role": "user", "content": value["prompt"]},), tokens)
     raise DatasetError(f"line {number} has neither messages nor a prompt")
 
 
 @dataclass(slots=True)
-class Outcome:
+class RequestOutcome:
     """A request's times, in seconds of one clock.
 
     Attributes:
@@ -188,7 +188,7 @@ CHAT: Final = "/chat/completions"
 COMPLETIONS: Final = "/completions"
 
 
-class StreamClient:
+class BenchmarkClient:
     """Asks one endpoint for streamed answers.
 
     Args:
@@ -209,7 +209,7 @@ class StreamClient:
         self._extra = dict(extra or {})
         self._is_chat = url.rstrip("/").endswith(CHAT)
 
-    def body(self, prompt: Prompt) -> bytes:
+    def body(self, prompt: BenchmarkPrompt) -> bytes:
         """Make the request body for a prompt."""
         body: dict[str, Any] = {
             "model": self._model,
@@ -224,9 +224,9 @@ class StreamClient:
             body["max_tokens"] = prompt.output_tokens
         return json.dumps({**body, **self._extra}).encode()
 
-    async def ask(self, body: bytes) -> Outcome:
+    async def ask(self, body: bytes) -> RequestOutcome:
         """Send a request and read its answer; a failure is a part of the outcome."""
-        outcome = Outcome(perf_counter())
+        outcome = RequestOutcome(perf_counter())
         try:
             async with self._session.post(
                 self._url, data=body, headers={"Content-Type": "application/json"}
@@ -267,7 +267,7 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[tuple[float, b
                 yield time, line[5:].strip()
 
 
-def _take(event: Mapping[str, Any], time: float, outcome: Outcome) -> None:
+def _take(event: Mapping[str, Any], time: float, outcome: RequestOutcome) -> None:
     """Add the content of one event to the outcome."""
     if event.get("error"):
         outcome.error = json.dumps(event["error"])
@@ -287,15 +287,15 @@ def _take(event: Mapping[str, Any], time: float, outcome: Outcome) -> None:
 
 
 async def run_load(
-    client: StreamClient,
-    prompts: Sequence[Prompt],
+    client: BenchmarkClient,
+    prompts: Sequence[BenchmarkPrompt],
     *,
     concurrency: int | None = None,
     rate: float | None = None,
     burstiness: float = 1.0,
     seed: int = 0,
-    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
-) -> tuple[list[Outcome], float]:
+    on_outcome: Callable[[RequestOutcome], None] = lambda outcome: None,
+) -> tuple[list[RequestOutcome], float]:
     """Send all requests.
 
     Args:
@@ -308,7 +308,7 @@ async def run_load(
         The outcomes in order of the requests, and the seconds that it took.
     """
     bodies = [client.body(prompt) for prompt in prompts]
-    outcomes: list[Outcome | None] = [None] * len(bodies)
+    outcomes: list[RequestOutcome | None] = [None] * len(bodies)
     room = asyncio.Semaphore(concurrency or max(1, len(bodies)))
 
     async def ask(number: int) -> None:

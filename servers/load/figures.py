@@ -12,7 +12,7 @@ from html import escape
 from statistics import fmean, pstdev
 from typing import Any, Final, TypeAlias
 
-from servers.load.client import Outcome
+from servers.load.client import RequestOutcome
 
 _WIDTH: Final = 50
 #: The width of a column of numbers.
@@ -50,12 +50,12 @@ class Figures:
     """
 
     duration: float
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[RequestOutcome]
     goodput: float | None
     spreads: Mapping[str, Spread]
 
     @property
-    def good(self) -> list[Outcome]:
+    def good(self) -> list[RequestOutcome]:
         """The requests that succeeded."""
         return [each for each in self.outcomes if each.is_good]
 
@@ -86,7 +86,9 @@ class Figures:
 
 
 def figures_of(
-    outcomes: Sequence[Outcome], duration: float, objectives: Mapping[str, float] | None = None
+    outcomes: Sequence[RequestOutcome],
+    duration: float,
+    objectives: Mapping[str, float] | None = None,
 ) -> Figures:
     """Summarize a run; only requests that succeeded count.
 
@@ -112,7 +114,7 @@ def figures_of(
     )
 
 
-def _keeps(outcome: Outcome, objectives: Mapping[str, float]) -> bool:
+def _keeps(outcome: RequestOutcome, objectives: Mapping[str, float]) -> bool:
     values = {"ttft": outcome.ttft, "tpot": outcome.tpot or 0.0, "e2el": outcome.e2el}
     return all(values[name] * 1e3 <= most for name, most in objectives.items())
 

@@ -27,7 +27,7 @@ _ORIGIN_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ModelOrigin:
     """The origin of a model.
 
     Attributes:
@@ -67,7 +67,7 @@ class ModelStore:
         """Return the directory of a model, which need not exist."""
         return self.directory / reference.repository
 
-    def origin(self, reference: ModelReference) -> Origin | None:
+    def origin(self, reference: ModelReference) -> ModelOrigin | None:
         """Return the origin of the model with this name; None: there is none from a hub."""
         return read_origin(self.model_directory(reference))
 
@@ -128,7 +128,7 @@ class ModelStore:
                 hint="free some space, or name another directory with --model_repository_path",
             )
 
-    def publish(self, place: Path, staged: Path, origin: Origin) -> None:
+    def publish(self, place: Path, staged: Path, origin: ModelOrigin) -> None:
         """Move a complete model to its directory in one step, replacing an older one."""
         (staged / ORIGIN_FILE).write_text(
             json.dumps(asdict(origin), indent=2) + "\n", encoding="utf-8"
@@ -142,10 +142,10 @@ class ModelStore:
         shutil.rmtree(before, ignore_errors=True)
 
 
-def read_origin(directory: Path) -> Origin | None:
+def read_origin(directory: Path) -> ModelOrigin | None:
     """Return the origin of the model in a directory; None if it was not downloaded."""
     try:
         data = json.loads(read_regular_file(directory / ORIGIN_FILE, _ORIGIN_BYTES))
-        return Origin(**data)
+        return ModelOrigin(**data)
     except (OSError, ValueError, TypeError, RecursionError):
         return None

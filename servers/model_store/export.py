@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from servers.model_store.directory import ModelStore, Origin, read_origin
-from servers.model_store.followed_process import Stopped, run_followed
+from servers.model_store.directory import ModelOrigin, ModelStore, read_origin
+from servers.model_store.followed_process import ProcessStopped, run_followed
 from servers.options.model_options import needs_network
 
 
@@ -274,7 +274,7 @@ def export(request: ExportRequest, exporter: Exporter, place: Path) -> Path:
     except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
         shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, Stopped):
+        if isinstance(error, ProcessStopped):
             signal.raise_signal(error.number)
         if isinstance(error, OSError):
             raise ExportError(f"{exporter.program} cannot run: {error.strerror}") from error
@@ -420,7 +420,7 @@ def exported(request: ExportRequest, store: ModelStore, *, overwrites: bool = Fa
                 f"files in {request.source} have changed while they were exported",
                 hint="start again when the model is complete",
             )
-        origin = Origin(
+        origin = ModelOrigin(
             repository=str(request.source),
             revision=None,
             commit=content,

@@ -22,7 +22,7 @@ _GRACE: Final = 5.0
 _AT_ONCE: Final = 1 << 16
 
 
-class Stopped(BaseException):
+class ProcessStopped(BaseException):
     """A signal asks this process to end. ``number``: the signal's."""
 
     def __init__(self, number: int) -> None:
@@ -105,7 +105,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
-    """Raise `Stopped` at the first SIGTERM or SIGHUP.
+    """Raise `ProcessStopped` at the first SIGTERM or SIGHUP.
 
     Handlers belong to the main thread; elsewhere signals stay as they are.
     """
@@ -118,7 +118,7 @@ def _signals_as_exceptions() -> Iterator[None]:
         nonlocal has_arrived
         if not has_arrived:  # a second one must not interrupt the end of the child
             has_arrived = True
-            raise Stopped(number)
+            raise ProcessStopped(number)
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:

@@ -18,7 +18,7 @@ _WIDTH: Final = 24
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
-class Progress:
+class DownloadProgress:
     """Draws the share of bytes that have arrived, their speed and the remaining time.
 
     A context manager, which draws until it is left. `add` may be called from any thread.
@@ -40,7 +40,7 @@ class Progress:
         with self._lock:
             self._done += count
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> DownloadProgress:
         self._draw()
         self._thread.start()
         return self

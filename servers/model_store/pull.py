@@ -22,10 +22,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn, Protocol
 
-from servers.model_store.directory import ModelStore, Origin
+from servers.model_store.directory import ModelOrigin, ModelStore
 from servers.model_store.model_reference import HubError, ModelReference
-from servers.model_store.progress import Progress
-from servers.model_store.wanted_files import Form, HubFile, WantedFiles, wanted_files
+from servers.model_store.progress import DownloadProgress
+from servers.model_store.wanted_files import HubFile, ModelForm, WantedFiles, wanted_files
 
 #: Seconds to connect, and between two pieces of an answer.
 _TIMEOUT: Final = 20.0
@@ -371,7 +371,7 @@ class PulledModel:
     """A downloaded model. ``is_new``: this call downloaded it."""
 
     directory: Path
-    origin: Origin
+    origin: ModelOrigin
     is_new: bool
 
     @property
@@ -447,7 +447,7 @@ def pull(
             return PulledModel(place, here, is_new=False)
         if here is None and reference.revision is None and (place / _GRAPH).is_file():
             # Another program's, such as OpenVINO Model Server's: it writes the graph last.
-            origin = Origin(reference.repository, None, "", reference.file, _AS_IT_IS)
+            origin = ModelOrigin(reference.repository, None, "", reference.file, _AS_IT_IS)
             return PulledModel(place, origin, is_new=False)
         if place.exists():
             raise HubError(
@@ -458,7 +458,7 @@ def pull(
     listing = hub.list_files(reference)
     wanted = wanted_files(reference, listing.files)
     needed = 0
-    if wanted.form is not Form.SAFETENSORS:
+    if wanted.form is not ModelForm.SAFETENSORS:
         preparation = None
     elif preparation is None:
         raise HubError(
@@ -473,20 +473,20 @@ def pull(
         _forget_others(files, wanted)
         there = sum(_present(files / file.name) for file in wanted.files)
         store.check_space(wanted.size - there + needed)
-        with Progress(f"pulling {reference}", wanted.size, there) as progress:
+        with DownloadProgress(f"pulling {reference}", wanted.size, there) as progress:
             transfer = Transfer(hub, reference, listing.commit, files, on_bytes=progress.add)
             _in_background(lambda: transfer.read_all(wanted.files))
         model, weights, exporter = files, None, ""
         if preparation is not None:
             weights = preparation.weights
             model, exporter = preparation.prepare(files, staging)
-        origin = Origin(
+        origin = ModelOrigin(
             reference.repository,
             reference.revision,
             listing.commit,
             reference.file,
             wanted.form.value,
-            main_file=wanted.main_file if wanted.form is Form.GGUF else None,
+            main_file=wanted.main_file if wanted.form is ModelForm.GGUF else None,
             weights=weights,
             exporter=exporter,
         )
@@ -496,7 +496,7 @@ def pull(
 
 
 def _check_weights(
-    reference: ModelReference, place: Path, here: Origin, preparation: Preparation | None
+    reference: ModelReference, place: Path, here: ModelOrigin, preparation: Preparation | None
 ) -> None:
     """Check that a model that is here has the weights that are asked for.
 
@@ -549,7 +549,7 @@ def _in_background(work: Callable[[], object]) -> None:
         raise failure[0]
 
 
-def _described(origin: Origin | None) -> str:
+def _described(origin: ModelOrigin | None) -> str:
     if origin is None:
         return "files of another origin"
     file = f":{origin.file}" if origin.file else ""

@@ -12,7 +12,7 @@ from typing import Final
 from servers.model_store.model_reference import GGUF, HubError, ModelReference, check_file_name
 
 
-class Form(Enum):
+class ModelForm(Enum):
     """The form of a model's weights."""
 
     GGUF = "GGUF"
@@ -41,7 +41,7 @@ class HubFile:
 class WantedFiles:
     """The files to download, and the form of the model in them."""
 
-    form: Form
+    form: ModelForm
     files: tuple[HubFile, ...]
 
     @property
@@ -90,23 +90,23 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
     models = [name for name in names if name.endswith(GGUF) and _is_first(name)]
     if reference.quantization is not None:
         chosen = _of_quantization(reference, reference.quantization, models)
-        return WantedFiles(Form.GGUF, _gguf(reference, chosen, files))
+        return WantedFiles(ModelForm.GGUF, _gguf(reference, chosen, files))
     if reference.file is not None:
-        return WantedFiles(Form.GGUF, _gguf(reference, reference.file, files))
+        return WantedFiles(ModelForm.GGUF, _gguf(reference, reference.file, files))
     if _ENCODER in names:
-        return WantedFiles(Form.OPENVINO, _openvino_files(files))
+        return WantedFiles(ModelForm.OPENVINO, _openvino_files(files))
     if any(
         name.endswith("openvino_model.xml") or name == "openvino_language_model.xml"
         for name in names
     ):
-        return WantedFiles(Form.OPENVINO, _openvino_files(files))
+        return WantedFiles(ModelForm.OPENVINO, _openvino_files(files))
     if models:
-        return WantedFiles(Form.GGUF, _gguf(reference, _preferred(models), files))
+        return WantedFiles(ModelForm.GGUF, _gguf(reference, _preferred(models), files))
     if any(name.endswith(".safetensors") for name in names):
         wanted = _with_endings(files, (".safetensors",))
         if _PIPELINE in names:
             wanted = tuple(file for file in wanted if not _is_needless(file.name))
-        return WantedFiles(Form.SAFETENSORS, wanted)
+        return WantedFiles(ModelForm.SAFETENSORS, wanted)
     raise HubError(
         f"{reference} holds no model that graphrt reads: no OpenVINO model (openvino_model.xml), "
         f"no GGUF file, no safetensors",

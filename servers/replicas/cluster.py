@@ -55,7 +55,7 @@ class ClusterStore:
         return {key: value for key, value in found.items() if value is not None}
 
 
-class Fronts:
+class ClusterFronts:
     """The fronts of a cluster: which of them serve a name, and which use an application.
 
     A front is a job of Ray. Entries of a dead front do not count, and are removed. All methods
@@ -241,7 +241,7 @@ class RayCluster:
         if not is_inside:
             self._start()
         self.store = ClusterStore()
-        self._fronts = Fronts(self.store, config, self._job)
+        self._fronts = ClusterFronts(self.store, config, self._job)
 
     def _start(self) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.WARNING, "namespace": "graphrt"}

@@ -138,7 +138,7 @@ class _OwnPlace:
     def ask(self, body: bytes, *, beginning: str, tokens: float) -> Asked:
         """See `Place.ask`."""
         assert self._replicas is not None, "it is started"
-        return _Asked(self._replicas, body, RoutedCall(blocks_of(beginning), tokens))
+        return _NodeQuestion(self._replicas, body, RoutedCall(blocks_of(beginning), tokens))
 
     async def close(self) -> None:
         """Do nothing: the front ends the applications that no graph uses."""
@@ -155,7 +155,7 @@ class _AlwaysReading:
     async def writable(self) -> None: ...
 
 
-class _Asked:
+class _NodeQuestion:
     """A `calculators.kit.places.Asked`."""
 
     def __init__(self, replicas: RemoteReplicas, body: bytes, routed: RoutedCall) -> None:

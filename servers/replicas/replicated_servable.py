@@ -79,7 +79,7 @@ class NodeReplica:
         maker: WorkMaker = getattr(importlib.import_module(module), name)
         metrics = self._metrics.service_of(order.name).of_node("")
         self._work = maker(order.arguments, name=order.name, metrics=metrics)
-        self._questions: dict[str, _Question] = {}
+        self._questions: dict[str, _ReplicaQuestion] = {}
         try:
             self._ready = await self._work.start(LoadProgress())
         except GraphError as error:
@@ -97,7 +97,7 @@ class NodeReplica:
     async def answer(self, key: str, body: bytes, origin: Origin) -> AsyncGenerator[Update, None]:
         """Answer a question."""
         outgoing = Outgoing(origin.record(self._name))
-        question = self._questions[key] = _Question(body, outgoing)
+        question = self._questions[key] = _ReplicaQuestion(body, outgoing)
         updates = outgoing.updates(lambda: self._work.answer(question), f"question to {self._name}")
         try:
             async with aclosing(updates):
@@ -119,7 +119,7 @@ class NodeReplica:
             question.on_note(note)
 
 
-class _Question(Question):
+class _ReplicaQuestion(Question):
     """A question, and the way of its answer."""
 
     def __init__(self, body: bytes, outgoing: Outgoing) -> None:

@@ -332,7 +332,7 @@ def size_of(packet: Packet) -> int:
     return packet.size if isinstance(packet, SentTensors) else _PACKET_BYTES
 
 
-class Ending(NamedTuple):
+class AnswerEnding(NamedTuple):
     """The end of a request, and what the replica has written into its record."""
 
     failure: SentFailure | None
@@ -343,7 +343,7 @@ class Ending(NamedTuple):
     routes: tuple[RouteTaken, ...] = ()
 
     @classmethod
-    def of(cls, record: RequestRecord, failure: SentFailure | None) -> Ending:
+    def of(cls, record: RequestRecord, failure: SentFailure | None) -> AnswerEnding:
         began = record.began
         return cls(
             failure,
@@ -387,7 +387,7 @@ class Update:
 
     packets: list[Packet] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
-    ending: Ending | None = None
+    ending: AnswerEnding | None = None
 
 
 _log: Final = logging.getLogger(__name__)
@@ -499,7 +499,7 @@ class Outgoing:
                 task.cancel()
             self.client.forget()
 
-    def _update(self, ending: Ending | None) -> Update:
+    def _update(self, ending: AnswerEnding | None) -> Update:
         packets, self._packets = self._packets, []
         warnings = self.record.warnings
         if warnings == self._warned:
@@ -507,11 +507,11 @@ class Outgoing:
         self._warned = warnings
         return Update(packets, warnings, ending)
 
-    def _ending(self, task: asyncio.Task[None]) -> Ending:
+    def _ending(self, task: asyncio.Task[None]) -> AnswerEnding:
         if task.cancelled():
-            return Ending.of(self.record, None)
+            return AnswerEnding.of(self.record, None)
         error = task.exception()
-        return Ending.of(self.record, None if error is None else logged(error, self.record))
+        return AnswerEnding.of(self.record, None if error is None else logged(error, self.record))
 
 
 def logged(error: BaseException, record: RequestRecord) -> SentFailure:

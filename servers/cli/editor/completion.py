@@ -174,7 +174,7 @@ Kind = Literal["calculator", "field", "message", "value", "stream", "tag"]
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class EditorCompletion:
     """One proposal: ``text`` replaces what stands between the offsets ``start`` and ``end``."""
 
     text: str
@@ -184,7 +184,7 @@ class Completion:
     end: int
 
 
-def complete(draft: DraftText, offset: int, catalog: Catalog) -> list[Completion]:
+def complete(draft: DraftText, offset: int, catalog: Catalog) -> list[EditorCompletion]:
     """Return the proposals for the place of the cursor, unfiltered."""
     statement = _value_at(draft, offset)
     if statement is not None:
@@ -222,7 +222,7 @@ def _is_after(statement: Statement, offset: int) -> bool:
 
 def _values(
     draft: DraftText, statement: Statement, offset: int, catalog: Catalog
-) -> Iterator[Completion]:
+) -> Iterator[EditorCompletion]:
     is_string = statement.text[:1] in ("'", '"')
     start = statement.start + (1 if is_string else 0)
     end = start + len(statement.value)
@@ -230,8 +230,8 @@ def _values(
         start = end = offset
     quote = "" if is_string else '"'
 
-    def proposal(text: str, kind: Kind, detail: str = "") -> Completion:
-        return Completion(f"{quote}{text}{quote}", kind, detail, start, end)
+    def proposal(text: str, kind: Kind, detail: str = "") -> EditorCompletion:
+        return EditorCompletion(f"{quote}{text}{quote}", kind, detail, start, end)
 
     if statement.name == "calculator" and statement.path == ("node",):
         for name, summary in catalog.calculators():
@@ -253,22 +253,22 @@ def _values(
 
 def _plain_values(
     statement: Statement, start: int, end: int, catalog: Catalog
-) -> Iterator[Completion]:
+) -> Iterator[EditorCompletion]:
     message = catalog.message_at(statement.path)
     field = None if message is None else message.fields_by_name.get(statement.name)
     if field is None:
         return
     if field.enum_type is not None:
         for value in field.enum_type.values:
-            yield Completion(value.name, "value", field.enum_type.name, start, end)
+            yield EditorCompletion(value.name, "value", field.enum_type.name, start, end)
     elif type_name(field) == "bool":
         for word in ("true", "false"):
-            yield Completion(word, "value", "bool", start, end)
+            yield EditorCompletion(word, "value", "bool", start, end)
 
 
 def _port_values(
     draft: DraftText, statement: Statement, offset: int, catalog: Catalog
-) -> Iterator[Completion]:
+) -> Iterator[EditorCompletion]:
     """Yield tags before a colon, and names of streams behind it."""
     is_string = statement.text[:1] in ("'", '"')
     quote = "" if is_string else '"'
@@ -286,19 +286,21 @@ def _port_values(
             if row.tag:
                 detail = ", ".join(filter(None, (row.type, row.doc.partition("\n")[0])))
                 label = f"{row.tag}:{row.index}" if row.index else row.tag
-                yield Completion(f"{quote}{label}:", "tag", detail, start, end)
+                yield EditorCompletion(f"{quote}{label}:", "tag", detail, start, end)
     prefix = f"{tag}:" if colon else ""
     if reads:
         for name, producer in produced_names(draft, is_side=is_side):
             text = f"{quote}{prefix}{name}{quote}"
-            yield Completion(text, "stream", producer, start, end)
+            yield EditorCompletion(text, "stream", producer, start, end)
     elif colon:
         for row in rows:
             if row.tag == tag.partition(":")[0]:
-                yield Completion(f"{quote}{prefix}{row.name}{quote}", "stream", "", start, end)
+                yield EditorCompletion(
+                    f"{quote}{prefix}{row.name}{quote}", "stream", "", start, end
+                )
 
 
-def _fields(draft: DraftText, offset: int, catalog: Catalog) -> Iterator[Completion]:
+def _fields(draft: DraftText, offset: int, catalog: Catalog) -> Iterator[EditorCompletion]:
     """Yield the fields of the message around the cursor, and types of options."""
     block = draft.block_at(offset)
     path = () if block is None else block.path
@@ -315,7 +317,7 @@ def _fields(draft: DraftText, offset: int, catalog: Catalog) -> Iterator[Complet
             if is_extension and not has_extension(name):
                 continue
             shown = f"[{name}.ext]" if is_extension else f"[type.googleapis.com/{name}]"
-            yield Completion(
+            yield EditorCompletion(
                 f"{shown} {{  }}", "message", f"options of {calculator}", start, offset
             )
         return
@@ -327,11 +329,11 @@ def _fields(draft: DraftText, offset: int, catalog: Catalog) -> Iterator[Complet
             continue
         detail = catalog.option_doc(message.full_name, field.name, calculator) or type_name(field)
         if field.message_type is not None:
-            yield Completion(f"{field.name} {{  }}", "message", detail, start, offset)
+            yield EditorCompletion(f"{field.name} {{  }}", "message", detail, start, offset)
         elif type_name(field) in ("string", "bytes"):
-            yield Completion(f'{field.name}: ""', "field", detail, start, offset)
+            yield EditorCompletion(f'{field.name}: ""', "field", detail, start, offset)
         else:
-            yield Completion(f"{field.name}: ", "field", detail, start, offset)
+            yield EditorCompletion(f"{field.name}: ", "field", detail, start, offset)
 
 
 def _taken(draft: DraftText, block: Block | None) -> set[str]:

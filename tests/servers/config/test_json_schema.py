@@ -15,17 +15,17 @@ from servers.cli.config_schema import config_schema, key_texts
 from servers.cli.reference import reference
 from servers.config import read_config
 from servers.config.checks import (
-    Check,
     DifferentWords,
     Either,
-    Integer,
+    IntegerCheck,
     ListOf,
     MapOf,
     ObjectOf,
     OfType,
     OneOf,
     Reads,
-    Word,
+    ValueCheck,
+    WordCheck,
 )
 from servers.config.server_config import CONFIG
 
@@ -45,7 +45,7 @@ ODD: Final = st.one_of(
 )
 
 
-def values_for(check: Check) -> st.SearchStrategy[Any]:
+def values_for(check: ValueCheck) -> st.SearchStrategy[Any]:
     """Values that often pass a check, and sometimes do not."""
     match check:
         case ObjectOf(fields, required):
@@ -67,11 +67,11 @@ def values_for(check: Check) -> st.SearchStrategy[Any]:
             return st.lists(nearly(item), max_size=3)
         case Either(first, _, second):
             return st.one_of(nearly(first), nearly(second))
-        case Word(words):
+        case WordCheck(words):
             return st.sampled_from(words)
         case DifferentWords(words, _):
             return st.lists(st.sampled_from([*words, "ovms_unknown"]), max_size=3)
-        case Integer(low, high):
+        case IntegerCheck(low, high):
             return st.sampled_from([low - 1, low, low if high is None else high, (high or low) + 1])
         case Reads(_, _, types):
             return st.just("") if str in types else st.nothing()
@@ -83,7 +83,7 @@ def values_for(check: Check) -> st.SearchStrategy[Any]:
             return ODD
 
 
-def nearly(check: Check) -> st.SearchStrategy[Any]:
+def nearly(check: ValueCheck) -> st.SearchStrategy[Any]:
     if isinstance(check, Reads):
         # Strings of a form of their own are only read, not described.
         wrong = ODD.filter(lambda value: not isinstance(value, check.types) or value == "")

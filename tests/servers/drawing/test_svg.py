@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from servers.drawing.description import GraphDescription, Node, Port
+from servers.drawing.description import DescribedNode, DescribedPort, GraphDescription
 from servers.drawing.drawing import Direction, GraphDrawing
 from servers.drawing.layout import draw
 from servers.drawing.svg import COLORS, TINTS, Theme, to_svg
@@ -33,19 +33,19 @@ LOOP = """input_stream: "IN:in" output_stream: "OUT:out"
 
 
 def nasty(name: str) -> GraphDrawing:
-    node = Node(
+    node = DescribedNode(
         name,
         name,
         "unknown",
         "own",
-        (Port(name, 0, name, name),),
-        (Port("", 0, "out", name),),
+        (DescribedPort(name, 0, name, name),),
+        (DescribedPort("", 0, "out", name),),
         (),
         (),
         options=name,
     )
     graph = GraphDescription(
-        "", False, (Port(name, 0, name, name),), (), (node,), (), (), (), (), 100
+        "", False, (DescribedPort(name, 0, name, name),), (), (node,), (), (), (), (), 100
     )
     return draw(graph, name)
 

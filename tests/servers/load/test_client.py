@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from servers.load.client import Outcome, Prompt, StreamClient, run_load
+from servers.load.client import BenchmarkClient, BenchmarkPrompt, RequestOutcome, run_load
 
-HELLO = Prompt(({"role": "user", "content": "Hello"},), 5)
+HELLO = BenchmarkPrompt(({"role": "user", "content": "Hello"},), 5)
 
 
 def event(value: Any) -> bytes:
@@ -29,7 +29,7 @@ DONE = b"data: [DONE]\n\n"
 
 def outcomes_of(
     pieces: list[bytes], *, status: int = 200, count: int = 1, concurrency: int | None = None
-) -> tuple[list[Outcome], list[dict[str, Any]], int]:
+) -> tuple[list[RequestOutcome], list[dict[str, Any]], int]:
     """Outcomes, the requests that came, and the most of them at once."""
     bodies: list[dict[str, Any]] = []
     active = most = 0
@@ -47,7 +47,7 @@ def outcomes_of(
         active -= 1
         return response
 
-    async def measure() -> list[Outcome]:
+    async def measure() -> list[RequestOutcome]:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", answer)
         runner = web.AppRunner(app)
@@ -58,7 +58,7 @@ def outcomes_of(
         try:
             async with aiohttp.ClientSession() as session:
                 url = f"http://127.0.0.1:{port}/v1/chat/completions"
-                client = StreamClient(session, url, "demo", {"ignore_eos": True})
+                client = BenchmarkClient(session, url, "demo", {"ignore_eos": True})
                 outcomes, _ = await run_load(client, [HELLO] * count, concurrency=concurrency)
                 return outcomes
         finally:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from servers.load.client import Outcome
+from servers.load.client import RequestOutcome
 from servers.load.figures import (
     Figures,
     figures_of,
@@ -18,9 +18,9 @@ from servers.load.figures import (
 
 def two_requests() -> Figures:
     outcomes = [
-        Outcome(0.0, [0.1, 0.2, 0.4], input_tokens=10, output_tokens=4, text="<b>"),
-        Outcome(1.0, [1.3, 1.5], input_tokens=20, output_tokens=2),
-        Outcome(1.0, error="503: busy"),
+        RequestOutcome(0.0, [0.1, 0.2, 0.4], input_tokens=10, output_tokens=4, text="<b>"),
+        RequestOutcome(1.0, [1.3, 1.5], input_tokens=20, output_tokens=2),
+        RequestOutcome(1.0, error="503: busy"),
     ]
     return figures_of(outcomes, 2.0, {"ttft": 150.0})
 
@@ -56,7 +56,7 @@ def test_the_table_has_the_lines_of_vllm() -> None:
 
 
 def test_a_run_in_which_all_failed_has_figures_too() -> None:
-    figures = figures_of([Outcome(0.0, error="no")], 0.0)
+    figures = figures_of([RequestOutcome(0.0, error="no")], 0.0)
     assert "Successful requests:                     0" in table(figures)
     assert "nothing was measured" in page((figures, {}))
 

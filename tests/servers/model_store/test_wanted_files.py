@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from servers.model_store.model_reference import HubError, ModelReference
-from servers.model_store.wanted_files import Form, HubFile, WantedFiles, wanted_files
+from servers.model_store.wanted_files import HubFile, ModelForm, WantedFiles, wanted_files
 
 
 def choose(*names: str, file: str | None = None) -> WantedFiles:
@@ -28,7 +28,7 @@ def test_a_model_of_openvino_comes_with_all_that_it_needs_and_nothing_else() -> 
         "onnx/config.json",
     ]
     wanted = choose(*needed, *others)
-    assert wanted.form is Form.OPENVINO
+    assert wanted.form is ModelForm.OPENVINO
     assert names(wanted) == needed
 
 
@@ -38,14 +38,14 @@ def test_a_model_in_several_parts_comes_with_its_voices() -> None:
         *("openvino_vocoder.bin", "config.json", "voices/alice.bin", "spm_char.model"),
     ]
     wanted = choose(*needed, "pytorch_model.bin", "speaker.bin")
-    assert (wanted.form, names(wanted)) == (Form.OPENVINO, needed)
+    assert (wanted.form, names(wanted)) == (ModelForm.OPENVINO, needed)
     kokoro = ["openvino_model.xml", "openvino_model.bin", "config.json", "voices/af_heart.bin"]
     assert names(choose(*kokoro, "kokoro.bin")) == kokoro
 
 
 def test_one_gguf_file_is_the_model() -> None:
     wanted = choose("a.gguf", "README.md", "mmproj-a.gguf")
-    assert (wanted.form, names(wanted), wanted.main_file) == (Form.GGUF, ["a.gguf"], "a.gguf")
+    assert (wanted.form, names(wanted), wanted.main_file) == (ModelForm.GGUF, ["a.gguf"], "a.gguf")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_file_that_is_not_there_is_answered_with_those_that_are() -> None:
 
 def test_safetensors_are_taken_without_other_forms_of_the_weights() -> None:
     wanted = choose("model.safetensors", "config.json", "pytorch_model.bin", "onnx/model.onnx")
-    assert wanted.form is Form.SAFETENSORS
+    assert wanted.form is ModelForm.SAFETENSORS
     assert names(wanted) == ["model.safetensors", "config.json"]
 
 
@@ -104,10 +104,10 @@ def test_a_pipeline_comes_with_the_weights_of_its_parts_once() -> None:
     needed = ["model_index.json", "unet/config.json", "unet/a.safetensors", "vae/b.safetensors"]
     again = ["all-in-one.safetensors", "unet/a.fp16.safetensors", "unet/a.bin"]
     wanted = choose(*needed, *again)
-    assert (wanted.form, names(wanted)) == (Form.SAFETENSORS, needed)
+    assert (wanted.form, names(wanted)) == (ModelForm.SAFETENSORS, needed)
     exported = ["model_index.json", "unet/openvino_model.xml", "unet/openvino_model.bin"]
     wanted = choose(*exported, *again)
-    assert (wanted.form, names(wanted)) == (Form.OPENVINO, exported)
+    assert (wanted.form, names(wanted)) == (ModelForm.OPENVINO, exported)
 
 
 @pytest.mark.parametrize("present", [[], ["weights.h5", "config.json"]])

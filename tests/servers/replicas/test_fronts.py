@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from servers.replicas import cluster
-from servers.replicas.cluster import ClusterStore, Fronts
+from servers.replicas.cluster import ClusterFronts, ClusterStore
 
 
 class OneTable(ClusterStore):
@@ -34,36 +34,36 @@ def store(monkeypatch: pytest.MonkeyPatch) -> OneTable:
 
 
 def test_fronts_of_one_config_have_a_name_in_common(store: OneTable) -> None:
-    assert Fronts(store, "/a/config.json", "01").claim("chat") is None
-    assert Fronts(store, "/a/config.json", "02").claim("chat") is None
+    assert ClusterFronts(store, "/a/config.json", "01").claim("chat") is None
+    assert ClusterFronts(store, "/a/config.json", "02").claim("chat") is None
 
 
 def test_a_front_of_another_config_is_refused(store: OneTable) -> None:
-    first = Fronts(store, "/a/config.json", "02")
+    first = ClusterFronts(store, "/a/config.json", "02")
     assert first.claim("chat") is None
     # Whichever job began first: the other one serves the name.
     for job in ("01", "03"):
-        other = Fronts(store, "/b/config.json", job)
+        other = ClusterFronts(store, "/b/config.json", job)
         held = other.claim("chat")
         assert held is not None
         assert held["config"] == "/a/config.json"
     assert first.claim("chat") is None
     first.release("chat")
-    assert Fronts(store, "/b/config.json", "03").claim("chat") is None
+    assert ClusterFronts(store, "/b/config.json", "03").claim("chat") is None
 
 
 def test_a_dead_front_does_not_count(store: OneTable) -> None:
-    dead = Fronts(store, "/a/config.json", "00")
+    dead = ClusterFronts(store, "/a/config.json", "00")
     assert dead.claim("chat") is None
     dead.use("app")
-    front = Fronts(store, "/b/config.json", "01")
+    front = ClusterFronts(store, "/b/config.json", "01")
     assert front.claim("chat") is None
     front.use("app")
     assert front.leave("app")
 
 
 def test_the_last_front_ends_an_application(store: OneTable) -> None:
-    first, second = (Fronts(store, "/a/config.json", job) for job in ("01", "02"))
+    first, second = (ClusterFronts(store, "/a/config.json", job) for job in ("01", "02"))
     first.use("app")
     second.use("app")
     assert not first.leave("app")
@@ -79,5 +79,5 @@ DAMAGED = [
 @pytest.mark.parametrize("value", DAMAGED, ids=range(len(DAMAGED)))
 def test_a_claim_that_cannot_be_read_counts_as_none(store: OneTable, value: bytes) -> None:
     store.put("name:chat:02", value)
-    assert Fronts(store, "/a/config.json", "03").claim("chat") is None
-    assert Fronts(store, "/b/config.json", "01").claim("chat") is not None
+    assert ClusterFronts(store, "/a/config.json", "03").claim("chat") is None
+    assert ClusterFronts(store, "/b/config.json", "01").claim("chat") is not None

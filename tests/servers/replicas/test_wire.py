@@ -24,7 +24,7 @@ from servers.contract.failure import failure_of
 from servers.replicas.placement import merged
 from servers.replicas.wire import (
     WINDOW,
-    Ending,
+    AnswerEnding,
     Origin,
     Outgoing,
     SentFailure,
@@ -97,7 +97,7 @@ def test_times_of_a_record_are_those_of_the_front() -> None:
     generation.completion_tokens = 7
     there.note_route("small", "short")
     here = RequestRecord("id", "m")
-    travelled(Ending.of(there, None)).note_in(here, sent=1000)
+    travelled(AnswerEnding.of(there, None)).note_in(here, sent=1000)
     (arrived,) = here.generations
     assert arrived.submitted - arrived.began == 5
     assert arrived.began == 1000 + generation.began - there.began
