@@ -19,10 +19,10 @@ from typing import Final
 import numpy as np
 
 from bench.machine import describe_machine
-from calculators.language.retrieval.index_file import Vectors
-from calculators.language.retrieval.search import (
+from calculators.language.retrieval.index_file import (
     ExactSearch,
     Search,
+    Vectors,
     has_library,
     make_search,
     open_search,

@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from bench.machine import add_write, describe_machine, publish
 from calculators.language import Begun, Content, Deltas, Gained, Usage, request_for
-from calculators.language.redaction.arguments import ArgumentsRedactor
-from calculators.language.redaction.text import TextRedactor
-from calculators.language.text_patterns.patterns import Patterns
+from calculators.language.redaction.redactors import ArgumentsRedactor, TextRedactor
+from calculators.language.text_patterns import Patterns
 from graph_runtime import REGISTRY, CalculatorGraph, parse_graph_text
 
 #: The aim, in microseconds per delta.

@@ -12,24 +12,31 @@ from calculators.images.media.image import ImageReference
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.language.authoring.answers import answers
-from calculators.language.authoring.functions import AuthorError
+from calculators.language.authoring.functions import AuthorError, on_request
 from calculators.language.authoring.on_deltas import on_deltas
-from calculators.language.authoring.on_request import on_request
 from calculators.language.authoring.on_text import TextFilter, on_text
 from calculators.language.delta import (
     Begun,
     Delta,
     Deltas,
+    DeltaSource,
     Ended,
     Failed,
     Finished,
+    FinishReason,
     Gained,
+    LanguageModel,
+    OrderCheck,
+    OrderError,
     ResolvedSampling,
     Submitted,
+    TokenLogprob,
     ToolCalled,
     ToolRan,
+    Usage,
     Verbose,
     refusal_deltas,
+    usage_sum,
 )
 from calculators.language.events import (
     Arguments,
@@ -40,13 +47,18 @@ from calculators.language.events import (
     Refused,
     ToolCall,
 )
-from calculators.language.finish_reason import FinishReason
-from calculators.language.generation_request import Api, GenerationRequest, Message, Source
-from calculators.language.language_model import DeltaSource, LanguageModel
-from calculators.language.order import OrderCheck, OrderError
-from calculators.language.refusal import Refusal
-from calculators.language.structured_output import StructuredOutput
-from calculators.language.template_arguments import TemplateArguments
+from calculators.language.generation_request import (
+    NO_TOOLS,
+    Api,
+    GenerationRequest,
+    Message,
+    Refusal,
+    Source,
+    StructuredOutput,
+    TemplateArguments,
+    Tools,
+    ToolServer,
+)
 from calculators.language.testing import (
     call,
     delta_packets,
@@ -56,9 +68,6 @@ from calculators.language.testing import (
     request_for,
     text_of,
 )
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.tools import NO_TOOLS, Tools, ToolServer
-from calculators.language.usage import Usage, usage_sum
 
 __all__ = [
     "NO_TOOLS",

@@ -7,7 +7,7 @@ order::
     Submitted*  Failed
     Submitted*  Begun  ...  Failed
 
-and `ToolCalled` and `ToolRan` anywhere after `Begun`. `calculators.language.order` checks it.
+and `ToolCalled` and `ToolRan` anywhere after `Begun`. `calculators.language.delta` checks it.
 
 Every reader of a stream gets the same objects, so nothing in them is changed in place: ``events``
 are tuples, or lists that are never changed.
@@ -16,7 +16,9 @@ are tuples, or lists that are never changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final, Self, TypeAlias
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Final, Protocol, Self, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -30,11 +32,67 @@ from calculators.language.events import (
     Refused,
     ToolCall,
 )
-from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import GenerationRequest, Source
 from calculators.language.mistakes import AuthorMistake, named
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
+
+
+class Usage(Struct, frozen=True):
+    """Counts of tokens: ``completion_tokens`` over all choices, without an echoed prompt.
+
+    Attributes:
+        cached_tokens: tokens of the prompt that came out of a cache, by the server's own count, as
+            openvino-genai 2026.4 reports none; None is unknown, as without a cache of prompts.
+        reasoning_tokens: tokens of the completion that are reasoning; None is unknown, as without a
+            reasoning parser.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+def usage_sum(first: Usage, second: Usage) -> Usage:
+    """Return the counts of two generations that make one answer. An unknown count adds nothing."""
+    return Usage(
+        first.prompt_tokens + second.prompt_tokens,
+        first.completion_tokens + second.completion_tokens,
+        _sum(first.cached_tokens, second.cached_tokens),
+        _sum(first.reasoning_tokens, second.reasoning_tokens),
+    )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token as text and as bytes, with its log-probability.
+
+    The text of a token that is part of a character has U+FFFD. A ``logprob`` above 0, NaN or None
+    is unknown, as for the first token of an echoed prompt.
+    """
+
+    token: str
+    bytes: bytes
+    logprob: float | None
+
+
+class FinishReason(StrEnum):
+    """The values that clients know; strict clients refuse any other."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+    CONTENT_FILTER = "content_filter"
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the answer ended before the model was done."""
+        return self in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
 
 
 def nothing() -> None:
@@ -303,3 +361,123 @@ def refusal_deltas(request: GenerationRequest, text: str, category: str | None =
         items.append(Finished(choice, FinishReason.CONTENT_FILTER))
     items.append(Ended(unused))
     return Deltas(items)
+
+
+class OrderError(ValueError):
+    """Items of an answer are in an order that no answer has. The text names item and node."""
+
+
+class OrderCheck:
+    """Follows the items of one answer.
+
+    Attributes:
+        is_done: the answer has ended or failed.
+    """
+
+    def __init__(self, node: str = "") -> None:
+        """``node``: the name of the node that sends the items, for errors."""
+        self._from = f' of node "{node}"' if node else ""
+        self._open: set[int] | None = None
+        self.is_done = False
+
+    def feed(self, items: Iterable[Delta]) -> None:
+        """Check the next items.
+
+        Raises:
+            OrderError: an item cannot stand here.
+        """
+        for item in items:
+            problem = self._problem(item)
+            if problem:
+                raise OrderError(f"{type(item).__name__}{self._from}: {problem}")
+
+    def finish(self) -> None:
+        """Check that the answer is complete.
+
+        Raises:
+            OrderError: it is not.
+        """
+        if not self.is_done:
+            raise OrderError(f"the answer{self._from} ended without Ended or Failed")
+
+    def _problem(self, item: Delta) -> str:
+        if self.is_done:
+            return "the answer has ended"
+        match item:
+            case Failed():
+                self.is_done = True
+                return ""
+            case Submitted():
+                return "it comes after Begun" if self._open is not None else ""
+            case Begun(choices):
+                if self._open is not None:
+                    return "the answer has begun"
+                self._open = set(range(choices))
+                return ""
+            case _:
+                return self._problem_inside(item)
+
+    def _problem_inside(self, item: Delta) -> str:
+        if self._open is None:
+            return "it comes before Begun"
+        match item:
+            case Ended():
+                self.is_done = True
+                still = ", ".join(map(str, sorted(self._open)))
+                return f"choices {still} have not finished" if still else ""
+            case Gained(choice) if choice not in self._open:
+                return f"choice {choice} has finished, or does not exist"
+            case Finished(choice):
+                if choice not in self._open:
+                    return f"choice {choice} has finished, or does not exist"
+                self._open.discard(choice)
+            case _:
+                pass
+        return ""
+
+
+class DeltaSource(Protocol):
+    """One answer while it is generated. There is one reader."""
+
+    @property
+    def is_finished(self) -> bool:
+        """True once `read` has returned the end of the answer."""
+
+    async def read(self) -> Deltas:
+        """Wait for the next items and return them; empty if they show nothing yet.
+
+        A `calculators.kit.requests.http_payload.RequestError` is returned as
+        `calculators.language.delta.Failed`, not raised.
+        """
+
+    def stop(self) -> None:
+        """End the generation; the next items are its end. Stopping again does nothing."""
+
+    def cancel(self) -> None:
+        """End the generation for good: it has no reader any more."""
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A language model, loaded: ``LLM_NODE_RESOURCES`` maps names of nodes to these."""
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that are running or waiting."""
+
+    @property
+    def queue(self) -> int:
+        """The number of unfinished requests from which on further ones are refused."""
+
+    @property
+    def unavailable_reason(self) -> str:
+        """The reason why nothing can be generated now; "" while it can."""
+
+    async def generate(self, request: GenerationRequest, node: str) -> DeltaSource:
+        """Check and prompt a request, and submit it to the engine.
+
+        ``node``: the name of the node that asks.
+
+        Raises:
+            calculators.kit.requests.http_payload.RequestError: it cannot be answered.
+        """

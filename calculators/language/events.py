@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import json
+import secrets
+import string
+from typing import Final, TypeAlias
 
 from msgspec import Struct
+
+
+def is_object(text: str) -> bool:
+    """Return True if a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_CHARACTERS: Final = string.ascii_letters + string.digits
+#: Mistral's templates take ids of exactly this length, and all others take any.
+_LENGTH: Final = 9
+
+
+def new_call_id() -> str:
+    """Return nine random letters and digits."""
+    return "".join(secrets.choice(_CHARACTERS) for _ in range(_LENGTH))
 
 
 class Content(Struct, frozen=True):

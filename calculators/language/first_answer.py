@@ -11,8 +11,9 @@ from calculators.language.delta import (
     Ended,
     Failed,
     Submitted,
+    Usage,
+    usage_sum,
 )
-from calculators.language.usage import Usage, usage_sum
 
 NO_DELTAS = Deltas()
 

@@ -1,4 +1,12 @@
-"""`GenerationRequest`: a request to a language model, whichever API it came by."""
+"""`GenerationRequest`: a request to a language model, whichever API it came by.
+
+JSON values that nobody changes in place: messages and members of requests.
+
+All nodes of a graph read the same request. Templates and encoders take dictionaries and lists, so
+these are such, but their changing methods raise `AuthorMistake`, at the line that would change what
+others read. A copy for each node would cost every graph; this costs one walk for each request.
+``copy.deepcopy`` and pickles make ordinary values.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
-from typing import Any, ClassVar, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, NoReturn, Self, TypeAlias
 
 from msgspec import Struct
 
 from calculators.images.media.image import ImageReference
 from calculators.kit.requests.http_payload import ClientConnection, NoClient
 from calculators.kit.requests.request_record import RequestRecord
-from calculators.language.frozen_json import FrozenObject, frozen
 from calculators.language.mistakes import (
     AuthorMistake,
     check_message,
@@ -21,10 +28,183 @@ from calculators.language.mistakes import (
     message_problem,
     named,
 )
-from calculators.language.refusal import Refusal
-from calculators.language.structured_output import StructuredOutput
-from calculators.language.template_arguments import NO_ARGUMENTS, TemplateArguments
-from calculators.language.tools import NO_TOOLS, Tools, ToolServer
+
+_COPIES_MEANT: Final = (
+    "a part of a request cannot be changed in place: other nodes read the same request. Return a "
+    "changed one: request.with_messages(*request.messages[:-1], {**request.messages[-1], "
+    '"content": "Hello"}), or request.with_sampling(max_tokens=100)'
+)
+
+
+def _refuse(self: object, *values: object, **named: object) -> NoReturn:
+    raise AuthorMistake(_COPIES_MEANT)
+
+
+class FrozenObject(dict[str, Any]):
+    """A dictionary that cannot be changed."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class FrozenArray(list[Any]):
+    """A list that cannot be changed."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def frozen(value: Any) -> Any:
+    """Return a value whose dictionaries and lists cannot be changed; frozen ones as they are."""
+    kind = type(value)
+    if kind is FrozenObject or kind is FrozenArray or kind is str:
+        return value
+    if isinstance(value, dict):
+        return FrozenObject({name: frozen(each) for name, each in value.items()})
+    if isinstance(value, list):
+        return FrozenArray([frozen(each) for each in value])
+    return value
+
+
+class TextGrammar(NamedTuple):
+    """The grammar of a text that is the one argument of a tool.
+
+    Attributes:
+        argument: its name.
+        syntax: "lark" or "regex".
+        path: the member of the request with the definition, for errors.
+    """
+
+    argument: str
+    syntax: str
+    definition: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools that ``tool_choice`` leaves, as the client wrote them.
+
+    Attributes:
+        items: for the template; empty if no tool may be called.
+        choice: "none" if there are no items; "named" if the client chose one tool, which then is
+            the only item. "required" and "named" may have no items yet: a node may have the tools.
+        named: the tool that the client chose and that is none of its own; "" otherwise.
+        is_declined: the client wants no calls (``tool_choice: "none"``), so nobody adds tools.
+        schema_paths: the path of the schema of each item's parameters in the request.
+        grammars: the grammars of tools of one text by the tool's name; further names are no tools'.
+    """
+
+    items: list[dict[str, Any]] = field(default_factory=list)
+    choice: Literal["none", "auto", "required", "named"] = "none"
+    schema_paths: tuple[str, ...] = ()
+    is_declined: bool = False
+    named: str = ""
+    grammars: Mapping[str, TextGrammar] = field(default_factory=dict)
+
+    @property
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """The schemas of the parameters by the tool's name; {} for a tool without parameters.
+
+        They are not checked to be JSON schemas until a grammar is made of them.
+        """
+        return {each["name"]: each.get("parameters") or {} for each in self._functions}
+
+    @property
+    def strict(self) -> frozenset[str]:
+        """The names of the tools whose schemas are to be followed in full."""
+        return frozenset(each["name"] for each in self._functions if each.get("strict") is True)
+
+    @property
+    def _functions(self) -> list[dict[str, Any]]:
+        return [tool.get("function") or tool for tool in self.items]
+
+
+NO_TOOLS: Final = Tools()
+
+
+class ToolServer(NamedTuple):
+    """A server of tools that a request names by its label, for this server to call.
+
+    Attributes:
+        path: of the member of the request, for errors.
+        url: the address that the client gives; it must be the one that this server uses.
+        allowed: names of the tools that may be called; None: all that the server offers.
+        refused: names of tools that may not be called.
+        tools: the tools as they are offered, with ``name``, ``description`` and ``parameters``.
+        is_offered: a node has looked the server up, and put its tools into the request.
+    """
+
+    label: str
+    path: str
+    url: str = ""
+    allowed: tuple[str, ...] | None = None
+    refused: tuple[str, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()
+    is_offered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateArguments:
+    """Variables by name, and the end of the prompt.
+
+    ``values`` does not contain ``add_generation_prompt``, which is None if the request does not
+    have it. ``continues``: the answer goes on with the last message.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    add_generation_prompt: bool | None = None
+    continues: bool = False
+
+    @property
+    def all_values(self) -> dict[str, Any]:
+        """All variables, for the template."""
+        begins = self.add_generation_prompt is not False and not self.continues
+        return {**self.values, "add_generation_prompt": begins}
+
+
+#: A request without any.
+NO_ARGUMENTS: Final = TemplateArguments()
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredOutput:
+    """The form that an answer must have.
+
+    Attributes:
+        format: see `calculators.llm.grammars.formats`.
+        param: the member of the request with the form.
+    """
+
+    format: dict[str, Any]
+    param: str
+
+
+class Refusal(Exception):
+    """The request is not answered, or the answer does not go on.
+
+    It is no error: the client gets a status of 200, and the refusal where its API has a place for
+    one. See the table in ``docs/language_nodes.md``.
+
+    Attributes:
+        text: the explanation for the user; may be empty.
+        category: a word for programs, such as "violence"; None without one.
+    """
+
+    def __init__(self, text: str = "", category: str | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.category = category
+
 
 #: A message in the form that chat templates take: ``{"role": "user", "content": "Hello"}``. The
 #: content is a text or an array of parts, ``{"type": "text", "text": "Hello"}``.

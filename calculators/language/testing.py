@@ -24,7 +24,9 @@ from calculators.language.delta import (
     Ended,
     Failed,
     Finished,
+    FinishReason,
     Gained,
+    Usage,
     nothing,
 )
 from calculators.language.events import (
@@ -35,11 +37,9 @@ from calculators.language.events import (
     Reasoning,
     Refused,
     ToolCall,
+    is_object,
 )
-from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api, GenerationRequest, text_of_content
-from calculators.language.json_object import is_object
-from calculators.language.usage import Usage
 from graph_runtime import Code, Packet
 
 #: A part of an answer: a text, an event, or several events together.

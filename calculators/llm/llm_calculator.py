@@ -17,11 +17,19 @@ from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.kit.tasks.endpoint import PREFIXES
 from calculators.kit.tasks.nodes import node_resource
-from calculators.language.delta import Begun, Deltas, Failed, Gained, Submitted, refusal_deltas
+from calculators.language.delta import (
+    Begun,
+    Deltas,
+    DeltaSource,
+    Failed,
+    Gained,
+    LanguageModel,
+    Submitted,
+    refusal_deltas,
+)
 from calculators.language.events import Arguments, Content, Reasoning, ToolCall
 from calculators.language.first_answer import FirstAnswer
 from calculators.language.generation_request import GenerationRequest
-from calculators.language.language_model import DeltaSource, LanguageModel
 from calculators.llm.endpoints import ENDPOINTS, Counting, endpoint_of
 from calculators.llm.options import OPTIONS_TYPE
 from graph_runtime import (

@@ -17,11 +17,14 @@ from calculators.images.media.reader import ImageReader
 from calculators.images.media.tags import with_tags
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import GenerationRecord
-from calculators.language.delta import Begun, ResolvedSampling
-from calculators.language.generation_request import Api, GenerationRequest
-from calculators.language.template_arguments import TemplateArguments
-from calculators.language.tools import NO_TOOLS, Tools
-from calculators.language.usage import Usage
+from calculators.language.delta import Begun, ResolvedSampling, Usage
+from calculators.language.generation_request import (
+    NO_TOOLS,
+    Api,
+    GenerationRequest,
+    TemplateArguments,
+    Tools,
+)
 from calculators.llm.answers.answer import Answer, parts_of
 from calculators.llm.answers.choice import Choice, ChoiceFactory
 from calculators.llm.api.neutral_request import resolved_request

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 from calculators.kit.settings.declaration import read
-from calculators.language.retrieval.documents import DocumentError, find_documents
-from calculators.language.retrieval.embedder import embedder_options
-from calculators.language.retrieval.index_file import IndexFileError
+from calculators.language.retrieval.index_file import IndexFileError, embedder_options
 from calculators.language.retrieval.indexing import Indexed, Progress, build_index
+from calculators.language.retrieval.passages import DocumentError, find_documents
 from graph_runtime import ResourceError
 from servers.cli.messages import CommandFailed, ProgressLine, print_warning
 from servers.options.model_options import IndexOptions

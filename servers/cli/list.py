@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from calculators.tensors.openvino.model_folder import versions_in
+from calculators.tensors.openvino.directory_models import versions_in
 from servers.cli.messages import CommandFailed
 from servers.cli.model_repository import VARIABLE, repository_of
 from servers.config.entries import GRAPH_FILE

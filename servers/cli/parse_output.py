@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.call_id import new_call_id
-from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.events import (
+    Arguments,
+    Content,
+    OutputEvent,
+    Reasoning,
+    ToolCall,
+    new_call_id,
+)
 from calculators.llm.parsers.output_parsers import AnswerParser, OutputParsers
 from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.requests.request_limits import RequestLimits

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from calculators.kit.seen_files import SeenFiles
 from calculators.kit.tasks import find_task, task_of_model
-from calculators.tensors.openvino.model_folder import SUFFIXES, versions_in
+from calculators.tensors.openvino.directory_models import SUFFIXES, versions_in
 from servers.cli.examples import example_model
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.kit.seen_files import SeenFiles
-from calculators.tensors.openvino.dimension import Dimension
 from calculators.tensors.openvino.model_settings import (
     ANY_INPUT,
     ANY_LENGTH,
     Conversion,
+    Dimension,
     ModelSettings,
 )
 from servers.config.checks import (

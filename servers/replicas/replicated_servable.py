@@ -22,7 +22,7 @@ from typing import Final
 import calculators
 from calculators.kit.file_threads import in_file_thread
 from calculators.kit.places import Question, WorkMaker
-from calculators.tensors.inference.place import quoted
+from calculators.tensors.inference import quoted
 from graph_runtime import REGISTRY, GraphError, LoadProgress, NotFoundError
 from graph_runtime.errors import reason_of
 from servers import version

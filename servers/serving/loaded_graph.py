@@ -26,8 +26,7 @@ from calculators.kit.requests.http_payload import ClientConnection, HttpPayload,
 from calculators.kit.requests.request_queue import REQUEST_LIMIT
 from calculators.kit.requests.request_record import RequestRecord, current_record
 from calculators.kit.tasks import task_of_node
-from calculators.tensors.inference import InferRequest, InferResponse
-from calculators.tensors.inference.place import quoted
+from calculators.tensors.inference import InferRequest, InferResponse, quoted
 from calculators.tensors.openvino.directory_models import DirectoryModels
 from calculators.tensors.openvino.model_provider import MODELS, ModelProvider, ModelSources
 from graph_runtime import (

@@ -66,7 +66,7 @@ from calculators.speech.speech_to_text.realtime import session
 from calculators.speech.speech_to_text.realtime.session import MOST_SECONDS
 from calculators.speech.text_to_speech import request as speech_request
 from calculators.speech.text_to_speech import servable as speech
-from calculators.tensors.openvino.tensor_spec import NUMBERS_ON_CPU
+from calculators.tensors.openvino.model import NUMBERS_ON_CPU
 from calculators.text.embeddings import request as texts
 from calculators.text.rerank import request as ranking
 from calculators.text.rerank.task import RerankTaskOptions

@@ -1,6 +1,6 @@
 """openvino 2026.4: the CPU plugin computes types of 64 bits in 32 bits, and reports nothing.
 
-`calculators.tensors.openvino.tensor_spec.TensorSpec.span` has the numbers that it takes.
+`calculators.tensors.openvino.model.TensorSpec.span` has the numbers that it takes.
 """
 
 from __future__ import annotations

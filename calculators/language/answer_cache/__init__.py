@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from calculators.language.answer_cache.answer_cache_calculator import AnswerCacheCalculator
-from calculators.language.answer_cache.resources import AnswerCacheInitializer
+from calculators.language.answer_cache.answer_cache_calculator import (
+    AnswerCacheCalculator,
+    AnswerCacheInitializer,
+)
 from graph_runtime import Registry
 
 

@@ -3,15 +3,303 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from calculators.language import GenerationRequest
-from calculators.language.answer_cache.kept_answer import KeptAnswer
-from calculators.language.answer_cache.similar_questions import Question, SimilarQuestions
-from calculators.language.delta import ResolvedSampling
+import numpy as np
+import orjson
+from msgspec import structs
+from numpy.typing import NDArray
+
+from calculators.language import (
+    Begun,
+    Content,
+    Delta,
+    Deltas,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Gained,
+    GenerationRequest,
+    Reasoning,
+    RequestError,
+    Submitted,
+    ToolCall,
+    ToolRan,
+)
+from calculators.language.delta import ResolvedSampling, nothing
+from calculators.language.events import new_call_id
+
+if TYPE_CHECKING:
+    from calculators.text.embeddings.servable import EmbeddingsServable
+
+_OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+
+
+def may_be_kept(request: GenerationRequest) -> bool:
+    """True if the answer to a request could be given again.
+
+    Not with log-probabilities or token ids, which a kept answer does not have; not with images that
+    are fetched, because they may change; not to a request that is refused anyway.
+    """
+    return (
+        request.refusal is None
+        and not request.wants_logprobs
+        and not request.returns_token_ids
+        and all(image.url.startswith("data:") for image in request.images)
+    )
+
+
+def request_key(request: GenerationRequest) -> bytes:
+    """Return the SHA-256 of a request. It costs time by the length of its content.
+
+    Raises:
+        ValueError: the request has content that is no JSON.
+    """
+    form = request.form.format if request.form is not None else None
+    parts = (
+        request.answer_model or request.model,
+        request.api.value,
+        request.n,
+        request.messages,
+        request.prompts,
+        [image.url for image in request.images],
+        [request.tools.items, request.tools.choice, request.parallel_tool_calls],
+        form,
+        [
+            request.template.values,
+            request.template.add_generation_prompt,
+            request.template.continues,
+        ],
+        dict(request.sampling),
+        [source.text for source in request.sources],
+    )
+    try:
+        return hashlib.sha256(orjson.dumps(parts, option=_OPTIONS)).digest()
+    except orjson.JSONEncodeError as error:
+        raise ValueError("the request has content that is no JSON") from error
+
+
+_log: Final = logging.getLogger("graphrt.answer_cache")
+#: Characters of a question; a longer one is compared by its digest only.
+MOST_CHARACTERS: Final = 4096
+#: Questions of one kind that are compared, the newest.
+MOST_COMPARED: Final = 1000
+_BLANK: Final[dict[str, Any]] = {"role": "user", "content": ""}
+
+
+class Question(NamedTuple):
+    """A question by its meaning.
+
+    Attributes:
+        context: the digest of the request without the question.
+        vector: float32, of length 1.
+    """
+
+    context: bytes
+    vector: NDArray[np.float32]
+
+
+class SimilarQuestions:
+    """Questions with kept answers, by the digests of their requests. Not safe for threads."""
+
+    def __init__(self, embedder: EmbeddingsServable, least: float) -> None:
+        """``least``: the cosine from which on two questions count as one."""
+        self.embedder = embedder
+        self.least = least
+        self._by_context: dict[bytes, dict[bytes, NDArray[np.float32]]] = {}
+        self._contexts: dict[bytes, bytes] = {}
+
+    async def question_of(self, request: GenerationRequest) -> Question | None:
+        """Return the question of a request; None if it is no single one, or cannot be embedded.
+
+        A conversation, a question with images and one of more than `MOST_CHARACTERS` are compared
+        by their digests only.
+        """
+        *before, last = request.messages or (None,)
+        if last is None or last.get("role") != "user" or request.prompts or request.images:
+            return None
+        text = last.get("content")
+        if not isinstance(text, str) or not text.strip() or len(text) > MOST_CHARACTERS:
+            return None
+        if any(message.get("role") not in ("system", "developer") for message in before):
+            return None
+        try:
+            context = request_key(replace(request, messages=(*before, _BLANK)))
+            embedded = await self.embedder.embed([text])
+        except ValueError:
+            return None
+        except RequestError as error:
+            _log.warning("a question is not compared with others: %s", error.message)
+            return None
+        vector = np.asarray(embedded.vectors[0], np.float32)
+        length = float(np.linalg.norm(vector))
+        return Question(context, vector / length) if length else None
+
+    def nearest(self, question: Question) -> tuple[bytes, float] | None:
+        """Return the key of the nearest question and its cosine, if it is near enough."""
+        kept = self._by_context.get(question.context)
+        if not kept:
+            return None
+        keys = list(islice(reversed(kept), MOST_COMPARED))
+        scores = np.stack([kept[key] for key in keys]) @ question.vector
+        best = int(scores.argmax())
+        score = float(scores[best])
+        return (keys[best], score) if score >= self.least else None
+
+    def add(self, key: bytes, question: Question) -> None:
+        """Remember a question whose answer is kept under ``key``."""
+        self.forget(key)
+        self._contexts[key] = question.context
+        self._by_context.setdefault(question.context, {})[key] = question.vector
+
+    def forget(self, key: bytes) -> None:
+        """Forget the question whose answer was kept under ``key``, if there was one."""
+        context = self._contexts.pop(key, None)
+        if context is not None:
+            kept = self._by_context[context]
+            del kept[key]
+            if not kept:
+                del self._by_context[context]
+
+
+#: Bytes of an object, roughly, beside its text.
+_OBJECT: Final = 120
+#: Bytes of a character, at most.
+_CHARACTER: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """The answer of a model without anything of its request.
+
+    Attributes:
+        begun: without the request.
+        items: ``Gained`` and ``Finished`` of all choices.
+        size: bytes, roughly.
+    """
+
+    begun: Begun
+    items: tuple[Gained | Finished, ...]
+    end: Ended
+    size: int
+
+    def played_for(self, request: GenerationRequest) -> Deltas:
+        """Return the answer to a request: one packet, with new ids of calls."""
+        begun = structs.replace(self.begun, request=request, sources=request.sources)
+        items: list[Delta] = [begun]
+        for item in self.items:
+            if isinstance(item, Gained):
+                items.append(structs.replace(item, events=tuple(map(_with_new_id, item.events))))
+            else:
+                items.append(item)
+        return Deltas((*items, self.end))
+
+
+class AnswerRecorder:
+    """Records an answer as it passes.
+
+    Attributes:
+        kept: the answer, once it has ended well.
+        begun: once it has begun.
+        is_over: nothing follows.
+    """
+
+    def __init__(self, blank: GenerationRequest) -> None:
+        """``blank``: stands for the request, which is not kept."""
+        self._blank = blank
+        self._gained: list[Gained] = []
+        self._ends: list[Finished] = []
+        self._is_fit = True
+        self.begun: Begun | None = None
+        self.kept: KeptAnswer | None = None
+        self.is_over = False
+
+    def feed(self, packet: Deltas) -> Deltas:
+        """Record the items of a packet. Returns the packet that goes on."""
+        is_watched = False
+        for item in packet:
+            if type(item) is Gained:  # nearly all items are
+                self._gained.append(item)
+            else:
+                is_watched |= isinstance(item, Begun | Submitted)
+                self._record(item)
+        return Deltas(map(self._with_watched_stop, packet)) if is_watched else packet
+
+    def _with_watched_stop(self, item: Delta) -> Delta:
+        if not isinstance(item, Begun | Submitted):
+            return item
+        stop = item.stop
+
+        def stop_and_forget() -> None:
+            # Half an answer looks like a whole one.
+            self._is_fit = False
+            stop()
+
+        return structs.replace(item, stop=stop_and_forget)
+
+    def _record(self, item: Delta) -> None:
+        match item:
+            case Begun():
+                self.begun = item
+            case Finished(choice, reason):
+                self._is_fit &= reason is not FinishReason.CONTENT_FILTER
+                self._ends.append(Finished(choice, reason, item.stop_string))
+            case Ended():
+                self.is_over = True
+                if self._is_fit and self.begun is not None:
+                    self.kept = self._whole(self.begun, item)
+            case ToolRan():
+                # An answer out of a cache does not do again what a tool did.
+                self._is_fit = False
+            case Failed():
+                self.is_over = True
+            case _:
+                return
+
+    def _whole(self, begun: Begun, end: Ended) -> KeptAnswer:
+        by_choice: dict[int, list[Event]] = {}
+        for gained in self._gained:
+            by_choice.setdefault(gained.choice, []).extend(gained.events)
+        items: list[Gained | Finished] = []
+        size = _OBJECT * 8
+        for finished in self._ends:
+            events = _joined(by_choice.get(finished.choice, ()))
+            if events:
+                items.append(Gained(finished.choice, tuple(events)))
+            items.append(finished)
+            for event in events:
+                texts = [part for part in structs.astuple(event) if isinstance(part, str)]
+                size += _OBJECT + _CHARACTER * sum(map(len, texts))
+        bare = structs.replace(
+            begun, request=self._blank, sources=(), prompt_ids=None, stop=nothing
+        )
+        return KeptAnswer(bare, tuple(items), end, size)
+
+
+def _joined(events: Iterable[Event]) -> list[Event]:
+    """Return the events; texts of one kind in a row are one."""
+    joined: list[Event] = []
+    for kind, group in groupby(events, type):
+        if kind is Content or kind is Reasoning:
+            texts = [event.text for event in group if isinstance(event, Content | Reasoning)]
+            joined.append(kind("".join(texts)))
+        else:
+            joined += group
+    return joined
+
+
+def _with_new_id(event: Event) -> Event:
+    return structs.replace(event, call_id=new_call_id()) if isinstance(event, ToolCall) else event
 
 
 class Flight:

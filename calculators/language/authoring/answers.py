@@ -17,11 +17,11 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import set_current_record
 from calculators.language.authoring.functions import (
     check_generator,
+    closable,
     make_calculator,
     option_values,
     options_of,
 )
-from calculators.language.authoring.generator_run import closable
 from calculators.language.delta import (
     Begun,
     Delta,
@@ -29,11 +29,14 @@ from calculators.language.delta import (
     Ended,
     Failed,
     Finished,
+    FinishReason,
     Gained,
     Submitted,
+    Usage,
     delta_problem,
     event_problem,
     refusal_deltas,
+    usage_sum,
 )
 from calculators.language.events import (
     Arguments,
@@ -43,11 +46,8 @@ from calculators.language.events import (
     Refused,
     ToolCall,
 )
-from calculators.language.finish_reason import FinishReason
-from calculators.language.generation_request import GenerationRequest, text_of_content
+from calculators.language.generation_request import GenerationRequest, Refusal, text_of_content
 from calculators.language.mistakes import AuthorMistake, named
-from calculators.language.refusal import Refusal
-from calculators.language.usage import Usage, usage_sum
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out
 from graph_runtime.interrupts import contained, is_being_cancelled
 

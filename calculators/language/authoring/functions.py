@@ -2,15 +2,145 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from types import SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, get_type_hints
 
-from graph_runtime import Calculator, Code, GraphError, Options, calculator
+from calculators.language.generation_request import GenerationRequest, Refusal
+from calculators.language.mistakes import AuthorMistake, named, place_of
+from graph_runtime import (
+    Calculator,
+    CalculatorContext,
+    Code,
+    GraphError,
+    In,
+    Options,
+    Out,
+    calculator,
+)
 from graph_runtime.annotations import resolved
+from graph_runtime.interrupts import contained
 from graph_runtime.options.options import is_options_type
+
+T = TypeVar("T")
+U = TypeVar("U", covariant=True)
+
+
+class GeneratorRun(Generic[T, U]):
+    """One generator, in a task of its own for its whole life.
+
+    Stepping it inside the calls of a node would cost less, but breaks ``asyncio.timeout`` and
+    libraries on anyio, which want to leave a block in the task that entered it.
+
+    Attributes:
+        is_done: the generator has returned or raised.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[AsyncIterator[T]], AsyncIterator[U]],
+        problem: Callable[[U], str],
+    ) -> None:
+        """Prepare the generator; the first `feed` starts it. Needs a running event loop.
+
+        ``problem``: returns what is wrong with an output, "" if nothing is; it is raised in the
+        generator, at the line of its ``yield``.
+        """
+        self._function = function
+        self._problem = problem
+        self._inputs: deque[T] = deque()
+        self._has_ended = False
+        self._outputs: list[U] = []
+        #: The generator waits for an input.
+        self._waits: asyncio.Future[None] | None = None
+        #: `feed` waits for the generator.
+        self._feeds: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.is_done = False
+        self._error: Exception | None = None
+        self._is_closing = False
+
+    def take_error(self) -> Exception | None:
+        """Return the exception that the generator has raised, once: it leads back here."""
+        error, self._error = self._error, None
+        return error
+
+    async def feed(self, inputs: Iterable[T], *, ends: bool = False) -> list[U]:
+        """Give inputs, and return what the generator yields until it asks for more.
+
+        ``ends``: these are the last inputs.
+        """
+        self._inputs.extend(inputs)
+        self._has_ended |= ends
+        loop = asyncio.get_running_loop()
+        if not self.is_done:
+            self._feeds = loop.create_future()
+            if self._task is None:
+                self._task = loop.create_task(self._run())
+            elif self._waits is not None and not self._waits.done():
+                self._waits.set_result(None)
+            await self._feeds
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    async def close(self) -> None:
+        """End the generator: its ``finally`` and ``async with`` blocks run before this returns."""
+        task = self._task
+        self._is_closing = True
+        if task is not None and not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        try:
+            async with contextlib.aclosing(closable(self._function(self._items()))) as outputs:
+                async for output in outputs:
+                    if problem := self._problem(output):
+                        await outputs.athrow(AuthorMistake(problem))
+                    self._outputs.append(output)
+        except BaseException as error:
+            if self._is_closing and isinstance(error, asyncio.CancelledError):
+                raise
+            self._error = contained(error)
+        finally:
+            self.is_done = True
+            self._answer_feed()
+
+    async def _items(self) -> AsyncIterator[T]:
+        while True:
+            while self._inputs:
+                yield self._inputs.popleft()
+            if self._has_ended:
+                return
+            self._answer_feed()
+            self._waits = asyncio.get_running_loop().create_future()
+            await self._waits
+
+    def _answer_feed(self) -> None:
+        if self._feeds is not None and not self._feeds.done():
+            self._feeds.set_result(None)
+
+
+class Closable(Protocol[U]):
+    """An iterator that can be closed, as generators can."""
+
+    def __aiter__(self) -> AsyncIterator[U]: ...
+
+    async def aclose(self) -> None: ...
+
+    async def athrow(self, error: BaseException, /) -> U: ...
+
+
+def closable(iterator: AsyncIterator[U]) -> Closable[U]:
+    """Return an async generator as what it is, for `contextlib.aclosing`."""
+    return cast(Closable[U], iterator)
 
 
 class AuthorError(GraphError):
@@ -95,3 +225,58 @@ def option_values(node: Calculator) -> dict[str, Any]:
     """Return the options of a node as the keyword arguments of its function."""
     names: tuple[str, ...] = node.option_names  # type: ignore[attr-defined]
     return {name: getattr(node, f"options_{name}") for name in names}
+
+
+P = ParamSpec("P")
+
+
+def on_request(
+    function: Callable[Concatenate[GenerationRequest, P], Awaitable[GenerationRequest]], /
+) -> type[Calculator]:
+    """Make a calculator of an async function that returns the request for the next node.
+
+    ::
+
+        @on_request
+        async def polite(request: GenerationRequest) -> GenerationRequest:
+            return request.with_system("Be polite.")
+
+    The calculator has the function's name, and the ports ``REQUEST`` in and out. Raising `Refusal`
+    refuses the request, which the next language model then answers with the refusal. Raising
+    `RequestError` ends the run with that error. A request that another node has refused passes.
+
+    Parameters beside the request are options, as in `on_text`.
+
+    Raises:
+        AuthorError: the function is no coroutine function.
+    """
+    if not inspect.iscoroutinefunction(function):
+        name = getattr(function, "__qualname__", function)
+        raise AuthorError(f"@on_request: {name} must be an async def that returns a request")
+    return make_calculator(function, RequestFunction, options_of(function))
+
+
+class RequestFunction(Calculator):
+    """Changes requests by an async function. Subclasses are made by `on_request`."""
+
+    request = In[GenerationRequest]("REQUEST")
+    changed = Out[GenerationRequest]("REQUEST")
+    function: Callable[..., Awaitable[Any]]
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._function = partial(self.function, **option_values(self))
+
+    async def process(self, cc: CalculatorContext) -> None:
+        request = cc.get(self.request)
+        if request.refusal is None:
+            try:
+                made = await self._function(request)
+            except Refusal as refusal:
+                made = request.refused(refusal)
+            if not isinstance(made, GenerationRequest):
+                raise AuthorMistake(
+                    f"{place_of(self.function)} returned {named(made)}, no request: it ends with "
+                    f'`return request`, or with a changed one: `return request.with_system("...")`'
+                )
+            request = made
+        cc.emit(self.changed, request)

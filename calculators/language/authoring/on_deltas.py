@@ -9,12 +9,12 @@ from typing import Concatenate, ParamSpec
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.language.authoring.functions import (
+    GeneratorRun,
     check_generator,
     make_calculator,
     option_values,
     options_of,
 )
-from calculators.language.authoring.generator_run import GeneratorRun
 from calculators.language.delta import (
     Begun,
     Delta,
@@ -22,15 +22,15 @@ from calculators.language.delta import (
     Ended,
     Failed,
     Finished,
+    FinishReason,
     Gained,
+    OrderError,
     Submitted,
     delta_problem,
 )
 from calculators.language.events import Refused
-from calculators.language.finish_reason import FinishReason
+from calculators.language.generation_request import Refusal
 from calculators.language.mistakes import place_of
-from calculators.language.order import OrderError
-from calculators.language.refusal import Refusal
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out
 
 log = logging.getLogger(__name__)

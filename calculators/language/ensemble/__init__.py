@@ -1,7 +1,7 @@
 """Ensembles: several models answer one request, and one answer is made of theirs.
 
 The first answer is chosen by
-`calculators.language.routing.first_answer_calculator.FirstAnswerCalculator`.
+`calculators.language.routing.fallback_calculator.FirstAnswerCalculator`.
 """
 
 from __future__ import annotations

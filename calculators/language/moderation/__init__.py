@@ -10,8 +10,10 @@ if TYPE_CHECKING:
 
 def register(registry: Registry) -> None:
     """Add the calculators and resources of this room to a registry."""
-    from calculators.language.moderation.moderation_calculator import ModerationCalculator
-    from calculators.language.moderation.resources import ModerationResourceInitializer
+    from calculators.language.moderation.moderation_calculator import (
+        ModerationCalculator,
+        ModerationResourceInitializer,
+    )
 
     registry.register_calculator(ModerationCalculator)
     registry.register_resource_initializer(ModerationResourceInitializer())

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
 from calculators.kit.requests.request_record import set_current_record
+from calculators.kit.tasks.options import naming_node
 from calculators.language import (
     Begun,
     Delta,
@@ -30,26 +31,95 @@ from calculators.language import (
     refusal_deltas,
 )
 from calculators.language.delta import nothing
-from calculators.language.moderation.choice_guard import ChoiceGuard
-from calculators.language.moderation.texts import request_texts, tool_text
-from calculators.language.redaction.text import MOST_AT_ONCE, TextRedactor
-from calculators.language.text_patterns.expression import PatternError
-from calculators.language.text_patterns.patterns import Patterns, patterns_of
-from calculators.text.text_classification.node_options import OPTIONS_TYPE as CLASSIFIER_OPTIONS
+from calculators.language.moderation.choice_guard import ChoiceGuard, request_texts, tool_text
+from calculators.language.redaction.redactors import MOST_AT_ONCE, TextRedactor
+from calculators.language.text_patterns import PatternError, Patterns, patterns_of
+from calculators.text.text_classification.classifier import TextClassifier
+from calculators.text.text_classification.options import OPTIONS_TYPE
+from calculators.text.text_classification.options import OPTIONS_TYPE as CLASSIFIER_OPTIONS
+from calculators.text.text_classification.resources import TextClassificationResourceInitializer
 from graph_runtime import (
     Calculator,
     CalculatorContext,
     CalculatorContract,
     Code,
     In,
+    NodePlan,
+    NodeResource,
     Options,
     Out,
+    ResourceError,
+    ResourceSettings,
     SideIn,
     has_options,
 )
 
-if TYPE_CHECKING:
-    from calculators.text.text_classification.classifier import TextClassifier
+
+class ModerationResourceInitializer:
+    """Loads the model of every node that moderates with a classifier."""
+
+    tag: str = TextClassificationResourceInitializer.tag
+    context_tags: Sequence[str] = ()
+
+    def __init__(self) -> None:
+        self._classifiers = TextClassificationResourceInitializer()
+
+    def matches(self, calculator: str) -> bool:
+        return calculator.endswith("ModerationCalculator")
+
+    def check(self, node: NodePlan, settings: ResourceSettings) -> Sequence[str]:
+        if has_options(node.config, OPTIONS_TYPE):
+            return self._classifiers.check(node, settings)
+        return ()
+
+    async def make(self, node: NodePlan, settings: ResourceSettings) -> NodeResource:
+        if not has_options(node.config, OPTIONS_TYPE):
+            return _NoClassifier()
+        classifier = await self._classifiers.make(node, settings)
+        try:
+            return _checked(classifier, node)
+        except ResourceError:
+            await classifier.close()
+            raise
+
+    def identity(self, node: NodePlan, settings: ResourceSettings) -> str | None:
+        """See `graph_runtime.SharingInitializer`."""
+        if has_options(node.config, OPTIONS_TYPE):
+            return self._classifiers.identity(node, settings)
+        return None
+
+    async def adopt(
+        self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
+    ) -> TextClassifier:
+        """Return the model of ``resource`` with the categories of ``node``."""
+        return _checked(await self._classifiers.adopt(resource, node, settings), node)
+
+
+def _checked(classifier: TextClassifier, node: NodePlan) -> TextClassifier:
+    """Return a classifier that has labels for categories of moderations.
+
+    Raises:
+        ResourceError: it has none.
+    """
+    if classifier.classes.rules:
+        return classifier
+    labels = ", ".join(classifier.classes.labels[:20])
+    with naming_node(node):
+        raise ResourceError(
+            "categories: none of the model's labels has the name of a category of moderations; say "
+            f"which label stands for which category. The labels: {labels}"
+        )
+    raise AssertionError
+
+
+class _NoClassifier:
+    """The resource of a node with rules only."""
+
+    unavailable_reason = ""
+
+    async def close(self) -> None:
+        return
+
 
 _log: Final = logging.getLogger(__name__)
 

@@ -17,9 +17,13 @@ from calculators.language import (
     TokenLogprob,
     ToolCall,
 )
-from calculators.language.redaction.arguments import ArgumentsRedactor
-from calculators.language.redaction.text import TextRedactor, parts_of, redacted
-from calculators.language.text_patterns.patterns import Scanner, Spans
+from calculators.language.redaction.redactors import (
+    ArgumentsRedactor,
+    TextRedactor,
+    parts_of,
+    redacted,
+)
+from calculators.language.text_patterns import Scanner, Spans
 
 
 class Channel(Enum):

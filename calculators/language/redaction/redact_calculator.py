@@ -24,10 +24,9 @@ from calculators.language import (
     ToolRan,
 )
 from calculators.language.delta import nothing
-from calculators.language.redaction.arguments import ArgumentsRedactor
 from calculators.language.redaction.choice import Channel, ChoiceRedactor, Redaction
-from calculators.language.text_patterns.expression import PatternError
-from calculators.language.text_patterns.patterns import patterns_of
+from calculators.language.redaction.redactors import ArgumentsRedactor
+from calculators.language.text_patterns import PatternError, patterns_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Options, Out
 
 _log: Final = logging.getLogger(__name__)

@@ -6,16 +6,36 @@ puts the passages that it finds into the request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from graph_runtime import GraphError, find_options
 
 if TYPE_CHECKING:
     from graph_runtime import Registry
 
+CALCULATOR: Final = "RetrievalCalculator"
+OPTIONS_TYPE: Final = "graphrt.RetrievalOptions"
+
+
+def index_paths(config: Any) -> Iterator[str]:
+    """Yield the ``index`` of each retrieval node of a ``CalculatorGraphConfig``, as written."""
+    for node in config.node:
+        if node.calculator == CALCULATOR:
+            try:
+                path = find_options(node, OPTIONS_TYPE).index
+            except GraphError:  # reported when the graph is loaded
+                continue
+            if path:
+                yield path
+
 
 def register(registry: Registry) -> None:
     """Add the family's calculator, and the maker of its resource, to a registry."""
-    from calculators.language.retrieval.resources import RetrievalResourceInitializer
-    from calculators.language.retrieval.retrieval_calculator import RetrievalCalculator
+    from calculators.language.retrieval.retrieval_calculator import (
+        RetrievalCalculator,
+        RetrievalResourceInitializer,
+    )
 
     registry.register_calculator(RetrievalCalculator)
     registry.register_resource_initializer(RetrievalResourceInitializer())

@@ -1,28 +1,110 @@
 """The index: a SQLite file with passages, their sources and their vectors.
 
 The rows are the truth. Beside a large index there is a file for approximate search
-(`calculators.language.retrieval.search`), which is made from the rows.
+(`calculators.language.retrieval.index_file`), which is made from the rows.
 `calculators.language.retrieval.indexing` writes both.
+
+Search of the nearest vectors: exact for small indexes, approximate for large ones.
+
+Up to `MOST_EXACT` vectors NumPy compares all of them. A larger index has a file of the library
+usearch, a graph of near neighbours (HNSW) whose numbers have 16 bits. Without the library, the
+extra ``retrieval``, large indexes are searched exactly too. ``bench/passage_search.py`` measures
+both.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.language.retrieval.embedder import ModelIdentity
 from calculators.language.retrieval.passages import PassageSize
+from calculators.text.embeddings.node_options import EmbeddingsOptions, embeddings_options
+from calculators.text.text_models.model_options import TextModelOptions
 from graphrt_base.regular_file import open_regular_file
+
+#: The uses of texts, by which a model's prompts are chosen.
+PASSAGE: Final = "passage"
+QUESTION: Final = "query"
+
+#: The files that decide the vectors: weights, and the tokenizer's, of which one kind is there.
+_WEIGHTS: Final = "openvino_model.bin"
+_TOKENIZER: Final = "tokenizer.json"
+_OPENVINO_TOKENIZER: Final = ("openvino_tokenizer.xml", "openvino_tokenizer.bin")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """The identity of an embedding model.
+
+    Attributes:
+        name: the name of its directory, for people.
+        digest: the SHA-256 of its weights and its tokenizer, in hexadecimal digits.
+        pooling: "CLS", "LAST" or "MEAN".
+    """
+
+    name: str
+    digest: str
+    pooling: str
+
+
+def identify(options: EmbeddingsOptions) -> ModelIdentity:
+    """Return the identity of a model; reads its files: for a thread.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    directory = options.model.directory
+    has_tokenizer = (directory / _TOKENIZER).is_file()
+    files = (_WEIGHTS, *((_TOKENIZER,) if has_tokenizer else _OPENVINO_TOKENIZER))
+    digest = hashlib.sha256()
+    for name in files:
+        with open_regular_file(directory / name) as file:
+            # The digest of each, so that no byte can move from one file to the next.
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return ModelIdentity(directory.resolve().name, digest.hexdigest(), options.pooling)
+
+
+def hidden_size(model: TextModelOptions) -> int | None:
+    """Return the numbers of a vector as config.json says; None if it does not."""
+    size = model.config.get("hidden_size", model.config.get("d_model"))
+    return size if type(size) is int else None
+
+
+def embedder_options(
+    models_path: str,
+    graph_directory: Path,
+    *,
+    target_device: str = "",
+    plugin_config: str = "",
+    pooling: str = "",
+) -> EmbeddingsOptions:
+    """Check the options of an index's model: vectors of length 1, and long texts are cut off.
+
+    Raises:
+        ResourceError: with the field, what is wrong, and what would be right.
+    """
+    return embeddings_options(
+        models_path,
+        graph_directory,
+        target_device=target_device,
+        plugin_config=plugin_config,
+        pooling=pooling,
+        normalizes=True,
+        truncates=True,
+    )
+
 
 #: Vectors of length 1, shape ``[n, dimension]``.
 Vectors = NDArray[np.float32]
@@ -237,3 +319,109 @@ def _connect(path: Path, name: str) -> sqlite3.Connection:
 
 def _damaged(name: str) -> IndexFileError:
     return IndexFileError(f'"{name}" is damaged: run `graphrt index` again')
+
+
+#: Vectors that NumPy compares in some milliseconds.
+MOST_EXACT: Final = 20_000
+#: The library's parameters: edges of a vector, and vectors that are looked at when one is added and
+#: when one is searched (docs/decisions/0055-sqlite-and-usearch.md).
+_EDGES: Final = 16
+_LOOKED_AT_ADDING: Final = 128
+_LOOKED_AT_SEARCHING: Final = 64
+
+
+class Search(Protocol):
+    """A search for the nearest of many vectors. Safe for threads."""
+
+    def nearest(self, vector: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
+        """Return the ids of the nearest vectors with their cosine similarity, the nearest first.
+
+        Args:
+            vector: shape ``[dimension]``, of length 1.
+        """
+
+
+class ExactSearch:
+    """Compares with every vector."""
+
+    def __init__(self, ids: NDArray[np.int64], vectors: Vectors) -> None:
+        self._ids = ids
+        self._vectors = vectors
+
+    def nearest(self, vector: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
+        """See `Search.nearest`."""
+        scores = self._vectors @ vector
+        count = min(count, len(scores))
+        places = np.argpartition(-scores, count - 1)[:count]
+        places = places[np.lexsort((places, -scores[places]))]
+        return [(int(self._ids[place]), float(scores[place])) for place in places]
+
+
+class ApproximateSearch:
+    """Searches usearch's graph of near neighbours."""
+
+    def __init__(self, index: Any) -> None:
+        """``index``: a ``usearch.index.Index``."""
+        self._index = index
+
+    def nearest(self, vector: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
+        """See `Search.nearest`."""
+        found = self._index.search(vector, count)
+        return [
+            (int(key), 1.0 - float(distance))
+            for key, distance in zip(found.keys, found.distances, strict=True)
+        ]
+
+    def save(self, file: Path) -> None:
+        """Write the search file."""
+        self._index.save(str(file))
+
+
+def has_library() -> bool:
+    """Return whether usearch is installed."""
+    return find_spec("usearch") is not None
+
+
+def search_file(index: Path) -> Path:
+    """Return the path of an index's search file."""
+    return index.with_name(f"{index.name}.usearch")
+
+
+def digest_of(file: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits; "" if it cannot be read."""
+    try:
+        with open_regular_file(file) as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def make_search(ids: NDArray[np.int64], vectors: Vectors) -> ApproximateSearch:
+    """Make the graph of near neighbours, on all processors; of 100,000 vectors it takes a while."""
+    index = _empty(vectors.shape[1])
+    index.add(ids, vectors)
+    return ApproximateSearch(index)
+
+
+def open_search(file: Path, dimension: int, count: int) -> ApproximateSearch | None:
+    """Map a search file; None if it is no such file, or not for so many vectors."""
+    index = _empty(dimension)
+    try:
+        index.view(str(file))
+    except Exception:  # the library raises plain ones
+        return None
+    return ApproximateSearch(index) if (len(index), index.ndim) == (count, dimension) else None
+
+
+def _empty(dimension: int) -> Any:
+    # Imported here: only large indexes need it.
+    from usearch.index import Index
+
+    return Index(
+        ndim=dimension,
+        metric="cos",
+        dtype="f16",
+        connectivity=_EDGES,
+        expansion_add=_LOOKED_AT_ADDING,
+        expansion_search=_LOOKED_AT_SEARCHING,
+    )

@@ -23,28 +23,33 @@ import msgspec
 import numpy as np
 
 from calculators.kit.model_initializer import ModelHost
-from calculators.language.retrieval.documents import Document, read_document
-from calculators.language.retrieval.embedder import PASSAGE, identify
 from calculators.language.retrieval.index_file import (
     COMPLETE,
+    MOST_EXACT,
+    PASSAGE,
     SCHEMA,
     IndexFile,
     IndexFileError,
     IndexMeta,
     Vectors,
-)
-from calculators.language.retrieval.passages import Outline, Passage, PassageSize
-from calculators.language.retrieval.search import (
-    MOST_EXACT,
     digest_of,
     has_library,
+    identify,
     make_search,
     search_file,
 )
-from calculators.text.embeddings.request import MAX_ALL_CHARACTERS, MAX_CHARACTERS
-from calculators.text.embeddings.servable import EmbeddingsOptions, EmbeddingsServable
+from calculators.language.retrieval.passages import (
+    Document,
+    Outline,
+    Passage,
+    PassageSize,
+    read_document,
+)
+from calculators.text.embeddings.node_options import EmbeddingsOptions
+from calculators.text.embeddings.servable import EmbeddingsServable
+from calculators.text.embeddings.texts import MAX_ALL_CHARACTERS, MAX_CHARACTERS
+from calculators.text.text_models.questions import Tokenize, Tokenized
 from calculators.text.text_models.text_model import Outputs
-from calculators.text.text_models.text_tokenizer import Tokenize, Tokenized
 from graph_runtime import LoadProgress
 
 #: The row of `meta` that changes with the vectors, and not with the model.

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
 
 def register(registry: Registry) -> None:
     """Add the calculators of this room, and the resources of labels, to a registry."""
-    from calculators.language.routing.fallback_calculator import FallbackCalculator
-    from calculators.language.routing.first_answer_calculator import FirstAnswerCalculator
-    from calculators.language.routing.request_label_calculator import RequestLabelCalculator
-    from calculators.language.routing.router_calculator import RouterCalculator
-    from calculators.text.text_classification.classifier import (
-        TextClassificationResourceInitializer,
+    from calculators.language.routing.fallback_calculator import (
+        FallbackCalculator,
+        FirstAnswerCalculator,
     )
+    from calculators.language.routing.router_calculator import (
+        RequestLabelCalculator,
+        RouterCalculator,
+    )
+    from calculators.text.text_classification.resources import TextClassificationResourceInitializer
 
     for calculator in (
         FallbackCalculator,

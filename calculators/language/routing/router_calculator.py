@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from calculators.language import GenerationRequest, LanguageModel
+from calculators.kit.tasks.node_resource import node_resource
+from calculators.language import GenerationRequest, LanguageModel, RequestError
 from calculators.language.generation_request import text_of_content
+from calculators.text.text_classification.classifier import TextClassifier
+from calculators.text.text_classification.options import TextClassificationCalculatorOVOptions
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -22,6 +26,60 @@ from graph_runtime import (
     SideIn,
 )
 from graph_runtime.options.options import OptionsType
+
+_log: Final = logging.getLogger("graphrt.text_classification")
+#: The characters at the beginning of the user's last message that are classified.
+MOST_READ: Final = 16_384
+
+
+class RequestLabelCalculator(Calculator):
+    """Gives the class with the highest score of the user's last message.
+
+    A request that is refused, has no text, or comes while the classifier is down has the label "",
+    so that a router's last route takes it.
+
+    Inputs: REQUEST (GenerationRequest).
+    Outputs: LABEL (str), with the request's timestamp: for a RouterCalculator.
+    Options (graphrt.TextClassificationCalculatorOVOptions): as TextClassificationCalculatorOV.
+
+    ::
+
+        node {
+          name: "topic"
+          calculator: "RequestLabelCalculator"
+          input_side_packet: "TEXT_CLASSIFICATION_NODE_RESOURCES:classifier"
+          input_stream: "REQUEST:request"
+          output_stream: "LABEL:topic"
+          node_options {
+            [type.googleapis.com/graphrt.TextClassificationCalculatorOVOptions] {
+              models_path: "topics"
+            }
+          }
+        }
+    """
+
+    request = In[GenerationRequest]("REQUEST")
+    label = Out[str]("LABEL")
+    resources = SideIn[dict[str, Any]]("TEXT_CLASSIFICATION_NODE_RESOURCES")
+    options = Options(TextClassificationCalculatorOVOptions)
+
+    def open(self, cc: CalculatorContext) -> None:
+        self._classifier: TextClassifier = node_resource(cc, self.resources, "text classification")
+
+    async def process(self, cc: CalculatorContext) -> None:
+        request = cc.get(self.request)
+        text = request.last_text()[:MOST_READ]
+        label = ""
+        if text.strip() and request.refusal is None:
+            # Half of a surrogate pair has no UTF-8.
+            text = text.encode(errors="replace").decode()
+            try:
+                scores = await self._classifier.scores_of(text)
+                label = self._classifier.classes.labels[int(scores.argmax())]
+            except RequestError as error:
+                _log.warning("%s: a request has no label: %s", cc.node_name, error.message)
+        cc.emit(self.label, label)
+
 
 #: The message of a router's options.
 OPTIONS: Final = "graphrt.RouterOptions"

@@ -38,18 +38,21 @@ from calculators.kit.child_process.parent_connection import (
     ParentGone,
     die_with_parent,
 )
-from calculators.language.server_tools.call_limits import MAX_MESSAGE, cut_error, cut_output
 from calculators.language.server_tools.messages import (
+    MAX_MESSAGE,
     Call,
     LoadFunctions,
+    PathRefused,
+    PathRules,
     Ready,
     Result,
     ToolSpec,
+    cut_error,
+    cut_output,
     decode_question,
     encode,
     plain,
 )
-from calculators.language.server_tools.path_rules import PathRefused, PathRules
 from graph_runtime.annotations import resolved
 
 #: Defaults that the schema shows. Each call gets a copy of any other.

@@ -16,19 +16,20 @@ from calculators.kit.child_process.framing import HEADER, Frame, framed
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.child_process.parent_connection import ParentGone, die_with_parent
-from calculators.language.server_tools.call_limits import cut_error, cut_output
 from calculators.language.server_tools.mcp_session import CallFailed, McpSession, StartFailed
 from calculators.language.server_tools.messages import (
     Abandon,
     Call,
     LoadServers,
+    PathRefused,
     Ready,
     Result,
+    cut_error,
+    cut_output,
     decode_question,
     encode,
     plain,
 )
-from calculators.language.server_tools.path_rules import PathRefused
 
 _LOGGER: Final = "graphrt.tools"
 

@@ -21,8 +21,7 @@ from calculators.language.server_tools.messages import (
     decode_answer,
     encode,
 )
-from calculators.language.server_tools.tool_result import ToolResult
-from calculators.language.server_tools.toolbox import Lane, Toolbox, ToolsRefused
+from calculators.language.server_tools.toolbox import Lane, Toolbox, ToolResult, ToolsRefused
 from calculators.language.server_tools.tools_options import (
     CALCULATOR,
     ToolsSettings,

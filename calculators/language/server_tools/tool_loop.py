@@ -38,9 +38,7 @@ from calculators.language import (
     Usage,
     usage_sum,
 )
-from calculators.language.server_tools.offer import names_of
-from calculators.language.server_tools.tool_result import ToolResult
-from calculators.language.server_tools.toolbox import Toolbox
+from calculators.language.server_tools.toolbox import Toolbox, ToolResult, names_of
 from calculators.language.server_tools.tools_options import ToolsBounds
 
 #: Members of requests that limit the tokens of an answer.

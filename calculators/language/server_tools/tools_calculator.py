@@ -7,9 +7,8 @@ from contextlib import aclosing
 from typing import Any
 
 from calculators.language import Delta, Deltas, GenerationRequest
-from calculators.language.server_tools.offer import offer_tools
 from calculators.language.server_tools.tool_loop import ToolLoop
-from calculators.language.server_tools.toolbox import Toolbox
+from calculators.language.server_tools.toolbox import Toolbox, offer_tools
 from calculators.language.server_tools.tools_options import read_bounds
 from graph_runtime import (
     Calculator,

@@ -23,13 +23,13 @@ from calculators.language.delta import (
     Ended,
     Failed,
     Finished,
+    FinishReason,
     Gained,
+    TokenLogprob,
+    Usage,
     Verbose,
 )
 from calculators.language.events import Event
-from calculators.language.finish_reason import FinishReason
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
 from calculators.llm.answers.choice import Choice, ScoredToken
 from calculators.llm.engine.engine import EngineGeneration, GenerationPart
 from calculators.llm.engine.messages import NewTokens

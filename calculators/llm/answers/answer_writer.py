@@ -18,15 +18,15 @@ from calculators.language.delta import (
     Ended,
     Failed,
     Finished,
+    FinishReason,
     Gained,
+    TokenLogprob,
     ToolCalled,
     ToolRan,
+    Usage,
     Verbose,
 )
 from calculators.language.events import CallDone, OutputEvent, Refused
-from calculators.language.finish_reason import FinishReason
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice, AnswerDetails
 
 

@@ -10,10 +10,15 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from calculators.language.delta import ToolCalled, ToolRan
-from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.language.finish_reason import FinishReason
-from calculators.language.json_object import is_object
+from calculators.language.delta import FinishReason, ToolCalled, ToolRan
+from calculators.language.events import (
+    Arguments,
+    Content,
+    OutputEvent,
+    Reasoning,
+    ToolCall,
+    is_object,
+)
 from calculators.llm.answers.response import AnswerChoice
 
 

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct, structs
 
-from calculators.language.call_id import new_call_id
+from calculators.language.delta import FinishReason
 from calculators.language.events import (
     Arguments,
     CallDone,
@@ -32,9 +32,9 @@ from calculators.language.events import (
     OutputEvent,
     Reasoning,
     ToolCall,
+    is_object,
+    new_call_id,
 )
-from calculators.language.finish_reason import FinishReason
-from calculators.language.json_object import is_object
 from calculators.llm.detokenizer import Detokenizer, TableDetokenizer, TokenTable, WindowDetokenizer
 from calculators.llm.engine.messages import NewTokens
 from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedAnswer, merged

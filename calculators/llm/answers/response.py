@@ -17,7 +17,15 @@ from typing import Final
 
 import msgspec
 
-from calculators.language.delta import Begun, ToolCalled, ToolRan, Verbose
+from calculators.language.delta import (
+    Begun,
+    FinishReason,
+    TokenLogprob,
+    ToolCalled,
+    ToolRan,
+    Usage,
+    Verbose,
+)
 from calculators.language.events import (
     Arguments,
     Content,
@@ -26,10 +34,7 @@ from calculators.language.events import (
     Refused,
     ToolCall,
 )
-from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import GenerationRequest
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
 
 # Half of a surrogate pair cannot be encoded as UTF-8. The three line ends are harmless in JSON and
 # in SSE, but clients that split the stream with their language's idea of lines break there.

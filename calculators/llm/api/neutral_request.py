@@ -16,8 +16,12 @@ from msgspec import structs
 from calculators.kit.requests.http_payload import ClientConnection, RequestError
 from calculators.kit.requests.members import Members, Standing, read_members, table
 from calculators.kit.requests.request_record import RequestRecord
-from calculators.language.frozen_json import frozen
-from calculators.language.generation_request import Api, GenerationRequest, check_sampling_by
+from calculators.language.generation_request import (
+    Api,
+    GenerationRequest,
+    check_sampling_by,
+    frozen,
+)
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
 from calculators.llm.requests.checked_request import (

@@ -12,11 +12,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from calculators.language.delta import Begun, Delta, Ended, Finished, Gained
+from calculators.language.delta import Begun, Delta, Ended, Finished, FinishReason, Gained, Usage
 from calculators.language.events import Arguments, Content, Event, Reasoning, Refused, ToolCall
-from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api, GenerationRequest
-from calculators.language.usage import Usage
 from calculators.llm.answers.answer_writer import AnswerWriter, DeltaWriter
 from calculators.llm.answers.response import DONE
 from calculators.llm.api.anthropic.messages_writer import messages_writer

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from calculators.language.tools import TextGrammar
+from calculators.language.generation_request import TextGrammar
 from calculators.llm.grammars import formats
 from calculators.llm.parsers.parser import CallForm
 

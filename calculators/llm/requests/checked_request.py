@@ -37,7 +37,7 @@ from calculators.kit.requests.readers import (
     Value,
 )
 from calculators.kit.requests.schema import const, one_of, record, ref, word
-from calculators.language.structured_output import StructuredOutput
+from calculators.language.generation_request import StructuredOutput
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits

@@ -33,7 +33,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import leave_out_type
-from calculators.language.tools import TextGrammar, Tools
+from calculators.language.generation_request import TextGrammar, Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import (
     LONGEST_NAME,

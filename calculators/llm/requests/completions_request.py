@@ -19,8 +19,13 @@ from calculators.kit.requests.members import (
 )
 from calculators.kit.requests.readers import BOOLEAN, TOKEN_ID, Object, Value
 from calculators.kit.requests.schema import array, flag, one_of, ref, request, string
-from calculators.language.template_arguments import NO_ARGUMENTS, TemplateArguments
-from calculators.language.tools import NO_TOOLS, Tools, ToolServer
+from calculators.language.generation_request import (
+    NO_ARGUMENTS,
+    NO_TOOLS,
+    TemplateArguments,
+    Tools,
+    ToolServer,
+)
 from calculators.llm.requests.checked_request import (
     CHECKED_CHAT_MEMBERS,
     GENERATING,

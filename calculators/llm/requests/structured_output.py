@@ -20,8 +20,7 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.members import Members, check_object, found_unknown, honoured, table
 from calculators.kit.requests.readers import Value
 from calculators.kit.requests.schema import array, flag, one_of, record, ref, request, string
-from calculators.language.structured_output import StructuredOutput
-from calculators.language.tools import Tools
+from calculators.language.generation_request import StructuredOutput, Tools
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format, Tool, calls, text_with_calls

@@ -9,7 +9,7 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.members import Members, honoured, table
 from calculators.kit.requests.readers import BOOLEAN, Array, Enumeration, Object
 from calculators.kit.requests.schema import anything, record, word
-from calculators.language.template_arguments import TemplateArguments
+from calculators.language.generation_request import TemplateArguments
 
 #: Names that ``chat_template_kwargs`` may not set: variables that the server itself passes to
 #: templates, and arguments of Hugging Face's ``apply_chat_template`` that are not variables.

@@ -17,7 +17,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import Members, check_object, check_spelling, honoured, table
 from calculators.kit.requests.readers import BOOLEAN, Value
 from calculators.kit.requests.schema import array, ref
-from calculators.language.tools import NO_TOOLS, Tools, ToolServer
+from calculators.language.generation_request import NO_TOOLS, Tools, ToolServer
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.structured_output import check_size
 

@@ -7,16 +7,44 @@ import glob
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from calculators.tensors.openvino.model_folder import NO_FILE, SUFFIXES, model_in, versions_in
-from calculators.tensors.openvino.model_settings import ModelSettings
-from calculators.tensors.openvino.model_source import ModelSource
+from calculators.tensors.openvino.model_settings import ModelSettings, ModelSource
 from graph_runtime import GraphError, NotFoundError, identity_of
 from graph_runtime.errors import did_you_mean
 
 if TYPE_CHECKING:
     from calculators.tensors.openvino.model import Model
+
+#: The files that OpenVINO reads, in the order of OpenVINO Model Server.
+SUFFIXES: Final = (".xml", ".onnx", ".pb", ".pdmodel", ".tflite")
+NO_FILE: Final = f"has no file that ends in {', '.join(SUFFIXES)}"
+
+#: The file of a TensorFlow model, which is read as a folder.
+_SAVED_MODEL: Final = "saved_model.pb"
+
+
+def versions_in(folder: Path) -> dict[int, Path]:
+    """The folders of versions in a model's folder, by their numbers, in rising order."""
+    if not folder.is_dir():
+        return {}
+    found = {
+        int(path.name): path
+        for path in folder.iterdir()
+        if path.name.isascii() and path.name.isdecimal() and int(path.name) > 0 and path.is_dir()
+    }
+    return dict(sorted(found.items()))
+
+
+def model_in(folder: Path) -> Path | None:
+    """The file or folder that OpenVINO can read in the folder of a version, or None."""
+    if (folder / _SAVED_MODEL).is_file():
+        return folder
+    for suffix in SUFFIXES:
+        found = sorted(folder.glob(f"*{suffix}"))
+        if found:
+            return found[0]
+    return None
 
 
 class _Loaded(NamedTuple):

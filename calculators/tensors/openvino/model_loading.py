@@ -12,9 +12,13 @@ from typing import Any, Final
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.model_cache import PROPERTY, CacheEntry, ModelCache, finish, hold_compiled
 from calculators.kit.model_initializer import check_model_files
-from calculators.tensors.openvino.dimension import Dimension
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_settings import ANY_INPUT, Conversion, ModelSettings
+from calculators.tensors.openvino.model_settings import (
+    ANY_INPUT,
+    Conversion,
+    Dimension,
+    ModelSettings,
+)
 from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.errors import did_you_mean
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from calculators.tensors.openvino.directory_models import DirectoryModels
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_source import ModelSource
+from calculators.tensors.openvino.model_settings import ModelSource
 from graph_runtime import GraphService
 
 

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from calculators.tensors.openvino.dimension import Dimension
+if TYPE_CHECKING:
+    from calculators.tensors.openvino.model import Model
+    from graph_runtime import LoadProgress
+
+
+class Dimension(NamedTuple):
+    """The allowed lengths of an axis: ``low`` to ``high``; None is no limit."""
+
+    low: int
+    high: int | None
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return "?" if self.low == 0 else f"{self.low}.."
+        return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
+
+    def allows(self, length: int) -> bool:
+        """True if an axis may have this length."""
+        return self.low <= length and (self.high is None or length <= self.high)
+
 
 #: The key of a setting that names no tensor: it applies to every input, or to the only one.
 ANY_INPUT: Final = ""
@@ -53,3 +73,21 @@ class ModelSettings:
     scale: tuple[float, ...] | float | None = None
     cache_dir: str = ""
     cache_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """The arguments of `calculators.tensors.openvino.model_loading.load_model`."""
+
+    file: Path
+    name: str
+    version: int
+    settings: ModelSettings
+
+    def load(self, progress: LoadProgress | None = None) -> Model:
+        """Call `load_model`."""
+        from calculators.tensors.openvino.model_loading import (
+            load_model,  # here: checks load nothing
+        )
+
+        return load_model(self.file, self.name, self.version, self.settings, progress)

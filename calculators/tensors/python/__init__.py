@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from graph_runtime import GraphError, find_options
 
 if TYPE_CHECKING:
     from graph_runtime import Registry
+
+CALCULATOR: Final = "PythonExecutorCalculator"
+OPTIONS_TYPE: Final = "mediapipe.PythonExecutorCalculatorOptions"
+
+
+def handler_paths(config: Any) -> Iterator[str]:
+    """The ``handler_path`` of each node of a ``CalculatorGraphConfig``, as it is written."""
+    for node in config.node:
+        if node.calculator == CALCULATOR:
+            try:
+                path = find_options(node, OPTIONS_TYPE).handler_path
+            except GraphError:  # reported when the graph is loaded
+                continue
+            if path:
+                yield path
 
 
 def register(registry: Registry) -> None:

@@ -17,25 +17,25 @@ from calculators.kit.child_process.parent_connection import (
     die_with_parent,
 )
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.python.handler import Handler
-from calculators.tensors.python.handler_error import HandlerError
-from calculators.tensors.python.handler_file import HandlerFileError, first_line
-from calculators.tensors.python.handler_settings import HandlerSettings
-from calculators.tensors.python.instance import Turn
+from calculators.tensors.python.handler import Handler, HandlerFileError, first_line
+from calculators.tensors.python.instance import HandlerError, HandlerSettings, Turn
 from calculators.tensors.python.messages import (
     End,
     Ended,
     Execute,
     Failed,
+    Head,
     Next,
     Ready,
+    UnsupportedPayloadError,
     Yielded,
     decode_question,
     encode,
     frame_of,
+    packed,
     plain,
+    unpacked,
 )
-from calculators.tensors.python.parcel import Head, UnsupportedPayloadError, packed, unpacked
 
 log = logging.getLogger("graphrt.python")
 

@@ -1,11 +1,11 @@
 """The module ``pyovms`` of OpenVINO Model Server, for handlers: ``from pyovms import Tensor``.
 
 It gets that name in ``sys.modules`` when a handler is loaded
-(`calculators.tensors.python.handler_file`)
+(`calculators.tensors.python.handler`)
 and is not a top-level module of the wheel: the name is OpenVINO Model Server's, and a second owner
 of it in site-packages would silently overwrite files. Tests of a handler outside a server use
 ``from calculators.tensors.python.pyovms import Tensor``, or call
-`calculators.tensors.python.handler_file.offer`.
+`calculators.tensors.python.handler.offer`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,13 @@ from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.tasks.nodes import node_resource
 from calculators.tensors.python.instance import Outputs, Turn
 from calculators.tensors.python.pyovms import Tensor
-from calculators.tensors.python.python_node import PythonNode, Worker
-from calculators.tensors.python.tags import LOOPBACK, REQUEST_TAGS, RESPONSE_TAGS
+from calculators.tensors.python.python_node import (
+    LOOPBACK,
+    REQUEST_TAGS,
+    RESPONSE_TAGS,
+    PythonNode,
+    Worker,
+)
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -8,10 +8,14 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from calculators.kit.child_process.supervisor import unavailable
 from calculators.tensors.python.instance import Instance, Turn
+
+LOOPBACK: Final = "LOOPBACK"
+REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
+RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
 
 
 class Call:

@@ -17,24 +17,23 @@ from calculators.kit.child_process.framing import Piece
 from calculators.kit.child_process.supervisor import LoadError, Supervisor, unavailable
 from calculators.kit.model_initializer import model_identity
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.python.handler import Handler
-from calculators.tensors.python.handler_file import HandlerFileError
-from calculators.tensors.python.handler_options import CALCULATOR, OPTIONS_TYPE
-from calculators.tensors.python.handler_settings import HandlerSettings
-from calculators.tensors.python.instance import Instance, Turn
+from calculators.tensors.python import CALCULATOR, OPTIONS_TYPE
+from calculators.tensors.python.handler import Handler, HandlerFileError
+from calculators.tensors.python.instance import HandlerSettings, Instance, Turn
 from calculators.tensors.python.messages import (
     End,
     Execute,
     Failed,
+    Head,
     Next,
     Ready,
+    UnsupportedPayloadError,
     decode_answer,
     encode,
     frame_of,
+    packed,
 )
-from calculators.tensors.python.parcel import Head, UnsupportedPayloadError, packed
-from calculators.tensors.python.python_node import PythonNode
-from calculators.tensors.python.tags import LOOPBACK, RESPONSE_TAGS
+from calculators.tensors.python.python_node import LOOPBACK, RESPONSE_TAGS, PythonNode
 from graph_runtime import (
     LoadProgress,
     NodePlan,

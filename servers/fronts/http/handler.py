@@ -22,7 +22,7 @@ from aiohttp import web
 
 from calculators.kit.requests.request_record import note_reason
 from calculators.kit.tasks import ErrorForm, endpoint_at, find_task
-from calculators.tensors.inference.place import quoted
+from calculators.tensors.inference import quoted
 from servers import NAME, version
 from servers.access import Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError

@@ -23,23 +23,23 @@ from numpy.typing import NDArray
 from calculators.kit.child_process.fair_turns import FairTurns
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import (
+    MAX_INT,
+    MIN_INT,
     CustomTensor,
     Datatype,
     InferRequest,
     InferResponse,
-    RequestedOutput,
-    Tensor,
-)
-from calculators.tensors.inference.parameter import (
-    MAX_INT,
-    MIN_INT,
     Parameter,
     Parameters,
+    RequestedOutput,
+    Tensor,
+    checked_shape,
+    place_of,
+    quoted,
     refuse_shared_memory,
+    tensor_from_raw,
+    to_raw,
 )
-from calculators.tensors.inference.place import place_of, quoted
-from calculators.tensors.inference.raw_data import tensor_from_raw, to_raw
-from calculators.tensors.inference.shape import checked_shape
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.contents import (
     Packed,

@@ -25,9 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference.datatype import Datatype
-from calculators.tensors.inference.place import shown_shape
-from calculators.tensors.inference.raw_data import MAX_STRINGS, check_string_count, strings
+from calculators.tensors.inference import (
+    MAX_STRINGS,
+    Datatype,
+    check_string_count,
+    shown_shape,
+    strings,
+)
 
 MAX_FIELDS: Final = 4096
 """Limit of the fields of a request, with each value of a repeated field: parsing takes time."""

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import name_model
-from calculators.tensors.inference import InferRequest
-from calculators.tensors.inference.place import quoted
+from calculators.tensors.inference import InferRequest, quoted
 from graph_runtime import Code, RunError
 from servers import NAME, version
 from servers.contract.data_plane import (

@@ -17,7 +17,7 @@ from typing import Any, Final
 import grpc
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference.place import quoted
+from calculators.tensors.inference import quoted
 from graph_runtime import Code, NotFoundError
 from protos.pool import pool
 from servers.contract.data_plane import DataPlane

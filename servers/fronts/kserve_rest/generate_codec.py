@@ -14,10 +14,16 @@ from typing import Any
 import rapidjson
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference import Datatype, InferRequest, InferResponse, Tensor
-from calculators.tensors.inference.parameter import Parameter
-from calculators.tensors.inference.place import quoted, shown_shape
-from calculators.tensors.inference.shape import checked_shape
+from calculators.tensors.inference import (
+    Datatype,
+    InferRequest,
+    InferResponse,
+    Parameter,
+    Tensor,
+    checked_shape,
+    quoted,
+    shown_shape,
+)
 from servers.contract.data_plane import TensorMetadata
 from servers.fronts.kserve_rest.json_tensors import (
     from_json,

@@ -21,13 +21,18 @@ from calculators.tensors.inference import (
     Datatype,
     InferRequest,
     InferResponse,
+    Parameter,
+    Parameters,
     RequestedOutput,
     Tensor,
+    checked_shape,
+    place_of,
+    quoted,
+    refuse_shared_memory,
+    size_of,
+    tensor_from_raw,
+    to_raw,
 )
-from calculators.tensors.inference.parameter import Parameter, Parameters, refuse_shared_memory
-from calculators.tensors.inference.place import place_of, quoted
-from calculators.tensors.inference.raw_data import size_of, tensor_from_raw, to_raw
-from calculators.tensors.inference.shape import checked_shape
 from servers.contract.data_plane import IndexEntry, ModelMetadata, TensorMetadata
 from servers.fronts.kserve_rest.json_tensors import (
     BinaryOutputs,

@@ -19,11 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference.datatype import Datatype
-from calculators.tensors.inference.parameter import MAX_INT, MIN_INT, Parameter
-from calculators.tensors.inference.place import quoted, shown_shape
-from calculators.tensors.inference.raw_data import check_string_count, strings
-from calculators.tensors.inference.tensor import CustomTensor, Tensor
+from calculators.tensors.inference import (
+    MAX_INT,
+    MIN_INT,
+    CustomTensor,
+    Datatype,
+    Parameter,
+    Tensor,
+    check_string_count,
+    quoted,
+    shown_shape,
+    strings,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,7 @@ from calculators.kit.tasks.operation import (
     header_ref,
     media,
 )
-from calculators.tensors.inference import Datatype
-from calculators.tensors.inference.parameter import MAX_INT, MIN_INT
-from calculators.tensors.inference.shape import MAX_DIMENSIONS, MAX_ELEMENTS
+from calculators.tensors.inference import MAX_DIMENSIONS, MAX_ELEMENTS, MAX_INT, MIN_INT, Datatype
 from servers import NAME, version
 from servers.access import Access
 from servers.fronts.http.errors import STATUS

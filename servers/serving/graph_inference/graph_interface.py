@@ -11,20 +11,25 @@ from typing import Any, Final
 
 from calculators.images.image.decoding_turns import frame_in_turn, pixels_in
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference import Datatype, InferRequest, InferResponse, Parameters, Tensor
-from calculators.tensors.inference.place import quoted
-from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_provider import ModelProvider
-from calculators.tensors.openvino.openvino_inference_calculator import OpenVINOInferenceCalculator
-from calculators.tensors.openvino.openvino_model_server_session_calculator import (
-    OpenVINOModelServerSessionCalculator,
+from calculators.tensors.inference import (
+    Datatype,
+    InferRequest,
+    InferResponse,
+    Parameters,
+    Tensor,
+    quoted,
 )
-from calculators.tensors.openvino.stream_tensors import (
+from calculators.tensors.openvino.model import Model, TensorSpec
+from calculators.tensors.openvino.model_provider import ModelProvider
+from calculators.tensors.openvino.openvino_inference_calculator import (
+    OpenVINOInferenceCalculator,
     StreamTensors,
     tensors_of_inputs,
     tensors_of_outputs,
 )
-from calculators.tensors.openvino.tensor_spec import TensorSpec
+from calculators.tensors.openvino.openvino_model_server_session_calculator import (
+    OpenVINOModelServerSessionCalculator,
+)
 from graph_runtime import Code, GraphConfigError, GraphError, NodePlan, ValidatedGraph
 from graph_runtime.errors import did_you_mean
 from servers.contract.data_plane import ModelMetadata

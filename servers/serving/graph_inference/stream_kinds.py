@@ -20,9 +20,11 @@ from calculators.tensors.inference import (
     InferRequest,
     InferResponse,
     Tensor,
+    from_raw,
+    quoted,
+    shown_shape,
+    to_raw,
 )
-from calculators.tensors.inference.place import quoted, shown_shape
-from calculators.tensors.inference.raw_data import from_raw, to_raw
 from calculators.tensors.python import pyovms
 from graph_runtime import Code, ValidatedGraph
 from graph_runtime.authoring.packet_type import PacketType

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from calculators.kit.file_threads import in_file_thread
-from calculators.tensors.inference.place import quoted
+from calculators.tensors.inference import quoted
 from calculators.tensors.openvino.directory_models import DirectoryModels
 from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.model_source import ModelSource

@@ -15,10 +15,9 @@ from typing import Any, Final, TypeAlias
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.kit.seen_files import FileMarks, marks_of
-from calculators.tensors.inference import Datatype, InferRequest, InferResponse
-from calculators.tensors.inference.place import quoted
+from calculators.tensors.inference import Datatype, InferRequest, InferResponse, quoted
+from calculators.tensors.openvino.directory_models import NO_FILE, SUFFIXES, model_in, versions_in
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_folder import NO_FILE, SUFFIXES, model_in, versions_in
 from calculators.tensors.openvino.model_source import ModelSource
 from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.errors import reason_of

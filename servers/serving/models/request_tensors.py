@@ -22,11 +22,12 @@ from calculators.tensors.inference import (
     InferRequest,
     InferResponse,
     Tensor,
+    place_of,
+    quoted,
+    shown_shape,
 )
-from calculators.tensors.inference.place import place_of, quoted, shown_shape
-from calculators.tensors.openvino.dimension import Dimension
-from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.tensor_spec import TensorSpec
+from calculators.tensors.openvino.model import Model, TensorSpec
+from calculators.tensors.openvino.model_settings import Dimension
 from servers.contract.data_plane import TensorMetadata
 
 _DATATYPES: Final[Mapping[str, Datatype]] = {

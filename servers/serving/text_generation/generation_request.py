@@ -14,8 +14,15 @@ from typing import Any, Final, NoReturn
 
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.kit.requests.json_depth import MOST_DEPTH, nests_deeper
-from calculators.tensors.inference import CustomTensor, Datatype, InferRequest, Tensor
-from calculators.tensors.inference.place import place_of, quoted, shown_shape
+from calculators.tensors.inference import (
+    CustomTensor,
+    Datatype,
+    InferRequest,
+    Tensor,
+    place_of,
+    quoted,
+    shown_shape,
+)
 from graph_runtime.errors import did_you_mean
 from servers.contract.data_plane import TensorMetadata
 

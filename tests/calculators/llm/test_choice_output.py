@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from calculators.language.delta import FinishReason
 from calculators.language.events import Arguments, CallDone, Content, OutputEvent, ToolCall
-from calculators.language.finish_reason import FinishReason
 from calculators.llm.answers.choice import Choice, ChoiceParser, StopStrings
 from calculators.llm.detokenizer import Detokenizer, TableDetokenizer
 from calculators.llm.engine.messages import FinishReason as EngineReason

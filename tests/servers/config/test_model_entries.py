@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from calculators.tensors.openvino.dimension import Dimension
-from calculators.tensors.openvino.model_settings import ModelSettings
+from calculators.tensors.openvino.model_settings import Dimension, ModelSettings
 from servers.config import ConfigError, ModelEntry, VersionPolicy, model_of
 
 

@@ -35,9 +35,7 @@ from calculators.kit.requests.schema import (
     string,
     word,
 )
-from calculators.language.structured_output import StructuredOutput
-from calculators.language.template_arguments import TemplateArguments
-from calculators.language.tools import Tools
+from calculators.language.generation_request import StructuredOutput, TemplateArguments, Tools
 from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.checked_request import (
     GENERATING,

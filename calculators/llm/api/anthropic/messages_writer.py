@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Never, Protocol
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import Begun, ToolCalled, ToolRan, Verbose
+from calculators.language.delta import (
+    Begun,
+    FinishReason,
+    TokenLogprob,
+    ToolCalled,
+    ToolRan,
+    Usage,
+    Verbose,
+)
 from calculators.language.events import OutputEvent, Reasoning, Refused
-from calculators.language.finish_reason import FinishReason
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
 from calculators.llm.answers.blocks import (
     BlockClosed,
     BlockDelta,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import check_object, leave_out_type
-from calculators.language.tools import Tools
+from calculators.language.generation_request import Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import check_size
 from calculators.llm.requests.tools import (

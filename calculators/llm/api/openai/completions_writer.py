@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import Begun, ToolCalled, ToolRan, Verbose
+from calculators.language.delta import (
+    Begun,
+    FinishReason,
+    TokenLogprob,
+    ToolCalled,
+    ToolRan,
+    Usage,
+    Verbose,
+)
 from calculators.language.events import (
     Arguments,
     Content,
@@ -20,9 +28,6 @@ from calculators.language.events import (
     Refused,
     ToolCall,
 )
-from calculators.language.finish_reason import FinishReason
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
 from calculators.llm.answers.response import (
     DONE,
     AnswerChoice,

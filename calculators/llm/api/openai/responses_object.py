@@ -23,11 +23,8 @@ import msgspec
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.server_secret import server_secret
-from calculators.language.delta import Verbose
-from calculators.language.finish_reason import FinishReason
+from calculators.language.delta import FinishReason, TokenLogprob, Usage, Verbose
 from calculators.language.generation_request import Source
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
 from calculators.llm.answers.blocks import BlockKind, OutputBlock
 from calculators.llm.answers.response import logprob_items_json, quote, verbose_json
 from calculators.llm.requests.client_tools import (

@@ -35,8 +35,7 @@ from calculators.kit.requests.schema import (
     string,
     word,
 )
-from calculators.language.template_arguments import TemplateArguments
-from calculators.language.tools import Tools
+from calculators.language.generation_request import TemplateArguments, Tools
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.requests.checked_request import (

@@ -10,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import Begun, ToolCalled, ToolRan, Verbose
+from calculators.language.delta import (
+    Begun,
+    FinishReason,
+    TokenLogprob,
+    ToolCalled,
+    ToolRan,
+    Usage,
+    Verbose,
+)
 from calculators.language.events import Content, OutputEvent, Refused
-from calculators.language.finish_reason import FinishReason
-from calculators.language.generation_request import Source
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.tools import ToolServer
-from calculators.language.usage import Usage
+from calculators.language.generation_request import Source, ToolServer
 from calculators.llm.answers.blocks import (
     BlockClosed,
     BlockDelta,

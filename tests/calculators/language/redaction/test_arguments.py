@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calculators.language.redaction.arguments import ArgumentsRedactor
+from calculators.language.redaction.redactors import ArgumentsRedactor
 from calculators.language.testing import every_cut
-from calculators.language.text_patterns.patterns import Patterns
+from calculators.language.text_patterns import Patterns
 from tests.calculators.language.redaction.cases import redacted_whole
 
 _WORDS = ("ab", "cab", 'a"', "true", "12")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calculators.language.redaction.text import TextRedactor
+from calculators.language.redaction.redactors import TextRedactor
 from calculators.language.testing import every_cut
-from calculators.language.text_patterns.patterns import Patterns
+from calculators.language.text_patterns import Patterns
 from tests.calculators.language.redaction.cases import redacted_whole
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from calculators.language.redaction.arguments import ArgumentsRedactor
-from calculators.language.redaction.text import TextRedactor
-from calculators.language.text_patterns.patterns import Patterns
+from calculators.language.redaction.redactors import ArgumentsRedactor, TextRedactor
+from calculators.language.text_patterns import Patterns
 from tests.calculators.language.redaction.cases import read_cases
 
 _CASES = read_cases()

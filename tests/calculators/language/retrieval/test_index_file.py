@@ -13,8 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calculators.language.retrieval.embedder import ModelIdentity
-from calculators.language.retrieval.index_file import IndexFile, IndexFileError, IndexMeta, Vectors
+from calculators.language.retrieval.index_file import (
+    IndexFile,
+    IndexFileError,
+    IndexMeta,
+    ModelIdentity,
+    Vectors,
+)
 from calculators.language.retrieval.indexing import IndexWriter
 from calculators.language.retrieval.passages import Passage, PassageSize
 

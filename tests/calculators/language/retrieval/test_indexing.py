@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.language.retrieval.documents import DocumentError, find_documents
-from calculators.language.retrieval.embedder import embedder_options
-from calculators.language.retrieval.index_file import IndexFile, IndexFileError
+from calculators.language.retrieval.index_file import IndexFile, IndexFileError, embedder_options
 from calculators.language.retrieval.indexing import Indexed, Progress, build_index
+from calculators.language.retrieval.passages import DocumentError, find_documents
 from calculators.text.embeddings.servable import Embedded, EmbeddingsServable
 from graph_runtime import ResourceError
 from tests.calculators.text.embeddings.tiny_embedder import MAX_TOKENS, expected, make_model, tokens

@@ -22,9 +22,9 @@ from calculators.language import (
     fake_model,
     request_for,
 )
-from calculators.language.retrieval.documents import find_documents
-from calculators.language.retrieval.embedder import embedder_options
+from calculators.language.retrieval.index_file import embedder_options
 from calculators.language.retrieval.indexing import build_index
+from calculators.language.retrieval.passages import find_documents
 from calculators.language.retrieval.retriever import Retriever
 from calculators.language.testing import FakeModel
 from graph_runtime import (

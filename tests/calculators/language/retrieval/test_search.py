@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 
 from calculators.language.retrieval import indexing, retriever
-from calculators.language.retrieval.embedder import ModelIdentity
-from calculators.language.retrieval.index_file import IndexFile, IndexMeta, Vectors
+from calculators.language.retrieval.index_file import (
+    ApproximateSearch,
+    ExactSearch,
+    IndexFile,
+    IndexMeta,
+    ModelIdentity,
+    Vectors,
+    search_file,
+)
 from calculators.language.retrieval.indexing import IndexWriter
 from calculators.language.retrieval.passages import Passage, PassageSize
 from calculators.language.retrieval.retriever import make_index_search
-from calculators.language.retrieval.search import ApproximateSearch, ExactSearch, search_file
 
 SIZE = 32
 COUNT = 500

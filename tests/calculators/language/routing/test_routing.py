@@ -26,7 +26,7 @@ from calculators.language import (
     request_for,
     text_of,
 )
-from calculators.language.routing.first_answer_calculator import FirstAnswerCalculator
+from calculators.language.routing.fallback_calculator import FirstAnswerCalculator
 from graph_runtime import Code, GraphError, RunError, ValidationError
 from graph_runtime.authoring.contract import PortKey
 from graph_runtime.testing import CalculatorRunner

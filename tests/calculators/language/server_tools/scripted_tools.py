@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from calculators.language.server_tools.messages import ToolSpec
-from calculators.language.server_tools.tool_result import ToolResult
-from calculators.language.server_tools.toolbox import Toolbox
+from calculators.language.server_tools.toolbox import Toolbox, ToolResult
 
 Tool = Callable[[dict[str, Any]], str]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calculators.language.server_tools.resources import ToolsResourceInitializer
-from calculators.language.server_tools.tool_result import ToolResult
-from calculators.language.server_tools.toolbox import Toolbox
+from calculators.language.server_tools.toolbox import Toolbox, ToolResult
 from graph_runtime import REGISTRY, Registry, ResourceSettings, parse_graph_text, validate_graph
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculators.language.text_patterns.expression import PatternError, read_expression
-from calculators.language.text_patterns.patterns import Patterns
+from calculators.language.text_patterns import PatternError, Patterns, read_expression
 
 
 @pytest.mark.parametrize(

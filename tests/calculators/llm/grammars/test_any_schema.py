@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.tools import Tools
+from calculators.language.generation_request import Tools
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.grammars.schema_document import KEYWORDS
 from calculators.llm.parsers.registry import tool_parser

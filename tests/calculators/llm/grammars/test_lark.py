@@ -11,7 +11,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
-from calculators.language.tools import TextGrammar, Tools
+from calculators.language.generation_request import TextGrammar, Tools
 from calculators.llm.grammars.automaton import Automaton, make_automaton
 from calculators.llm.grammars.ebnf import GrammarError
 from calculators.llm.grammars.form_grammar import FormError, FormGrammar, form_grammar

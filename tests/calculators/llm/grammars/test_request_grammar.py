@@ -12,8 +12,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.language.events import Arguments, Content, ToolCall
-from calculators.language.structured_output import StructuredOutput
-from calculators.language.tools import Tools
+from calculators.language.generation_request import StructuredOutput, Tools
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import FormError, form_grammar, grammar_of
 from calculators.llm.grammars.grammar import AnswerForm

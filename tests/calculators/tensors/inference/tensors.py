@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from calculators.tensors.inference import Datatype, Tensor
-from calculators.tensors.inference.raw_data import strings
+from calculators.tensors.inference import Datatype, Tensor, strings
 
 SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)

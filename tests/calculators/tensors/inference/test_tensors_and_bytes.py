@@ -11,10 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference import Datatype, InferRequest, RequestedOutput, Tensor
-from calculators.tensors.inference.place import quoted, shown_shape
-from calculators.tensors.inference.raw_data import MAX_STRINGS, from_raw, to_raw
-from calculators.tensors.inference.shape import MAX_ELEMENTS, checked_shape
+from calculators.tensors.inference import (
+    MAX_ELEMENTS,
+    MAX_STRINGS,
+    Datatype,
+    InferRequest,
+    RequestedOutput,
+    Tensor,
+    checked_shape,
+    from_raw,
+    quoted,
+    shown_shape,
+    to_raw,
+)
 from tests.calculators.tensors.inference.tensors import SHAPES, same, tensors
 
 

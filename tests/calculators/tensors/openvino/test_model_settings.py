@@ -12,10 +12,9 @@ import openvino
 import pytest
 from openvino import opset13 as op
 
-from calculators.tensors.openvino.dimension import Dimension
 from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.model_loading import load_model
-from calculators.tensors.openvino.model_settings import ANY_LENGTH, ModelSettings
+from calculators.tensors.openvino.model_settings import ANY_LENGTH, Dimension, ModelSettings
 from graph_runtime import Code, GraphError
 from tests.calculators.tensors.openvino.tiny_models import add_model, named, parameter, save
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from calculators.tensors.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.model import TensorError
 from calculators.tensors.openvino.placed_model import PlacedModels
-from calculators.tensors.openvino.tensor_spec import TensorError
 from graph_runtime import GraphError, LoadProgress, NotFoundError
 from tests.calculators.here_place import HerePlace
 from tests.calculators.tensors.openvino.tiny_models import (

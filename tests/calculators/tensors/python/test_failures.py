@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.python.handler_error import HandlerError
+from calculators.tensors.python.instance import HandlerError
 from graph_runtime import Code, GraphError
 from tests.calculators.tensors.python.running import loaded
 

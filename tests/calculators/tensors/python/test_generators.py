@@ -6,7 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-from calculators.tensors.python.handler_error import HandlerError
+from calculators.tensors.python.instance import HandlerError
 from graph_runtime import Code
 from tests.calculators.tensors.python.running import GENERATIVE, loaded
 

@@ -12,7 +12,7 @@ import pytest
 
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm
-from calculators.tensors.python.parcel import ALIGNMENT, Head, joined, packed, unpacked
+from calculators.tensors.python.messages import ALIGNMENT, Head, joined, packed, unpacked
 from calculators.tensors.python.pyovms import DTYPES, Tensor
 from tests.calculators.tensors.python.running import PLAIN, loaded
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference import CustomTensor, Datatype, Tensor
-from calculators.tensors.inference.raw_data import to_raw
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor, to_raw
 from protos.pool import message_class
 from servers.fronts.kserve_grpc import contents
 from servers.fronts.kserve_grpc.codec import decode_request

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.tensors.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
-from calculators.tensors.inference.raw_data import from_raw
+from calculators.tensors.inference import (
+    CustomTensor,
+    Datatype,
+    InferResponse,
+    Parameter,
+    Tensor,
+    from_raw,
+)
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.codec import (
     decode_parameters,

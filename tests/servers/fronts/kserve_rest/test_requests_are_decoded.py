@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference import CustomTensor, Datatype, Tensor
-from calculators.tensors.inference.raw_data import to_raw
+from calculators.tensors.inference import CustomTensor, Datatype, Tensor, to_raw
 from servers.fronts.http.errors import HttpError
 from servers.fronts.kserve_rest import read_layout, split_body
 from tests.calculators.tensors.inference.tensors import named, same, tensors

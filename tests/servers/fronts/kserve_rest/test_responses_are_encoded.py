@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.inference import CustomTensor, Datatype, InferResponse, Parameter, Tensor
-from calculators.tensors.inference.raw_data import strings
+from calculators.tensors.inference import (
+    CustomTensor,
+    Datatype,
+    InferResponse,
+    Parameter,
+    Tensor,
+    strings,
+)
 from servers.fronts.http.body import parse_json
 from servers.fronts.kserve_rest import BinaryOutputs, RestResponse, encode_response
 from tests.calculators.tensors.inference.tensors import PARAMETERS, named, same, tensors

@@ -16,10 +16,10 @@ from calculators.tensors.inference import (
     Datatype,
     InferRequest,
     InferResponse,
+    Parameter,
     RequestedOutput,
     Tensor,
 )
-from calculators.tensors.inference.parameter import Parameter
 from graph_runtime import REGISTRY, Registry
 from servers.config import find_graph
 from servers.contract.data_plane import InferStream

@@ -10,7 +10,7 @@ import openvino
 import pytest
 
 from calculators.tensors.inference import Datatype
-from calculators.tensors.openvino.tensor_spec import TensorError
+from calculators.tensors.openvino.model import TensorError
 from graph_runtime import RunError
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.loaded_graph import LoadedGraph

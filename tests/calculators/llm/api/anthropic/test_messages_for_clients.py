@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from calculators.language.finish_reason import FinishReason
+from calculators.language.delta import FinishReason
 from calculators.llm.answers.response import AnswerChoice
 from tests.calculators.llm.api.anthropic.test_messages_writer import ALL, read, streamed, whole
 from tests.calculators.llm.canned_server import answering

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import Verbose
+from calculators.language.delta import FinishReason, Usage, Verbose
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api
-from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice
 from calculators.llm.api.anthropic.messages_request import parse_messages_request
 from calculators.llm.api.anthropic.messages_writer import MessagesAnswerWriter

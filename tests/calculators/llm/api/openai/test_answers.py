@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from calculators.language.delta import Verbose
+from calculators.language.delta import FinishReason, TokenLogprob, Usage, Verbose
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.language.finish_reason import FinishReason
 from calculators.language.generation_request import Api
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
 from calculators.llm.answers.choice import finish_reason
 from calculators.llm.answers.response import (
     DONE,

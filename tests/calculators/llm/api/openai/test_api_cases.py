@@ -15,7 +15,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.tokenize_request import TokenizeRequest
-from calculators.language.tools import Tools
+from calculators.language.generation_request import Tools
 from calculators.llm.api.openai.responses_request import ResponsesRequest
 from calculators.llm.endpoints import LlmEndpoint, endpoint_of
 from calculators.llm.engine.settings import DecodingMode

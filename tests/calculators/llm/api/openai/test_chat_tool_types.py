@@ -10,9 +10,8 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
+from calculators.language.delta import FinishReason, Usage
 from calculators.language.events import Arguments, OutputEvent, ToolCall
-from calculators.language.finish_reason import FinishReason
-from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice, ResponseHead
 from calculators.llm.api.openai.completions_writer import ChatAnswerWriter
 from calculators.llm.requests.client_tools import call_forms

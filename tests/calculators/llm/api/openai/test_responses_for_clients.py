@@ -7,9 +7,8 @@ import json
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.language.delta import FinishReason, Usage
 from calculators.language.events import Arguments, Content, Reasoning, ToolCall
-from calculators.language.finish_reason import FinishReason
-from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice
 from graph_runtime import Code
 from tests.calculators.llm.api.openai.test_responses_writer import (

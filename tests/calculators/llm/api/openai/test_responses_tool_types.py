@@ -15,9 +15,8 @@ from calculators.kit.requests.request_record import (
     UnknownMembers,
     set_current_record,
 )
+from calculators.language.delta import FinishReason, Usage
 from calculators.language.events import Arguments, OutputEvent, Reasoning, ToolCall
-from calculators.language.finish_reason import FinishReason
-from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice
 from calculators.llm.api.openai.responses_request import ResponsesRequest, parse_responses_request
 from calculators.llm.api.openai.responses_writer import ResponsesAnswerWriter

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import Verbose
+from calculators.language.delta import FinishReason, TokenLogprob, Usage, Verbose
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.language.finish_reason import FinishReason
-from calculators.language.token_logprob import TokenLogprob
-from calculators.language.usage import Usage
 from calculators.llm.answers.response import AnswerChoice
 from calculators.llm.api.openai.responses_request import parse_responses_request
 from calculators.llm.api.openai.responses_writer import ResponsesAnswerWriter

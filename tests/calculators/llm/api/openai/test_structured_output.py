@@ -9,7 +9,7 @@ import pytest
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language.structured_output import StructuredOutput
+from calculators.language.generation_request import StructuredOutput
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
