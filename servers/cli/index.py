@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calculators.kit.settings.declaration import read
 from calculators.language.retrieval.index_file import IndexFileError, embedder_options
-from calculators.language.retrieval.indexing import Indexed, Progress, build_index
+from calculators.language.retrieval.indexing import Indexed, IndexingProgress, build_index
 from calculators.language.retrieval.passages import DocumentError, find_documents
 from graph_runtime import ResourceError
 from servers.cli.messages import CommandFailed, ProgressLine, print_warning
@@ -59,7 +59,7 @@ def _index(files: list[str], out: Path, options: IndexOptions, line: ProgressLin
     for warning in embedder.warnings:
         print_warning(warning)
 
-    def show(progress: Progress) -> None:
+    def show(progress: IndexingProgress) -> None:
         line.show(_text(progress), is_due=progress.makes_search)
 
     return asyncio.run(build_index(documents, out, embedder, reports=show))
@@ -71,7 +71,7 @@ def _summary(done: Indexed, out: str) -> str:
     return f"{out}: {done.passages} passages; {files}{removed}"
 
 
-def _text(progress: Progress) -> str:
+def _text(progress: IndexingProgress) -> str:
     text = (
         f"indexing: {progress.files} of {progress.all_files} files, "
         f"{progress.passages} passages embedded"

@@ -97,7 +97,7 @@ MOST_COMPARED: Final = 1000
 _BLANK: Final[dict[str, Any]] = {"role": "user", "content": ""}
 
 
-class Question(NamedTuple):
+class CacheQuestion(NamedTuple):
     """A question by its meaning.
 
     Attributes:
@@ -119,7 +119,7 @@ class SimilarQuestions:
         self._by_context: dict[bytes, dict[bytes, NDArray[np.float32]]] = {}
         self._contexts: dict[bytes, bytes] = {}
 
-    async def question_of(self, request: GenerationRequest) -> Question | None:
+    async def question_of(self, request: GenerationRequest) -> CacheQuestion | None:
         """Return the question of a request; None if it is no single one, or cannot be embedded.
 
         A conversation, a question with images and one of more than `MOST_CHARACTERS` are compared
@@ -143,9 +143,9 @@ class SimilarQuestions:
             return None
         vector = np.asarray(embedded.vectors[0], np.float32)
         length = float(np.linalg.norm(vector))
-        return Question(context, vector / length) if length else None
+        return CacheQuestion(context, vector / length) if length else None
 
-    def nearest(self, question: Question) -> tuple[bytes, float] | None:
+    def nearest(self, question: CacheQuestion) -> tuple[bytes, float] | None:
         """Return the key of the nearest question and its cosine, if it is near enough."""
         kept = self._by_context.get(question.context)
         if not kept:
@@ -156,7 +156,7 @@ class SimilarQuestions:
         score = float(scores[best])
         return (keys[best], score) if score >= self.least else None
 
-    def add(self, key: bytes, question: Question) -> None:
+    def add(self, key: bytes, question: CacheQuestion) -> None:
         """Remember a question whose answer is kept under ``key``."""
         self.forget(key)
         self._contexts[key] = question.context
@@ -338,7 +338,7 @@ def _set(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-class _Entry(NamedTuple):
+class _CacheEntry(NamedTuple):
     answer: KeptAnswer
     kept_at: float
 
@@ -372,7 +372,7 @@ class AnswerCache:
         self._keeps_samples = keeps_samples
         self.similar = similar
         self._lock = threading.Lock()
-        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._entries: OrderedDict[bytes, _CacheEntry] = OrderedDict()
         self._flights: dict[bytes, Flight] = {}
         #: The model answers greedily when a request does not say; None until it is known.
         self._is_greedy: bool | None = None
@@ -393,7 +393,7 @@ class AnswerCache:
             self._entries.move_to_end(key)
             return entry.answer
 
-    def find_similar(self, question: Question) -> tuple[KeptAnswer, float] | None:
+    def find_similar(self, question: CacheQuestion) -> tuple[KeptAnswer, float] | None:
         """Return the answer to the nearest question, and the cosine; None if none is near."""
         assert self.similar is not None
         with self._lock:
@@ -404,7 +404,7 @@ class AnswerCache:
         answer = self.find(key)
         return None if answer is None else (answer, score)
 
-    def keep(self, key: bytes, answer: KeptAnswer, question: Question | None = None) -> None:
+    def keep(self, key: bytes, answer: KeptAnswer, question: CacheQuestion | None = None) -> None:
         """Keep an answer; the ones that were not used for longest make room for it.
 
         ``question``: by which it is found for similar ones, too.
@@ -417,7 +417,7 @@ class AnswerCache:
                 self._drop(key)
             while self.bytes + size > self._max_bytes:
                 self._drop(next(iter(self._entries)))
-            self._entries[key] = _Entry(answer, monotonic())
+            self._entries[key] = _CacheEntry(answer, monotonic())
             self.bytes += size
             if self.similar is not None and question is not None:
                 self.similar.add(key, question)

@@ -12,7 +12,7 @@ from calculators.language import Api, Deltas, GenerationRequest
 from calculators.language.answer_cache.answer_cache import (
     AnswerCache,
     AnswerRecorder,
-    Question,
+    CacheQuestion,
     SimilarQuestions,
     may_be_kept,
     request_key,
@@ -174,7 +174,7 @@ class AnswerCacheCalculator(Calculator):
         self._key: bytes | None = None
         self._recorder: AnswerRecorder | None = None
         self._has_departed = False
-        self._question: Question | None = None
+        self._question: CacheQuestion | None = None
 
     def process(self, cc: CalculatorContext) -> Awaitable[None] | None:
         if not cc.is_empty(self.made):
@@ -211,7 +211,7 @@ class AnswerCacheCalculator(Calculator):
         self._ask(cc, request)
 
     def _answers_similar(
-        self, cc: CalculatorContext, request: GenerationRequest, question: Question
+        self, cc: CalculatorContext, request: GenerationRequest, question: CacheQuestion
     ) -> bool:
         """Give the kept answer to a similar question, if there is one."""
         found = self._cache.find_similar(question)

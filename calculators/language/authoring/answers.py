@@ -118,7 +118,7 @@ class AnsweringFunction(Calculator):
             answer = (
                 _Answers(request, self._node)
                 if len(request.prompts) > 1
-                else _Answer(request, self._node)
+                else _FunctionAnswer(request, self._node)
             )
             self._send(cc, Deltas((Submitted(answer.stop, self._node),)))
             async with contextlib.aclosing(closable(answer.packets(self._function))) as packets:
@@ -133,7 +133,7 @@ class AnsweringFunction(Calculator):
         self._time = max(time.monotonic_ns() // 1000, self._time + 1)
 
 
-class _Answer:
+class _FunctionAnswer:
     """One answer of a function."""
 
     def __init__(self, request: GenerationRequest, node: str) -> None:
@@ -326,7 +326,7 @@ class _Answers:
     def __init__(self, request: GenerationRequest, node: str) -> None:
         self._request = request
         self._parts = [
-            _Answer(replace(request, prompts=(prompt,)), node) for prompt in request.prompts
+            _FunctionAnswer(replace(request, prompts=(prompt,)), node) for prompt in request.prompts
         ]
         self._has_begun = False
         self._usage = _UNUSED

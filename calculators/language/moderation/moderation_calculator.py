@@ -214,7 +214,7 @@ class ModerationCalculator(Calculator):
         self._policy = read_policy(self.options, has_classifier=self._classifier is not None)
         #: The verdict on the request that came before the answer.
         self._verdict: Refusal | None = None
-        self._answer = _Answer(self._policy)
+        self._answer = _ModeratedAnswer(self._policy)
         #: Items that came behind a packet that was sent early.
         self._left: list[Delta] = []
 
@@ -267,7 +267,7 @@ class ModerationCalculator(Calculator):
 
     # The answer -----------------------------------------------------------------------------------
 
-    def _take(self, items: Iterator[Delta], made: list[Delta]) -> _Question | None:
+    def _take(self, items: Iterator[Delta], made: list[Delta]) -> _TextToJudge | None:
         """Take items until the classifier has to judge something."""
         for item in items:
             try:
@@ -286,7 +286,11 @@ class ModerationCalculator(Calculator):
         return None
 
     async def _judge_answer(
-        self, cc: CalculatorContext, items: Iterator[Delta], made: list[Delta], question: _Question
+        self,
+        cc: CalculatorContext,
+        items: Iterator[Delta],
+        made: list[Delta],
+        question: _TextToJudge,
     ) -> None:
         assert self._classifier is not None
         set_current_record(self._answer.record)
@@ -300,7 +304,7 @@ class ModerationCalculator(Calculator):
             cc.flush()
             made = []
         items = iter(left)
-        pending: _Question | None = question
+        pending: _TextToJudge | None = question
         while pending is not None:
             try:
                 categories = await self._classifier.flagged(pending.texts)
@@ -379,7 +383,7 @@ def _error_of(refusal: Refusal) -> RequestError:
     return RequestError(refusal.text or "the request is refused", reason="content_filter")
 
 
-class _Question(NamedTuple):
+class _TextToJudge(NamedTuple):
     """Text of a choice that the classifier must judge.
 
     Attributes:
@@ -404,7 +408,7 @@ class _Question(NamedTuple):
         return is_said or self.guard.needs_verdict(is_end=self.item is not None)
 
 
-class _Answer:
+class _ModeratedAnswer:
     """One answer while it is judged."""
 
     def __init__(self, policy: Policy) -> None:
@@ -428,7 +432,7 @@ class _Answer:
         """The record of the request."""
         return None if self._begun is None else self._begun.request.record
 
-    def feed(self, item: Delta, made: list[Delta]) -> _Question | None:
+    def feed(self, item: Delta, made: list[Delta]) -> _TextToJudge | None:
         """Add what may be shown now. Return a question if that depends on the classifier."""
         match item:
             case Begun():
@@ -448,20 +452,20 @@ class _Answer:
             case Gained(choice, events, _, _, _):
                 guard = self._guards[choice]
                 guard.feed(events)
-                return self._go_on(_Question(choice, guard), made)
+                return self._go_on(_TextToJudge(choice, guard), made)
             case Finished(choice, _, _, _):
                 guard = self._guards[choice]
                 guard.finish()
-                return self._go_on(_Question(choice, guard, item), made)
+                return self._go_on(_TextToJudge(choice, guard, item), made)
             case ToolCalled() | ToolRan():
                 guard = self._guards[item.choice]
                 said = tool_text(item)
                 if self._policy.rules is not None and _match_in([said], self._policy.rules):
                     guard.has_match = True
-                return self._go_on(_Question(item.choice, guard, item, said), made)
+                return self._go_on(_TextToJudge(item.choice, guard, item, said), made)
         return None
 
-    def go_on(self, question: _Question, made: list[Delta]) -> None:
+    def go_on(self, question: _TextToJudge, made: list[Delta]) -> None:
         """Add what the classifier has judged, and does not refuse."""
         question.guard.pass_judged()
         self._add(question, made)
@@ -532,7 +536,7 @@ class _Answer:
         self._show(made)
         made.append(failed)
 
-    def _go_on(self, question: _Question, made: list[Delta]) -> _Question | None:
+    def _go_on(self, question: _TextToJudge, made: list[Delta]) -> _TextToJudge | None:
         if question.guard.has_match:
             self._gain(question, made)
             return None
@@ -542,7 +546,7 @@ class _Answer:
         self._add(question, made)
         return None
 
-    def _add(self, question: _Question, made: list[Delta]) -> None:
+    def _add(self, question: _TextToJudge, made: list[Delta]) -> None:
         self._gain(question, made)
         match question.item:
             case None:
@@ -556,7 +560,7 @@ class _Answer:
         self._show(made)
         made.append(item)
 
-    def _gain(self, question: _Question, made: list[Delta]) -> None:
+    def _gain(self, question: _TextToJudge, made: list[Delta]) -> None:
         events = question.guard.take()
         if events:
             self._show(made)

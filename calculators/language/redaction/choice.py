@@ -26,7 +26,7 @@ from calculators.language.redaction.redactors import (
 from calculators.language.text_patterns import Scanner, Spans
 
 
-class Channel(Enum):
+class RedactionChannel(Enum):
     """A kind of text. The values are those of ``graphrt.RedactOptions.Channel``."""
 
     CONTENT = 0
@@ -44,7 +44,7 @@ class Redaction:
 
     patterns: Scanner
     mask: str
-    channels: frozenset[Channel] = frozenset(Channel)
+    channels: frozenset[RedactionChannel] = frozenset(RedactionChannel)
 
     def text(self, text: str) -> str:
         """Return a whole text, redacted. Raises TimeoutError if an expression takes too long."""
@@ -77,7 +77,7 @@ class ChoiceRedactor:
         if len(events) == 1 and self._call is None and self._reasoning.is_new:
             # Most groups are one piece of content.
             event = events[0]
-            if type(event) is Content and Channel.CONTENT in self._redaction.channels:
+            if type(event) is Content and RedactionChannel.CONTENT in self._redaction.channels:
                 return self._content.feed_events(event.text)
         made: list[Event] = []
         for event in events:
@@ -107,19 +107,19 @@ class ChoiceRedactor:
             case Content(text):
                 if not text.isspace():
                     self._put(self._end_call(), made)
-                if Channel.CONTENT in channels:
+                if RedactionChannel.CONTENT in channels:
                     made += self._content.feed_events(text)
                 else:
                     made.append(event)
             case Reasoning(text):
                 self._put(self._end_call(), made)
-                if Channel.REASONING in channels:
+                if RedactionChannel.REASONING in channels:
                     text = self._reasoning.feed(text)
                 if text:
                     self._put([Reasoning(text)], made)
             case ToolCall(name, call_id):
                 self._put(self._end_call(), made)
-                if Channel.TOOL_CALLS in channels:
+                if RedactionChannel.TOOL_CALLS in channels:
                     name = self._redaction.text(name)
                     self._call = ArgumentsRedactor(self._redaction.patterns, self._redaction.mask)
                 self._arguments = ""

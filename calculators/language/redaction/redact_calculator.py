@@ -24,7 +24,7 @@ from calculators.language import (
     ToolRan,
 )
 from calculators.language.delta import nothing
-from calculators.language.redaction.choice import Channel, ChoiceRedactor, Redaction
+from calculators.language.redaction.choice import ChoiceRedactor, Redaction, RedactionChannel
 from calculators.language.redaction.redactors import ArgumentsRedactor
 from calculators.language.text_patterns import PatternError, patterns_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Options, Out
@@ -208,4 +208,8 @@ def redaction_of(options: Any) -> Redaction:
     if not options.words and not options.patterns:
         raise PatternError("set words or patterns: there is nothing to redact")
     patterns = patterns_of(tuple(options.words), tuple(options.patterns), options.ignore_case)
-    return Redaction(patterns, options.mask, frozenset(map(Channel, options.channels or Channel)))
+    return Redaction(
+        patterns,
+        options.mask,
+        frozenset(map(RedactionChannel, options.channels or RedactionChannel)),
+    )

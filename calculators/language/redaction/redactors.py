@@ -117,7 +117,7 @@ _LITERALS: Final = ("true", "false", "null")
 _ENDS: Final = frozenset(' \t\r\n{}[],:"')
 
 
-class _State(Enum):
+class _JsonPlace(Enum):
     """The place in the JSON text."""
 
     BETWEEN = auto()
@@ -142,14 +142,14 @@ class ArgumentsRedactor:
     def __init__(self, patterns: Scanner, mask: str) -> None:
         self._patterns = patterns
         self._mask = json.dumps(mask, ensure_ascii=False)[1:-1]
-        self._state = _State.BETWEEN
+        self._state = _JsonPlace.BETWEEN
         #: A number, literal or escape of which more may come. It is read again with the next text.
         self._token = ""
         #: The number of characters of a literal that were let go.
         self._shown = 0
         self._string = _SpelledText(patterns, self._mask)
         self._number = TextRedactor(patterns, "0")
-        #: The text behind the digits of `_State.LONG_NUMBER`.
+        #: The text behind the digits of `_JsonPlace.LONG_NUMBER`.
         self._closing = ""
         self._other = TextRedactor(patterns, mask)
 
@@ -171,17 +171,17 @@ class ArgumentsRedactor:
         text, self._token, place = self._token + text, "", 0
         while place < len(text):
             match self._state:
-                case _State.BETWEEN:
+                case _JsonPlace.BETWEEN:
                     place = self._read_between(text, place, made)
-                case _State.STRING:
+                case _JsonPlace.STRING:
                     place = self._read_string(text, place, made)
-                case _State.NUMBER:
+                case _JsonPlace.NUMBER:
                     place = self._read_number(text, place, made)
-                case _State.LONG_NUMBER:
+                case _JsonPlace.LONG_NUMBER:
                     place = self._read_long_number(text, place, made)
-                case _State.LITERAL:
+                case _JsonPlace.LITERAL:
                     place = self._read_literal(text, place, made)
-                case _State.OTHER:
+                case _JsonPlace.OTHER:
                     made.append(self._other.feed(text[place:]))
                     place = len(text)
         return "".join(made)
@@ -194,19 +194,19 @@ class ArgumentsRedactor:
         """
         made: list[str] = []
         match self._state:
-            case _State.STRING:
+            case _JsonPlace.STRING:
                 made = [self._string.finish(), self._token]
-            case _State.NUMBER:
+            case _JsonPlace.NUMBER:
                 self._end_number(self._token, made)
-            case _State.LONG_NUMBER:
+            case _JsonPlace.LONG_NUMBER:
                 made = [self._number.finish(), self._closing]
-            case _State.LITERAL:
+            case _JsonPlace.LITERAL:
                 made.append(self._token[self._shown :])
-            case _State.OTHER:
+            case _JsonPlace.OTHER:
                 made.append(self._other.finish())
-            case _State.BETWEEN:
+            case _JsonPlace.BETWEEN:
                 pass
-        self._token, self._shown, self._state = "", 0, _State.BETWEEN
+        self._token, self._shown, self._state = "", 0, _JsonPlace.BETWEEN
         return "".join(made)
 
     # Each reads one part from a place on, and returns the place behind what it has read.
@@ -217,14 +217,14 @@ class ArgumentsRedactor:
             case "":
                 pass
             case '"':
-                self._state = _State.STRING
+                self._state = _JsonPlace.STRING
                 place += 1
             case "t" | "f" | "n":
-                self._state = _State.LITERAL
+                self._state = _JsonPlace.LITERAL
             case first if first in "-0123456789":
-                self._state = _State.NUMBER
+                self._state = _JsonPlace.NUMBER
             case _:
-                self._state = _State.OTHER
+                self._state = _JsonPlace.OTHER
         made.append(text[start:place])
         return place
 
@@ -234,7 +234,7 @@ class ArgumentsRedactor:
             made.append(self._string.feed(text[place:stop]))
         elif text[place] == '"':
             made += (self._string.finish(), '"')
-            self._state = _State.BETWEEN
+            self._state = _JsonPlace.BETWEEN
             stop += 1
         else:
             escape = _read_escape(text, place)
@@ -252,15 +252,15 @@ class ArgumentsRedactor:
             self._number = TextRedactor(self._patterns, self._mask if has_match else "0")
             self._closing = '"' if has_match else ""
             made.append(self._closing)
-            self._state = _State.LONG_NUMBER
+            self._state = _JsonPlace.LONG_NUMBER
             return place
         if stop == len(text):
             self._token = text[place:]
         elif text[stop] in _ENDS:
             self._end_number(text[place:stop], made)
-            self._state = _State.BETWEEN
+            self._state = _JsonPlace.BETWEEN
         else:
-            self._state = _State.OTHER
+            self._state = _JsonPlace.OTHER
             return place
         return stop
 
@@ -276,7 +276,7 @@ class ArgumentsRedactor:
         made.append(self._number.feed(text[place:stop]))
         if stop < len(text):
             made += (self._number.finish(), self._closing)
-            self._state = _State.BETWEEN
+            self._state = _JsonPlace.BETWEEN
         return stop
 
     def _read_literal(self, text: str, place: int, made: list[str]) -> int:
@@ -287,14 +287,14 @@ class ArgumentsRedactor:
             spans, hold = self._patterns.scan(word, 0)
             if literal is not None and (hold == len(word) or text[stop : stop + 1] in _ENDS):
                 made.append(word[self._shown :])
-                self._shown, self._state = 0, _State.BETWEEN
+                self._shown, self._state = 0, _JsonPlace.BETWEEN
                 return stop
             if stop == len(text):
                 shown = spans[0][0] if spans else hold
                 made.append(word[self._shown : shown])
                 self._shown, self._token = shown, word
                 return stop
-        self._state = _State.OTHER
+        self._state = _JsonPlace.OTHER
         # The part of a literal that was let go belonged to no match.
         made.append(self._other.feed(text[place:])[self._shown :])
         self._shown = 0

@@ -273,7 +273,7 @@ _AT_A_TIME: Final = 256
 _COUNTED: Final = 2048
 
 
-class Progress(NamedTuple):
+class IndexingProgress(NamedTuple):
     """The progress of making an index.
 
     Attributes:
@@ -312,7 +312,7 @@ async def build_index(
     *,
     size: PassageSize | None = None,
     loads: LoadProgress | None = None,
-    reports: Callable[[Progress], None] = lambda _: None,
+    reports: Callable[[IndexingProgress], None] = lambda _: None,
 ) -> Indexed:
     """Make the index of documents, or bring one up to date.
 
@@ -346,12 +346,12 @@ async def _fill(
     documents: Sequence[Document],
     embedder: _Embedder,
     size: PassageSize,
-    reports: Callable[[Progress], None],
+    reports: Callable[[IndexingProgress], None],
 ) -> Indexed:
     removed = await asyncio.to_thread(writer.keep_only, {each.path for each in documents})
-    group = _Group()
+    group = _FileGroup()
     changed = embedded = 0
-    reports(Progress(0, len(documents), 0))
+    reports(IndexingProgress(0, len(documents), 0))
     for done, document in enumerate(documents, 1):
         text, digest = await asyncio.to_thread(read_document, document)
         if writer.kept.get(document.path) != digest:
@@ -363,16 +363,16 @@ async def _fill(
             vectors = await embedder.embed(group.texts)
             await asyncio.to_thread(writer.put, group.files, group.passages, vectors)
             embedded += len(vectors)
-            group = _Group()
+            group = _FileGroup()
         if not group.files:
-            reports(Progress(done, len(documents), embedded))
+            reports(IndexingProgress(done, len(documents), embedded))
     if await asyncio.to_thread(writer.is_large):
-        reports(Progress(len(documents), len(documents), embedded, True))
+        reports(IndexingProgress(len(documents), len(documents), embedded, True))
     passages = await asyncio.to_thread(writer.finish)
     return Indexed(passages, changed, len(documents) - changed, removed)
 
 
-class _Group:
+class _FileGroup:
     """Files whose passages are embedded and written together."""
 
     def __init__(self) -> None:

@@ -90,7 +90,7 @@ _MOST_SECONDS: Final = 0.02
 _CHARACTERS_OF_TOKEN: Final = 4
 
 
-class Choice(NamedTuple):
+class RouteChoice(NamedTuple):
     """The route of a request.
 
     Attributes:
@@ -106,7 +106,7 @@ class Choice(NamedTuple):
     passed_over: tuple[str, ...] = ()
 
 
-class Route:
+class ModelRoute:
     """One route: its name and its conditions.
 
     Attributes:
@@ -188,14 +188,14 @@ class Route:
 
 
 @lru_cache(maxsize=64)
-def routes_of(serialized: bytes) -> tuple[Route, ...]:
+def routes_of(serialized: bytes) -> tuple[ModelRoute, ...]:
     """Return the routes of serialized ``RouterOptions``. They are the same in every run.
 
     Raises:
         GraphConfigError: they are not as the calculator needs them; the text says what is wrong.
     """
     options: Any = OptionsType.of(OPTIONS).message_class.FromString(serialized)
-    routes = tuple([Route(each) for each in options.route])
+    routes = tuple([ModelRoute(each) for each in options.route])
     names = [route.name for route in routes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -211,11 +211,11 @@ def routes_of(serialized: bytes) -> tuple[Route, ...]:
 
 
 def choose(
-    routes: Sequence[Route],
+    routes: Sequence[ModelRoute],
     models: Sequence[LanguageModel | None],
     request: GenerationRequest,
     label: str = "",
-) -> Choice:
+) -> RouteChoice:
     """Choose the first route that takes the request and has room; if none has, the least busy.
 
     ``models``: the model behind each route; None if it is unknown.
@@ -225,11 +225,11 @@ def choose(
     for place in takers:
         if routes[place].has_room(models[place]):
             why = ",".join(routes[place].conditions) or "default"
-            return Choice(place, why, tuple([routes[each].name for each in full]))
+            return RouteChoice(place, why, tuple([routes[each].name for each in full]))
         full.append(place)
     place = min(takers, key=lambda each: _business(models[each]))
     others = tuple([routes[each].name for each in full if each != place])
-    return Choice(place, "least waiting", others)
+    return RouteChoice(place, "least waiting", others)
 
 
 def _business(model: LanguageModel | None) -> tuple[bool, int]:

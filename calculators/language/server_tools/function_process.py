@@ -40,13 +40,13 @@ from calculators.kit.child_process.parent_connection import (
 )
 from calculators.language.server_tools.messages import (
     MAX_MESSAGE,
-    Call,
+    CallTool,
     LoadFunctions,
     PathRefused,
     PathRules,
-    Ready,
     Result,
     ToolSpec,
+    ToolsReady,
     cut_error,
     cut_output,
     decode_question,
@@ -274,7 +274,7 @@ class FunctionProcess:
                     case LoadFunctions() as load:
                         if not self._load(load):
                             return
-                    case Call() as call:
+                    case CallTool() as call:
                         self._send(self._answer(call))
                     case StopChild():
                         return
@@ -297,10 +297,10 @@ class FunctionProcess:
             self._send(LoadFailed(plain(reason)))
             return False
         self._tools = {tool.spec.name: tool for tool in found}
-        self._send(Ready([tool.spec for tool in found]))
+        self._send(ToolsReady([tool.spec for tool in found]))
         return True
 
-    def _answer(self, call: Call) -> Result:
+    def _answer(self, call: CallTool) -> Result:
         try:
             tool = self._tools.get(call.tool)
             if tool is None:

@@ -19,11 +19,11 @@ from calculators.kit.child_process.parent_connection import ParentGone, die_with
 from calculators.language.server_tools.mcp_session import CallFailed, McpSession, StartFailed
 from calculators.language.server_tools.messages import (
     Abandon,
-    Call,
+    CallTool,
     LoadServers,
     PathRefused,
-    Ready,
     Result,
+    ToolsReady,
     cut_error,
     cut_output,
     decode_question,
@@ -52,7 +52,7 @@ class McpProcess:
                     case LoadServers() as load:
                         if not await self._load(load):
                             return
-                    case Call() as call:
+                    case CallTool() as call:
                         self._begin(call)
                     case Abandon(number):
                         if (task := self._calls.get(number)) is not None:
@@ -83,7 +83,7 @@ class McpProcess:
             self._send(LoadFailed(plain(str(error))))
             await self._writer.drain()
             return False
-        self._send(Ready([tool for tools in lists for tool in tools]))
+        self._send(ToolsReady([tool for tools in lists for tool in tools]))
         return True
 
     def _logger(self, label: str) -> Callable[[str], None]:
@@ -91,12 +91,12 @@ class McpProcess:
             Log(logging.WARNING, _LOGGER, plain(f'tool server "{label}": {text}'))
         )
 
-    def _begin(self, call: Call) -> None:
+    def _begin(self, call: CallTool) -> None:
         task = asyncio.create_task(self._make(call))
         self._calls[call.number] = task
         task.add_done_callback(lambda _: self._calls.pop(call.number, None))
 
-    async def _make(self, call: Call) -> None:
+    async def _make(self, call: CallTool) -> None:
         try:
             text = await self._sessions[call.server].call(call.tool, call.arguments, call.seconds)
             result = Result(call.number, cut_output(text, self._max_output_bytes), None)

@@ -39,8 +39,8 @@ from calculators.language.server_tools.messages import (
     MAX_AT_ONCE,
     MAX_MESSAGE,
     MAX_TOOLS,
+    McpServerSettings,
     PathRules,
-    ServerSettings,
     ToolSpec,
     plain,
 )
@@ -204,7 +204,7 @@ async def _until_gone(process: asyncio.subprocess.Process) -> None:
 _CONNECT_SECONDS: Final = 10.0
 
 
-class TooLong(httpx2.StreamError):
+class MessageTooLong(httpx2.StreamError):
     """The answer is longer than `MAX_MESSAGE`, or packed so that its length is unknown."""
 
 
@@ -217,12 +217,12 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._is_packed:
-            raise TooLong("the server packed its answer, though it was asked not to")
+            raise MessageTooLong("the server packed its answer, though it was asked not to")
         length = 0
         async for part in self._stream:
             length += len(part)
             if length > MAX_MESSAGE:
-                raise TooLong("the tool gave more than 1 MiB")
+                raise MessageTooLong("the tool gave more than 1 MiB")
             yield part
 
     async def aclose(self) -> None:
@@ -296,7 +296,7 @@ class StartFailed(Exception):
     """A server did not start; the text names it and says why."""
 
 
-class _Asked:
+class _WaitingCall:
     """A call that waits for the owner task."""
 
     __slots__ = ("arguments", "done", "seconds", "tool")
@@ -321,14 +321,14 @@ class McpSession:
     """
 
     def __init__(
-        self, settings: ServerSettings, directory: str, log: Callable[[str], None]
+        self, settings: McpServerSettings, directory: str, log: Callable[[str], None]
     ) -> None:
         """``log`` gets lines for the server's log."""
         self._settings = settings
         self._directory = directory
         self._log = log
         self._rules = PathRules(directory, settings.allow_paths, settings.path_arguments)
-        self._asked: asyncio.Queue[_Asked] = asyncio.Queue()
+        self._asked: asyncio.Queue[_WaitingCall] = asyncio.Queue()
         self._schemas: Mapping[str, dict[str, Any]] = {}
         self._listed: asyncio.Future[list[ToolSpec]] | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -374,7 +374,7 @@ class McpSession:
         self._rules.check(values, self._schemas[tool])
         try:
             async with asyncio.timeout(seconds + ANSWER_SECONDS), self._at_once:
-                asked = _Asked(tool, values, seconds)
+                asked = _WaitingCall(tool, values, seconds)
                 self._asked.put_nowait(asked)
                 try:
                     return await asked.done
@@ -520,7 +520,7 @@ class McpSession:
         self,
         client: Client,
         server: StdioServer | None,
-        asked: _Asked,
+        asked: _WaitingCall,
         over: asyncio.Future[str],
     ) -> None:
         """Make one call; ``over`` gets the reason if the session cannot go on."""
@@ -580,12 +580,12 @@ def _object(arguments: str) -> dict[str, Any]:
     return values
 
 
-def _settle(asked: _Asked, text: str) -> None:
+def _settle(asked: _WaitingCall, text: str) -> None:
     if not asked.done.done():
         asked.done.set_result(text)
 
 
-def _refuse(asked: _Asked, error: CallFailed) -> None:
+def _refuse(asked: _WaitingCall, error: CallFailed) -> None:
     if not asked.done.done():
         asked.done.set_exception(error)
         asked.done.exception()

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
+from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
 
 #: Formats of JSON schemas that pydantic gives to paths.
 PATH_FORMATS: Final = frozenset({"path", "file-path", "directory-path"})
@@ -118,7 +118,7 @@ def _alternatives(schema: Any, root: Any, depth: int = 0) -> Iterator[Mapping[st
         yield from _alternatives(found, root, depth + 1)
 
 
-class ServerSettings(msgspec.Struct, frozen=True, array_like=True):
+class McpServerSettings(msgspec.Struct, frozen=True, array_like=True):
     """One MCP server; it has a command or a url.
 
     Attributes:
@@ -166,7 +166,7 @@ class LoadServers(msgspec.Struct, frozen=True, tag="load_servers", array_like=Tr
         max_output_bytes: a longer result is cut.
     """
 
-    servers: list[ServerSettings]
+    servers: list[McpServerSettings]
     directory: str
     max_output_bytes: int
 
@@ -180,7 +180,7 @@ class LoadFunctions(msgspec.Struct, frozen=True, tag="load_functions", array_lik
     max_output_bytes: int
 
 
-class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
+class CallTool(msgspec.Struct, frozen=True, tag="call", array_like=True):
     """Request for a call. Answer: the `Result` of the same number.
 
     Attributes:
@@ -204,7 +204,7 @@ class Abandon(msgspec.Struct, frozen=True, tag="abandon", array_like=True):
 # From the processes -------------------------------------------------------------------------------
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class ToolsReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """Everything is loaded; ``tools`` are those that may be called, in the order of the options."""
 
     tools: list[ToolSpec]
@@ -223,12 +223,12 @@ class Result(msgspec.Struct, frozen=True, tag="result", array_like=True):
     error: str | None
 
 
-Question = LoadServers | LoadFunctions | Call | Abandon | StopChild
+Question = LoadServers | LoadFunctions | CallTool | Abandon | Stop
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _questions: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(Question)
 _answers: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
-    Ready | LoadingPhase | LoadFailed | Result | Log
+    ToolsReady | Loading | LoadFailed | Result | Log
 )
 
 

@@ -12,12 +12,12 @@ from calculators.kit.child_process.supervisor import ChildState, LoadError, Supe
 from calculators.kit.tasks.nodes import naming_node
 from calculators.language.server_tools.messages import (
     Abandon,
-    Call,
+    CallTool,
     LoadFunctions,
     LoadServers,
-    Ready,
     Result,
     ToolSpec,
+    ToolsReady,
     decode_answer,
     encode,
 )
@@ -40,10 +40,12 @@ from graph_runtime import (
 _numbers: Final = itertools.count()
 
 
-class _Worker:
+class _FunctionProcess:
     """One process, which makes one call at a time; a call that takes too long is killed with it."""
 
-    def __init__(self, load: LoadFunctions, name: str, on_free: Callable[[_Worker], None]) -> None:
+    def __init__(
+        self, load: LoadFunctions, name: str, on_free: Callable[[_FunctionProcess], None]
+    ) -> None:
         self._on_free = on_free
         self._number = -1
         self._done: asyncio.Future[ToolResult] | None = None
@@ -54,7 +56,7 @@ class _Worker:
             module="calculators.language.server_tools.function_process",
             load=load,
             decode=decode_answer,
-            ready=Ready,
+            ready=ToolsReady,
             on_message=self._take,
             on_down=self._down,
             on_back=lambda: on_free(self),
@@ -70,7 +72,7 @@ class _Worker:
         self._done = loop.create_future()
         self._limit = ""
         self._timer = loop.call_later(seconds, self._stop, seconds)
-        self.child.send(encode(Call(self._number, "", tool, arguments, seconds)))
+        self.child.send(encode(CallTool(self._number, "", tool, arguments, seconds)))
         return self._done
 
     def _stop(self, seconds: float) -> None:
@@ -99,11 +101,11 @@ class FunctionLane:
     def __init__(self, load: LoadFunctions, name: str, processes: int) -> None:
         """``name``: of a process, for messages."""
         self._workers = [
-            _Worker(load, f"{name} {number}" if processes > 1 else name, self._free)
+            _FunctionProcess(load, f"{name} {number}" if processes > 1 else name, self._free)
             for number in range(1, processes + 1)
         ]
-        self._idle: list[_Worker] = []
-        self._waiting: deque[asyncio.Future[_Worker]] = deque()
+        self._idle: list[_FunctionProcess] = []
+        self._waiting: deque[asyncio.Future[_FunctionProcess]] = deque()
 
     async def start(self, progress: LoadProgress | None = None) -> list[ToolSpec]:
         """Start all processes; returns the functions.
@@ -112,7 +114,7 @@ class FunctionLane:
             LoadError: a module cannot be imported, or has no tools; the text names it.
         """
         first, *others = self._workers
-        ready: Ready = await first.child.start(progress)
+        ready: ToolsReady = await first.child.start(progress)
         self._free(first)
         started = await asyncio.gather(
             *(worker.child.start() for worker in others), return_exceptions=True
@@ -147,12 +149,12 @@ class FunctionLane:
         for worker in self._workers:
             worker._down("it was shut down")
 
-    async def _take_worker(self) -> _Worker:
+    async def _take_worker(self) -> _FunctionProcess:
         while self._idle:
             worker = self._idle.pop()
             if worker.child.state is ChildState.READY:
                 return worker
-        waiting: asyncio.Future[_Worker] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[_FunctionProcess] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         try:
             return await waiting
@@ -161,7 +163,7 @@ class FunctionLane:
                 self._free(waiting.result())
             raise
 
-    def _free(self, worker: _Worker) -> None:
+    def _free(self, worker: _FunctionProcess) -> None:
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -195,7 +197,7 @@ class McpLane:
             module="calculators.language.server_tools.mcp_process",
             load=load,
             decode=decode_answer,
-            ready=Ready,
+            ready=ToolsReady,
             on_message=self._take,
             on_down=self._down,
             is_busy=lambda: False,  # each call has its own limit
@@ -209,7 +211,7 @@ class McpLane:
         Raises:
             LoadError: a server does not start; the text names it.
         """
-        ready: Ready = await self._child.start(progress)
+        ready: ToolsReady = await self._child.start(progress)
         return ready.tools
 
     @property
@@ -225,7 +227,7 @@ class McpLane:
         done: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._asked[number] = done
         try:
-            self._child.send(encode(Call(number, spec.server, spec.name, arguments, seconds)))
+            self._child.send(encode(CallTool(number, spec.server, spec.name, arguments, seconds)))
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
                 return await done
         except TimeoutError:

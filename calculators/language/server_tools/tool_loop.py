@@ -46,7 +46,7 @@ _TOKEN_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_token
 
 
 @dataclass(slots=True)
-class _Call:
+class _WrittenCall:
     """A call that the model wrote."""
 
     name: str
@@ -68,9 +68,9 @@ class _Turn:
     request: GenerationRequest
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
-    calls: list[_Call] = field(default_factory=list)
+    calls: list[_WrittenCall] = field(default_factory=list)
     has_client_calls: bool = False
-    call: _Call | None = None
+    call: _WrittenCall | None = None
     finished: Finished | None = None
 
 
@@ -182,7 +182,7 @@ class ToolLoop:
                         turn.call = None
                         shown.append(event)
                     else:
-                        turn.call = _Call(name, call_id)
+                        turn.call = _WrittenCall(name, call_id)
                         turn.calls.append(turn.call)
                 case Arguments(text) if not self._is_client_call:
                     if turn.call is not None:
@@ -319,7 +319,9 @@ class ToolLoop:
         spec = self._toolbox.tools.get(name)
         return "" if spec is None else spec.server
 
-    async def _call(self, call: _Call, request: GenerationRequest) -> tuple[ToolResult, float]:
+    async def _call(
+        self, call: _WrittenCall, request: GenerationRequest
+    ) -> tuple[ToolResult, float]:
         """Make one call; failures are results, too. Returns the seconds that it took as well."""
         noted = self._note(call, request)
         began = time.monotonic()
@@ -333,7 +335,7 @@ class ToolLoop:
         return result, time.monotonic() - began
 
     def _note(
-        self, call: _Call, request: GenerationRequest, why_not: str = ""
+        self, call: _WrittenCall, request: GenerationRequest, why_not: str = ""
     ) -> ToolCallRecord | None:
         """Add a call to the record of the request; ``why_not``: the bound that keeps it from
         running."""

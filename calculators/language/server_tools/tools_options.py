@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from calculators.language.server_tools.messages import ServerSettings
+from calculators.language.server_tools.messages import McpServerSettings
 from graph_runtime import GraphError, NodePlan, ResourceError, ResourceSettings, find_options
 
 CALCULATOR: Final = "ToolsCalculator"
@@ -47,7 +47,7 @@ class ToolsSettings:
             that the tools outlive an edit of them.
     """
 
-    servers: tuple[ServerSettings, ...]
+    servers: tuple[McpServerSettings, ...]
     python: tuple[str, ...]
     directory: Path
     allow_paths: tuple[str, ...]
@@ -152,7 +152,7 @@ def code_files(settings: ToolsSettings) -> Iterator[Path]:
         yield from (folder, *folder.glob("*.py"), *folder.glob("*/*.py"))
 
 
-def _server(place: str, server: Any, directory: Path) -> ServerSettings:
+def _server(place: str, server: Any, directory: Path) -> McpServerSettings:
     _need(bool(server.label), f"{place}: it has no label")
     place = f'server "{server.label}"'
     _need(
@@ -177,7 +177,7 @@ def _server(place: str, server: Any, directory: Path) -> ServerSettings:
             bool(token), f'{place}: bearer_token_env: the environment has no variable "{variable}"'
         )
     command = sys.executable if server.command == "python" else server.command
-    return ServerSettings(
+    return McpServerSettings(
         label=server.label,
         command=[command, *server.args] if command else [],
         url=server.url,

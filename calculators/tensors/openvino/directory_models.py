@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from calculators.tensors.openvino.model_settings import ModelSettings, ModelSource
+from calculators.tensors.openvino.model_settings import ModelSettings, PlainModelSource
 from graph_runtime import GraphError, NotFoundError, identity_of
 from graph_runtime.errors import did_you_mean
 
@@ -108,10 +108,10 @@ class DirectoryModels:
         """
         self._find(name, version)
 
-    async def source(self, name: str, version: int | None = None) -> ModelSource:
+    async def source(self, name: str, version: int | None = None) -> PlainModelSource:
         """See `calculators.tensors.openvino.model_provider.ModelSources`."""
         file, found = await asyncio.to_thread(self._find, name, version)
-        return ModelSource(file, name, found, self._settings)
+        return PlainModelSource(file, name, found, self._settings)
 
     def _get(self, name: str, version: int | None) -> Model:
         with self._lock:
@@ -153,7 +153,7 @@ class DirectoryModels:
 
     def _load(self, file: Path, name: str, version: int) -> Model:
         try:
-            return ModelSource(file, name, version, self._settings).load()
+            return PlainModelSource(file, name, version, self._settings).load()
         except GraphError as error:
             raise GraphError(
                 f'the model "{name}" (version {version}) cannot be loaded: {error}', code=error.code

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from calculators.tensors.openvino.directory_models import DirectoryModels
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_settings import ModelSource
+from calculators.tensors.openvino.model_settings import PlainModelSource
 from graph_runtime import GraphService
 
 
@@ -25,7 +25,7 @@ class ModelProvider(Protocol):
 class ModelSources(ModelProvider, Protocol):
     """Models that can be loaded elsewhere."""
 
-    async def source(self, name: str, version: int | None = None) -> ModelSource:
+    async def source(self, name: str, version: int | None = None) -> PlainModelSource:
         """Return what the model is loaded from, without loading it.
 
         Raises:

@@ -76,7 +76,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSource:
+class PlainModelSource:
     """The arguments of `calculators.tensors.openvino.model_loading.load_model`."""
 
     file: Path

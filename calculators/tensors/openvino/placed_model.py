@@ -13,7 +13,7 @@ from calculators.kit.places import Place, Question, WorkOrder, asked_once
 from calculators.tensors.openvino.infer_requests import Array
 from calculators.tensors.openvino.model import Model, ModelFacts, TensorSpec
 from calculators.tensors.openvino.model_provider import ModelSources
-from calculators.tensors.openvino.model_settings import ModelSource
+from calculators.tensors.openvino.model_settings import PlainModelSource
 from graph_runtime import GraphError, LoadProgress, NodeMetrics
 
 _MAKER: Final = f"{__name__}:make_work"
@@ -88,7 +88,7 @@ class PlacedInferences:
 class ModelWork:
     """A `calculators.kit.places.Work`: a model of OpenVINO in this process."""
 
-    def __init__(self, source: ModelSource) -> None:
+    def __init__(self, source: PlainModelSource) -> None:
         self._source = source
         self._model: Model | None = None
 
@@ -119,7 +119,7 @@ class ModelWork:
 
 def make_work(arguments: bytes, *, name: str, metrics: NodeMetrics) -> ModelWork:
     """Make the work of an order of `PlacedModels`."""
-    return ModelWork(unpack(arguments, ModelSource))
+    return ModelWork(unpack(arguments, PlainModelSource))
 
 
 async def _packed(arrays: Sequence[Array]) -> bytes:

@@ -1,4 +1,4 @@
-"""`Handler`: one ``OvmsPythonModel``, from loading to ``finalize``."""
+"""`PythonHandler`: one ``OvmsPythonModel``, from loading to ``finalize``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.python import pyovms
-from calculators.tensors.python.instance import HandlerError, HandlerSettings, Outputs, Turn
+from calculators.tensors.python.instance import HandlerError, HandlerSettings, HandlerTurn, Outputs
 from calculators.tensors.python.pyovms import Tensor
 from graph_runtime.errors import did_you_mean
 
@@ -189,7 +189,7 @@ T = TypeVar("T")
 log = logging.getLogger("graphrt.python")
 
 
-class Handler:
+class PythonHandler:
     """The handler's object and its generators. Used by one thread, the one that loaded it.
 
     A call raises only `RequestError`. One of the handler's own is passed on; any other exception
@@ -223,14 +223,14 @@ class Handler:
                 )
             raise
 
-    def execute(self, key: int, inputs: Sequence[Any]) -> Turn:
+    def execute(self, key: int, inputs: Sequence[Any]) -> HandlerTurn:
         """Call ``execute``; returns its result, or the first value that its generator yields.
 
         ``key`` identifies a generator that it may return, for `next` and `end`.
         """
         return self._guarded(lambda: self._execute(key, list(inputs)))
 
-    def next(self, key: int) -> Turn:
+    def next(self, key: int) -> HandlerTurn:
         """Resume a generator; returns the next outputs, empty at its end."""
         return self._guarded(lambda: self._next(key))
 
@@ -249,10 +249,10 @@ class Handler:
         finally:
             forget(self._module)
 
-    def _execute(self, key: int, inputs: list[Any]) -> Turn:
+    def _execute(self, key: int, inputs: list[Any]) -> HandlerTurn:
         result = self.model.execute(inputs)
         if not isinstance(result, Iterator):
-            return Turn(self._form.returned(result))
+            return HandlerTurn(self._form.returned(result))
         if not self._may_generate:
             raise HandlerError(
                 f'the handler of node "{self._node_name}" failed: execute returned a '
@@ -261,18 +261,18 @@ class Handler:
         self._generators[key] = result
         return self._next(key)
 
-    def _next(self, key: int) -> Turn:
+    def _next(self, key: int) -> HandlerTurn:
         # A generator that raises or yields nonsense is not resumed.
         generator = self._generators.pop(key, None)
         if generator is None:
-            return Turn(())
+            return HandlerTurn(())
         try:
             value = next(generator)
         except StopIteration:
-            return Turn(())
+            return HandlerTurn(())
         outputs = self._form.yielded(value)
         self._generators[key] = generator
-        return Turn(outputs, is_generating=True)
+        return HandlerTurn(outputs, is_generating=True)
 
     def _guarded(self, call: Callable[[], T]) -> T:
         try:

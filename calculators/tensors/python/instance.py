@@ -1,4 +1,4 @@
-"""`Instance`: a loaded handler, in a thread or a process; `Turn`: the result of one call."""
+"""`Instance`: a loaded handler, in a thread or a process; `HandlerTurn`: the result of one call."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Outputs: TypeAlias = Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class HandlerTurn:
     """The outputs of one call of a handler.
 
     Attributes:
@@ -79,14 +79,14 @@ class Instance(Protocol):
     def unavailable_reason(self) -> str:
         """The reason why the handler can take no call now; "" while it can."""
 
-    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[Turn]:
-        """Request `Handler.execute`."""
+    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[HandlerTurn]:
+        """Request `PythonHandler.execute`."""
 
-    def next(self, key: int) -> asyncio.Future[Turn]:
-        """Request `Handler.next`."""
+    def next(self, key: int) -> asyncio.Future[HandlerTurn]:
+        """Request `PythonHandler.next`."""
 
     def end(self, key: int) -> None:
-        """Request `Handler.end`, without an answer."""
+        """Request `PythonHandler.end`, without an answer."""
 
     def abandon(self) -> None:
         """Give up the answer to the last `execute` or `next`."""

@@ -27,7 +27,7 @@ from calculators.kit.requests.http_payload import (
     MultipartForm,
     RequestError,
 )
-from calculators.tensors.python.instance import HandlerError, HandlerSettings, Turn
+from calculators.tensors.python.instance import HandlerError, HandlerSettings, HandlerTurn
 from calculators.tensors.python.pyovms import Tensor
 from graph_runtime import Code
 
@@ -240,20 +240,23 @@ def _files(heads: Sequence[FileHead], data: _Data) -> dict[str, list[FormFile]]:
 
 
 class Execute(msgspec.Struct, frozen=True, tag="execute", array_like=True):
-    """Request for `Handler.execute`; the frame has the inputs. Answer: `Yielded` or `Failed`."""
+    """Request for `PythonHandler.execute`; the frame has the inputs.
+
+    Answer: `Yielded` or `HandlerFailed`.
+    """
 
     key: int
     inputs: list[Head]
 
 
 class Next(msgspec.Struct, frozen=True, tag="next", array_like=True):
-    """Request for `Handler.next`. Answer: `Yielded` or `Failed`."""
+    """Request for `PythonHandler.next`. Answer: `Yielded` or `HandlerFailed`."""
 
     key: int
 
 
-class End(msgspec.Struct, frozen=True, tag="end", array_like=True):
-    """Request for `Handler.end`. Answer: `Ended`."""
+class EndGenerator(msgspec.Struct, frozen=True, tag="end", array_like=True):
+    """Request for `PythonHandler.end`. Answer: `GeneratorEnded`."""
 
     key: int
 
@@ -261,19 +264,19 @@ class End(msgspec.Struct, frozen=True, tag="end", array_like=True):
 # From the process ---------------------------------------------------------------------------------
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class HandlerReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The handler is loaded."""
 
 
 class Yielded(msgspec.Struct, frozen=True, tag="gave", array_like=True):
-    """A `Turn`; the frame has the data of the outputs."""
+    """A `HandlerTurn`; the frame has the data of the outputs."""
 
     streams: list[str]
     values: list[Head]
     is_generating: bool
 
 
-class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
+class HandlerFailed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
     """The `RequestError` that a call raised. ``is_handlers``: it is a `HandlerError`."""
 
     message: str
@@ -284,7 +287,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
     reason: str | None
 
     @classmethod
-    def of(cls, error: RequestError) -> Failed:
+    def of(cls, error: RequestError) -> HandlerFailed:
         return cls(
             plain(str(error)),
             error.code.value,
@@ -306,16 +309,16 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
         )
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended", array_like=True):
+class GeneratorEnded(msgspec.Struct, frozen=True, tag="ended", array_like=True):
     """A generator is closed."""
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
-_to_process: Final[msgspec.msgpack.Decoder[HandlerSettings | Execute | Next | End | Stop]] = (
-    msgspec.msgpack.Decoder(HandlerSettings | Execute | Next | End | Stop)
-)
+_to_process: Final[
+    msgspec.msgpack.Decoder[HandlerSettings | Execute | Next | EndGenerator | Stop]
+] = msgspec.msgpack.Decoder(HandlerSettings | Execute | Next | EndGenerator | Stop)
 _from_process: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
-    Ready | Loading | LoadFailed | Yielded | Failed | Ended | Log
+    HandlerReady | Loading | LoadFailed | Yielded | HandlerFailed | GeneratorEnded | Log
 )
 
 
@@ -343,15 +346,15 @@ def frame_of(message: Execute | Yielded, pieces: Sequence[Piece]) -> list[Piece]
     return frame
 
 
-def decode_question(frame: Frame) -> HandlerSettings | Execute | Next | End | Stop:
+def decode_question(frame: Frame) -> HandlerSettings | Execute | Next | EndGenerator | Stop:
     """Decode a frame that came to the process."""
     return _to_process.decode(message_of(frame))
 
 
 def decode_answer(frame: Frame) -> Any:
-    """Decode a frame that came from the process; a `Yielded` becomes a `Turn`."""
+    """Decode a frame that came from the process; a `Yielded` becomes a `HandlerTurn`."""
     message = _from_process.decode(message_of(frame))
     if not isinstance(message, Yielded):
         return message
     values = unpacked(frame, message.values)
-    return Turn(tuple(zip(message.streams, values, strict=True)), message.is_generating)
+    return HandlerTurn(tuple(zip(message.streams, values, strict=True)), message.is_generating)

@@ -17,16 +17,16 @@ from calculators.kit.child_process.parent_connection import (
     die_with_parent,
 )
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.python.handler import Handler, HandlerFileError, first_line
-from calculators.tensors.python.instance import HandlerError, HandlerSettings, Turn
+from calculators.tensors.python.handler import HandlerFileError, PythonHandler, first_line
+from calculators.tensors.python.instance import HandlerError, HandlerSettings, HandlerTurn
 from calculators.tensors.python.messages import (
-    End,
-    Ended,
+    EndGenerator,
     Execute,
-    Failed,
+    GeneratorEnded,
+    HandlerFailed,
+    HandlerReady,
     Head,
     Next,
-    Ready,
     UnsupportedPayloadError,
     Yielded,
     decode_question,
@@ -48,7 +48,7 @@ class HandlerProcess:
         # Any thread of the handler may log.
         self._sending = threading.Lock()
         self._failed = ""
-        self._handler: Handler | None = None
+        self._handler: PythonHandler | None = None
 
     def run(self) -> None:
         """Answer questions until the server sends `StopChild`.
@@ -77,14 +77,14 @@ class HandlerProcess:
         self._failed = f'the handler of node "{settings.node_name}" failed: '
         self.send(encode(LoadingPhase("initializing a handler", 0.2, 1.0)))
         try:
-            self._handler = Handler(settings)
+            self._handler = PythonHandler(settings)
         except HandlerFileError as error:
             self.send(encode(LoadFailed(plain(str(error)))))
             return False
-        self.send(encode(Ready()))
+        self.send(encode(HandlerReady()))
         return True
 
-    def _answer(self, question: Execute | Next | End, frame: Frame) -> Sequence[Piece]:
+    def _answer(self, question: Execute | Next | EndGenerator, frame: Frame) -> Sequence[Piece]:
         handler, key = self._handler, question.key
         assert handler is not None, "it is loaded first"
         try:
@@ -93,19 +93,19 @@ class HandlerProcess:
             if isinstance(question, Next):
                 return self._gave(handler.next(key))
             handler.end(key)
-            return [encode(Ended())]
+            return [encode(GeneratorEnded())]
         except UnsupportedPayloadError as error:
             text = f"it gave {error}, which cannot leave its process"
             with contextlib.suppress(RequestError):  # logged where it was raised
                 handler.end(key)
-            return [encode(Failed.of(HandlerError(self._failed + text)))]
+            return [encode(HandlerFailed.of(HandlerError(self._failed + text)))]
         except RequestError as error:
-            return [encode(Failed.of(error))]
+            return [encode(HandlerFailed.of(error))]
         except Exception as error:  # values that cannot be packed, too little memory
             log.exception("a call of the handler failed")
-            return [encode(Failed.of(HandlerError(plain(self._failed + first_line(error)))))]
+            return [encode(HandlerFailed.of(HandlerError(plain(self._failed + first_line(error)))))]
 
-    def _gave(self, turn: Turn) -> Sequence[Piece]:
+    def _gave(self, turn: HandlerTurn) -> Sequence[Piece]:
         heads: list[Head] = []
         pieces: list[Piece] = []
         for _, value in turn.outputs:

@@ -9,15 +9,15 @@ import numpy as np
 
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.kit.tasks.nodes import node_resource
-from calculators.tensors.python.instance import Outputs, Turn
+from calculators.kit.tasks.node_resource import node_resource
+from calculators.tensors.python.instance import HandlerTurn, Outputs
 from calculators.tensors.python.pyovms import Tensor
 from calculators.tensors.python.python_node import (
     LOOPBACK,
     REQUEST_TAGS,
     RESPONSE_TAGS,
+    InstanceLane,
     PythonNode,
-    Worker,
 )
 from graph_runtime import (
     Calculator,
@@ -88,7 +88,7 @@ class Execution:
         self.is_generating = False
         self._node = node
         self._key = node.new_key()
-        self._worker: Worker | None = None
+        self._worker: InstanceLane | None = None
 
     async def start(self, inputs: Sequence[Any]) -> Outputs:
         """Call ``execute``; returns its result, or the first value that its generator yields.
@@ -114,7 +114,7 @@ class Execution:
         if self._worker is not None:
             self._node.end(self._key, self._worker)
 
-    def _taken(self, turn: Turn) -> Outputs:
+    def _taken(self, turn: HandlerTurn) -> Outputs:
         self.is_generating = turn.is_generating
         return turn.outputs
 

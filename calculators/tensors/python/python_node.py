@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any, Final
 
 from calculators.kit.child_process.supervisor import unavailable
-from calculators.tensors.python.instance import Instance, Turn
+from calculators.tensors.python.instance import HandlerTurn, Instance
 
 LOOPBACK: Final = "LOOPBACK"
 REQUEST_TAGS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
 RESPONSE_TAGS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
 
 
-class Call:
+class HandlerCall:
     """A call that waits for an instance, or is being made by one.
 
     Attributes:
@@ -30,15 +30,15 @@ class Call:
 
     __slots__ = ("answer", "is_begun", "make", "order", "worker")
 
-    def __init__(self, order: int, make: Callable[[Instance], asyncio.Future[Turn]]) -> None:
+    def __init__(self, order: int, make: Callable[[Instance], asyncio.Future[HandlerTurn]]) -> None:
         self.order = order
         self.make = make
-        self.answer: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self.worker: Worker | None = None
+        self.answer: asyncio.Future[HandlerTurn] = asyncio.get_running_loop().create_future()
+        self.worker: InstanceLane | None = None
         self.is_begun = False
 
 
-class Worker:
+class InstanceLane:
     """One instance, its current call, and the calls that wait for it alone.
 
     Attributes:
@@ -49,8 +49,8 @@ class Worker:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.call: Call | None = None
-        self.waiting: deque[Call] = deque()
+        self.call: HandlerCall | None = None
+        self.waiting: deque[HandlerCall] = deque()
         self.generators: set[int] = set()
 
 
@@ -65,14 +65,14 @@ class PythonNode:
     def __init__(self, node_name: str) -> None:
         self._node_name = node_name
         self._loop = asyncio.get_running_loop()
-        self._workers: list[Worker] = []
-        self._waiting: deque[Call] = deque()
+        self._workers: list[InstanceLane] = []
+        self._waiting: deque[HandlerCall] = deque()
         self._orders = itertools.count()
         self._keys = itertools.count(1)
 
     def add(self, instance: Instance) -> None:
         """Add a loaded instance."""
-        self._workers.append(Worker(instance))
+        self._workers.append(InstanceLane(instance))
 
     @property
     def instances(self) -> Sequence[Instance]:
@@ -92,7 +92,7 @@ class PythonNode:
         """A new key for a generator."""
         return next(self._keys)
 
-    async def execute(self, key: int, inputs: Sequence[Any]) -> tuple[Turn, Worker]:
+    async def execute(self, key: int, inputs: Sequence[Any]) -> tuple[HandlerTurn, InstanceLane]:
         """Call ``execute`` of an instance; returns its turn, and the worker with its generator.
 
         Cancelling drops a call that waits, and closes the generator of a running one.
@@ -103,7 +103,7 @@ class PythonNode:
         """
         if reason := self.unavailable_reason:
             raise unavailable(reason)
-        call = Call(next(self._orders), lambda instance: instance.execute(key, inputs))
+        call = HandlerCall(next(self._orders), lambda instance: instance.execute(key, inputs))
         self._waiting.append(call)
         try:
             turn = await self._answered(call)
@@ -116,7 +116,7 @@ class PythonNode:
             call.worker.generators.add(key)
         return turn, call.worker
 
-    async def next(self, key: int, worker: Worker) -> Turn:
+    async def next(self, key: int, worker: InstanceLane) -> HandlerTurn:
         """Make the next step of a generator.
 
         Raises:
@@ -124,7 +124,7 @@ class PythonNode:
         """
         if key not in worker.generators:
             raise unavailable(f'the process of node "{self._node_name}" that answered has ended')
-        call = Call(next(self._orders), lambda instance: instance.next(key))
+        call = HandlerCall(next(self._orders), lambda instance: instance.next(key))
         call.worker = worker
         worker.waiting.append(call)
         is_generating = False
@@ -139,7 +139,7 @@ class PythonNode:
             if not is_generating:
                 worker.generators.discard(key)
 
-    def end(self, key: int, worker: Worker) -> None:
+    def end(self, key: int, worker: InstanceLane) -> None:
         """Close a generator when the current call has returned. Any thread."""
 
         def end() -> None:
@@ -164,7 +164,7 @@ class PythonNode:
         """Make waiting calls after an instance has come back."""
         self._make_calls()
 
-    async def _answered(self, call: Call) -> Turn:
+    async def _answered(self, call: HandlerCall) -> HandlerTurn:
         self._make_calls()
         try:
             return await call.answer
@@ -194,14 +194,16 @@ class PythonNode:
                         made.set_exception(error)
                     made.add_done_callback(partial(self._made, worker, call))
 
-    def _oldest(self, worker: Worker) -> Call | None:
+    def _oldest(self, worker: InstanceLane) -> HandlerCall | None:
         """The next call that a worker may make, or None."""
         own, all_ = worker.waiting, self._waiting
         if own and (not all_ or own[0].order < all_[0].order):
             return own.popleft()
         return all_.popleft() if all_ else None
 
-    def _made(self, worker: Worker, call: Call, made: asyncio.Future[Turn]) -> None:
+    def _made(
+        self, worker: InstanceLane, call: HandlerCall, made: asyncio.Future[HandlerTurn]
+    ) -> None:
         worker.call = None
         error = made.exception()
         if not call.answer.done():
@@ -212,7 +214,7 @@ class PythonNode:
         self._make_calls()
 
 
-def _fail(calls: deque[Call], reason: str) -> None:
+def _fail(calls: deque[HandlerCall], reason: str) -> None:
     while calls:
         call = calls.popleft()
         if not call.answer.done():

@@ -18,15 +18,15 @@ from calculators.kit.child_process.supervisor import LoadError, Supervisor, unav
 from calculators.kit.model_initializer import model_identity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.python import CALCULATOR, OPTIONS_TYPE
-from calculators.tensors.python.handler import Handler, HandlerFileError
-from calculators.tensors.python.instance import HandlerSettings, Instance, Turn
+from calculators.tensors.python.handler import HandlerFileError, PythonHandler
+from calculators.tensors.python.instance import HandlerSettings, HandlerTurn, Instance
 from calculators.tensors.python.messages import (
-    End,
+    EndGenerator,
     Execute,
-    Failed,
+    HandlerFailed,
+    HandlerReady,
     Head,
     Next,
-    Ready,
     UnsupportedPayloadError,
     decode_answer,
     encode,
@@ -89,15 +89,15 @@ class ThreadInstance:
     #: A loaded handler can always work; a call that hangs blocks its own instance only.
     unavailable_reason = ""
 
-    def __init__(self, node_name: str, handler: Handler, thread: HandlerThread) -> None:
+    def __init__(self, node_name: str, handler: PythonHandler, thread: HandlerThread) -> None:
         self.handler = handler
         self._node_name = node_name
         self._thread = thread
 
-    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[Turn]:
+    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[HandlerTurn]:
         return asyncio.wrap_future(self._thread.submit(lambda: self.handler.execute(key, inputs)))
 
-    def next(self, key: int) -> asyncio.Future[Turn]:
+    def next(self, key: int) -> asyncio.Future[HandlerTurn]:
         return asyncio.wrap_future(self._thread.submit(lambda: self.handler.next(key)))
 
     def end(self, key: int) -> None:
@@ -125,7 +125,7 @@ async def load_in_thread(settings: HandlerSettings) -> ThreadInstance:
     """
     thread = HandlerThread(f"graphrt-python-{settings.node_name}")
     try:
-        handler = await asyncio.wrap_future(thread.submit(lambda: Handler(settings)))
+        handler = await asyncio.wrap_future(thread.submit(lambda: PythonHandler(settings)))
     except BaseException:
         thread.end()
         raise
@@ -140,12 +140,15 @@ FINALIZE_SECONDS: Final = 5.0
 _NEVER: Final = 1e6
 
 
-class _Asked:
-    """A question without an answer yet. ``answer`` is None for an `End`: it has no waiter."""
+class _HandlerQuestion:
+    """A question without an answer yet.
+
+    ``answer`` is None for an `EndGenerator`, for which nobody waits.
+    """
 
     __slots__ = ("answer", "is_abandoned")
 
-    def __init__(self, answer: asyncio.Future[Turn] | None) -> None:
+    def __init__(self, answer: asyncio.Future[HandlerTurn] | None) -> None:
         self.answer = answer
         self.is_abandoned = answer is None
 
@@ -172,8 +175,8 @@ class ProcessInstance:
         self._node_name = settings.node_name
         self._grace_seconds = grace_seconds
         self._on_down = on_down
-        self._asked: deque[_Asked] = deque()
-        self._watched: _Asked | None = None
+        self._asked: deque[_HandlerQuestion] = deque()
+        self._watched: _HandlerQuestion | None = None
         self._is_hung = False
         self._timer: asyncio.TimerHandle | None = None
         self._child = Supervisor(
@@ -181,7 +184,7 @@ class ProcessInstance:
             module="calculators.tensors.python.process",
             load=settings,
             decode=decode_answer,
-            ready=Ready,
+            ready=HandlerReady,
             on_message=self._take,
             on_down=self._down,
             on_back=on_back,
@@ -208,7 +211,7 @@ class ProcessInstance:
     def unavailable_reason(self) -> str:
         return self._child.unavailable_reason
 
-    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[Turn]:
+    def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[HandlerTurn]:
         heads: list[Head] = []
         pieces: list[Piece] = []
         try:
@@ -218,7 +221,7 @@ class ProcessInstance:
                 pieces += data
             frame = frame_of(Execute(key, heads), pieces)
         except UnsupportedPayloadError as error:
-            answer: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+            answer: asyncio.Future[HandlerTurn] = asyncio.get_running_loop().create_future()
             answer.set_exception(
                 RequestError(
                     f'the handler of node "{self._node_name}" runs in a process of its own, which '
@@ -229,14 +232,14 @@ class ProcessInstance:
             return answer
         return self._ask(*frame)
 
-    def next(self, key: int) -> asyncio.Future[Turn]:
+    def next(self, key: int) -> asyncio.Future[HandlerTurn]:
         return self._ask(encode(Next(key)))
 
     def end(self, key: int) -> None:
         if self.unavailable_reason:
             return  # the generator was lost with its process
-        self._asked.append(_Asked(None))
-        self._child.send(encode(End(key)))
+        self._asked.append(_HandlerQuestion(None))
+        self._child.send(encode(EndGenerator(key)))
         self._watch()
 
     def abandon(self) -> None:
@@ -253,9 +256,9 @@ class ProcessInstance:
                         self._node_name)  # fmt: skip
         self._fail_all(self.unavailable_reason)
 
-    def _ask(self, *pieces: Piece) -> asyncio.Future[Turn]:
-        answer: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self._asked.append(_Asked(answer))
+    def _ask(self, *pieces: Piece) -> asyncio.Future[HandlerTurn]:
+        answer: asyncio.Future[HandlerTurn] = asyncio.get_running_loop().create_future()
+        self._asked.append(_HandlerQuestion(answer))
         self._child.send(*pieces)
         return answer
 
@@ -264,7 +267,7 @@ class ProcessInstance:
             self._child.kill("it sent an answer without a question")
             return
         answer = self._asked.popleft().answer
-        if answer is not None and isinstance(message, Failed):
+        if answer is not None and isinstance(message, HandlerFailed):
             answer.set_exception(message.error)
         elif answer is not None:
             answer.set_result(message)

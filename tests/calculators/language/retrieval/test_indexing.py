@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from calculators.language.retrieval.index_file import IndexFile, IndexFileError, embedder_options
-from calculators.language.retrieval.indexing import Indexed, Progress, build_index
+from calculators.language.retrieval.indexing import Indexed, IndexingProgress, build_index
 from calculators.language.retrieval.passages import DocumentError, find_documents
 from calculators.text.embeddings.servable import Embedded, EmbeddingsServable
 from graph_runtime import ResourceError
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def built(
-    folder: Path, model: Path, *names: str, progress: list[Progress] | None = None
+    folder: Path, model: Path, *names: str, progress: list[IndexingProgress] | None = None
 ) -> Indexed:
     documents = find_documents(
         [str(folder / name) for name in names or ("docs", "README.md")], folder
@@ -61,15 +61,15 @@ def contents(folder: Path) -> dict[tuple[str, int], str]:
 
 
 def test_files_and_directories_are_indexed(folder: Path, model: Path) -> None:
-    progress: list[Progress] = []
+    progress: list[IndexingProgress] = []
     assert built(folder, model, progress=progress) == Indexed(3, 3, 0, 0)
     assert contents(folder) == {
         ("docs/cats.md", 1): "# Cats\n\nCats sleep on mats.",
         ("docs/dogs.txt", 1): "Dogs run.\n\nThey bark.",
         ("README.md", 1): "Hello, reader.",
     }
-    assert progress[0] == Progress(0, 3, 0)
-    assert progress[-1] == Progress(3, 3, 3)
+    assert progress[0] == IndexingProgress(0, 3, 0)
+    assert progress[-1] == IndexingProgress(3, 3, 3)
 
 
 def test_passages_fit_into_the_model(folder: Path, model: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_large_index_reports_the_making_of_its_search(
 ) -> None:
     pytest.importorskip("usearch", reason="the extra `retrieval` is not installed")
     monkeypatch.setattr("calculators.language.retrieval.indexing.MOST_EXACT", 2)
-    progress: list[Progress] = []
+    progress: list[IndexingProgress] = []
     assert built(folder, model, progress=progress).passages == 3
     assert [each.makes_search for each in progress][-2:] == [False, True]
     assert (folder / "docs.db.usearch").is_file()
