@@ -7,7 +7,9 @@ order::
     Submitted*  Failed
     Submitted*  Begun  ...  Failed
 
-and `ToolCalled` and `ToolRan` anywhere after `Begun`. `calculators.language.delta` checks it.
+and `ToolCalled` and `ToolRan` anywhere after `Begun`. `OrderCheck` checks it.
+
+A `LanguageModel` gives deltas by a `DeltaSource`.
 
 Every reader of a stream gets the same objects, so nothing in them is changed in place: ``events``
 are tuples, or lists that are never changed.

@@ -1,4 +1,8 @@
-"""The events of a language model's output: text, reasoning, calls of tools, a refusal."""
+"""The events of a language model's output: text, reasoning, calls of tools, a refusal.
+
+Parsers make `OutputEvent` of a model's text; an answer adds the ends of calls and refusals
+(`Event`).
+"""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class FirstAnswer:
     The usage of the answer is the sum of its own and of the answers that were stopped, as far as
     they have reported it by then.
 
-    An answer to a later turn of the same request (`GenerationRequest.turn`), as a loop through
-    tools makes it, is decided anew.
+    Each turn of a request (`GenerationRequest.turn`) has a race of its own: a loop through tools
+    makes several.
 
     Both methods return at once and touch nothing but this object, apart from calls of ``stop``.
     """

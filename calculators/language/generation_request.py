@@ -1,11 +1,10 @@
 """`GenerationRequest`: a request to a language model, whichever API it came by.
 
-JSON values that nobody changes in place: messages and members of requests.
-
-All nodes of a graph read the same request. Templates and encoders take dictionaries and lists, so
-these are such, but their changing methods raise `AuthorMistake`, at the line that would change what
-others read. A copy for each node would cost every graph; this costs one walk for each request.
-``copy.deepcopy`` and pickles make ordinary values.
+All nodes of a graph read the same request, so nothing in it can be changed in place. Templates and
+encoders take dictionaries and lists; these are such (`FrozenObject`, `FrozenArray`), but their
+changing methods raise `AuthorMistake`, at the line that would change what others read. A copy for
+each node would cost every graph; this costs one walk for each request. ``copy.deepcopy`` and
+pickles make ordinary values.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Inference as fronts and graphs share it: named tensors in, named tensors out.
 
-The nouns of KServe's protocol, version 2, without its two wire formats: the fronts convert them
-from and to messages and bodies.
+The nouns of KServe's protocol, version 2, without its two wire formats: the fronts convert an
+`InferRequest` from their messages and bodies, and an `InferResponse` to them. A `Tensor` is an
+array with a name and a `Datatype`. What a client sends is checked here, once for all fronts; the
+errors name the place of the mistake (`place_of`, `quoted`), in few characters whatever the client
+sent.
 
-Tensors as bytes: the elements row by row, little endian, without gaps. Both wires have it.
-
-A BOOL is a byte, 0 or 1. An element of BYTES has its length in front, in 4 bytes.
+Both wires can have tensors as bytes (`from_raw`, `to_raw`): the elements row by row, little endian,
+without gaps. A BOOL is a byte, 0 or 1. An element of BYTES has its length in front, in 4 bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""`AnswerCache`: whole answers by the digest of their requests."""
+"""`AnswerCache`: whole answers by the digests of their requests, or by what the questions mean.
+
+The key of an answer is the digest of the part of its request on which the answer depends
+(`request_key`): not of who asks, or whether the answer streams. `AnswerRecorder` makes a
+`KeptAnswer` of the deltas of an answer; a kept answer can be given to any later request with the
+key. With an embedding model, `SimilarQuestions` finds answers to questions of nearly the same
+meaning, among those whose requests differ in nothing else. A `Flight` is an answer that is being
+made: equal requests that come meanwhile wait for it.
+"""
 
 from __future__ import annotations
 

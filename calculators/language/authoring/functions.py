@@ -1,4 +1,9 @@
-"""Functions of authors: their options, and the calculators that are made of them."""
+"""Functions of authors: their options, and the calculators that are made of them.
+
+The parameters of a function after its input become the options of its node. A function from request
+to request (`on_request`) needs no more than that. A generator (`GeneratorRun`) runs in a task of
+its own, beside the calls of its node.
+"""
 
 from __future__ import annotations
 

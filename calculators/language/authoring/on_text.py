@@ -1,4 +1,9 @@
-"""`on_text`: a function or a filter over the texts of an answer becomes a calculator."""
+"""`on_text`: a function or a filter over the texts of an answer becomes a calculator.
+
+`TextWalk` finds the texts in the deltas of an answer, by choice and by channel, and puts the
+changed ones in their place, so that filters need to know nothing about deltas: what a filter holds
+back delays the events that follow it, and their order stays.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""`ChoiceGuard`: the events of one choice that wait for a verdict."""
+"""`ChoiceGuard`: the part of one choice that may be shown, and the texts that are judged.
+
+Moderation never takes back what a client has seen. So a guard holds the events of a choice until
+nothing that may follow can make them forbidden: text that may grow into a match of the rules waits
+until it cannot, a call of a tool waits until it is complete, and with a classifier the text of a
+window waits for the verdict. What waits keeps its order.
+"""
 
 from __future__ import annotations
 

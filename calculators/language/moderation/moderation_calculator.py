@@ -1,4 +1,10 @@
-"""`ModerationCalculator`: refuses requests and answers by rules and by a classifier."""
+"""`ModerationCalculator`: refuses requests and answers by rules and by a classifier.
+
+Rules are words and expressions (`calculators.language.text_patterns`); the classifier is a model of
+`calculators.text.text_classification`, which `ModerationResourceInitializer` loads. A
+`calculators.language.moderation.choice_guard.ChoiceGuard` decides for each choice what may be
+shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`ArgumentsRedactor`: masks matches in JSON that comes in pieces."""
+"""`TextRedactor` and `ArgumentsRedactor`: mask matches in text, or JSON, that comes in pieces.
+
+A redactor holds back the end of the text that may become a match, and lets go of the rest. The
+redacted text is the same however the text was cut into pieces.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,13 @@
-"""The index: a SQLite file with passages, their sources and their vectors.
+"""The index: a SQLite file with passages, their sources and their vectors, and the search in it.
 
-The rows are the truth. Beside a large index there is a file for approximate search
-(`calculators.language.retrieval.index_file`), which is made from the rows.
-`calculators.language.retrieval.indexing` writes both.
+The rows are the truth; `calculators.language.retrieval.indexing` writes them. They name the
+embedding model that made the vectors (`ModelIdentity`), because vectors of another model cannot be
+compared.
 
-Search of the nearest vectors: exact for small indexes, approximate for large ones.
-
-Up to `MOST_EXACT` vectors NumPy compares all of them. A larger index has a file of the library
-usearch, a graph of near neighbours (HNSW) whose numbers have 16 bits. Without the library, the
-extra ``retrieval``, large indexes are searched exactly too. ``bench/passage_search.py`` measures
-both.
+Up to `MOST_EXACT` vectors NumPy compares all of them. A larger index has a second file beside it,
+which is made from the rows: a graph of near neighbours (HNSW) of the library usearch, whose numbers
+have 16 bits. Without the library, the extra ``retrieval``, large indexes are searched exactly too.
+``bench/passage_search.py`` measures both.
 """
 
 from __future__ import annotations

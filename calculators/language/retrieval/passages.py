@@ -1,8 +1,9 @@
-"""Passages of a text: parts of a size that embedding models read well, with their lines.
+"""Documents and their passages: parts of a size that embedding models read well, with their lines.
 
-The unit is a line of the text, or a part of a long one. A passage ends where a section ends, else
-where a paragraph ends, else where a line ends, else where it is full. The next passage repeats the
-end of the one before it, unless a section begins there. Pure logic: the caller counts the tokens.
+`find_documents` names the files of an index, and `read_document` reads one. `Outline` cuts its
+text. The unit is a line of the text, or a part of a long one. A passage ends where a section ends,
+else where a paragraph ends, else where a line ends, else where it is full. The next passage repeats
+the end of the one before it, unless a section begins there. The caller counts the tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`Retriever`: an index, its search, and the embedding model for the questions."""
+"""`Retriever`: an index, its search, and the embedding model for the questions.
+
+A node's `RetrievalOptions` say which index, which model and how many passages. The model must be
+the one that made the vectors of the index.
+"""
 
 from __future__ import annotations
 

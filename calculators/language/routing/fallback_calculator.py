@@ -1,4 +1,8 @@
-"""`FallbackCalculator`: another model is asked when one cannot answer."""
+"""`FallbackCalculator` asks another model if one fails; `FirstAnswerCalculator` joins branches.
+
+Both send one answer, of one model, from beginning to end. The fall-back holds back the beginning of
+an answer until it has something to show; until then another model can answer in its place.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`RouterCalculator`: chooses the model that answers a request."""
+"""`RouterCalculator`: chooses the model that answers a request.
+
+Its routes are tried in their order: the first whose conditions hold and that has room gets the
+request. `RequestLabelCalculator` makes one of these conditions, the class of the user's message.
+"""
 
 from __future__ import annotations
 

@@ -42,8 +42,6 @@ from calculators.language.server_tools.messages import (
     MAX_MESSAGE,
     CallTool,
     LoadFunctions,
-    PathRefused,
-    PathRules,
     Result,
     ToolSpec,
     ToolsReady,
@@ -53,6 +51,7 @@ from calculators.language.server_tools.messages import (
     encode,
     plain,
 )
+from calculators.language.server_tools.path_rules import PathRefused, PathRules
 from graph_runtime.annotations import resolved
 
 #: Defaults that the schema shows. Each call gets a copy of any other.

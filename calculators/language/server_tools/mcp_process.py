@@ -21,7 +21,6 @@ from calculators.language.server_tools.messages import (
     Abandon,
     CallTool,
     LoadServers,
-    PathRefused,
     Result,
     ToolsReady,
     cut_error,
@@ -30,6 +29,7 @@ from calculators.language.server_tools.messages import (
     encode,
     plain,
 )
+from calculators.language.server_tools.path_rules import PathRefused
 
 _LOGGER: Final = "graphrt.tools"
 

@@ -1,9 +1,8 @@
 """`McpSession`: one MCP server, and the task that owns the session with it.
 
-The transport of an MCP server that is a program: its messages are bounded before they are read.
-
-The one of ``mcp`` collects a line however long it gets (mcp 2.3): a tool that prints a gigabyte
-takes that memory and the session with it.
+A server is reached by HTTP (`connect_http`), or it is a program (`StdioServer`). Messages of both
+are bounded before they are read. The transport of ``mcp`` for programs collects a line however long
+it gets (mcp 2.3): a tool that prints a gigabyte takes that memory, and the session with it.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ from calculators.language.server_tools.messages import (
     MAX_MESSAGE,
     MAX_TOOLS,
     McpServerSettings,
-    PathRules,
     ToolSpec,
     plain,
 )
+from calculators.language.server_tools.path_rules import PathRules
 
 _PR_SET_PDEATHSIG: Final = 1
 #: Found before the fork: after it nothing may be loaded.

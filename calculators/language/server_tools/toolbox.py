@@ -1,4 +1,8 @@
-"""`Toolbox`: the tools of a node, ready to be called."""
+"""`Toolbox`: the tools of a node, and how they are offered in a request.
+
+`offer_tools` adds them to what the client offers; their calls go to a `Lane`, which runs them in
+another process. Every end of a call is a `ToolResult`, failures too, which the model reads.
+"""
 
 from __future__ import annotations
 

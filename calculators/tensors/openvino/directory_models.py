@@ -1,4 +1,7 @@
-"""`DirectoryModels`: models in a directory, in the layout of OpenVINO Model Server."""
+"""`DirectoryModels`: models in a directory, in the layout of OpenVINO Model Server.
+
+A model is a folder by its name, which has a folder for each version: ``NAME/VERSION/model.xml``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`Model`: a compiled model with a name, its tensors, and inference on them."""
+"""`Model`: a compiled model with a name, its tensors, and inference on them.
+
+A `TensorSpec` says which arrays an input takes. Arrays are checked against it before OpenVINO gets
+them, because it wraps or clips some numbers without an error.
+"""
 
 from __future__ import annotations
 

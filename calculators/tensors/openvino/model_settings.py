@@ -1,4 +1,7 @@
-"""`ModelSettings`: a configuration's settings of a model."""
+"""`ModelSettings`: settings of a model; `PlainModelSource`: a model's file with its settings.
+
+The configuration is read in processes that load no model, so this module imports nothing slow.
+"""
 
 from __future__ import annotations
 

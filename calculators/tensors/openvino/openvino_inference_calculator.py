@@ -1,4 +1,9 @@
-"""OpenVINOInferenceCalculator: tensors through a model."""
+"""`OpenVINOInferenceCalculator`: tensors through a model.
+
+The tag of a stream says whether its packets are tensors or lists of tensors (`declare_tensors`).
+Which tensors of the model a stream carries is said by the options, by its tag, or by there being
+one (`StreamTensors`). This is known only when the model is: when the node opens.
+"""
 
 from __future__ import annotations
 

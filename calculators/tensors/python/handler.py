@@ -1,4 +1,8 @@
-"""`PythonHandler`: one ``OvmsPythonModel``, from loading to ``finalize``."""
+"""`PythonHandler`: one ``OvmsPythonModel``, from loading to ``finalize``.
+
+Each node loads the handler's file as a module of its own, so a reloaded graph sees the current
+file; the modules that it imports are ordinary ones, which all handlers in the process share.
+"""
 
 from __future__ import annotations
 

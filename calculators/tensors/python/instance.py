@@ -1,4 +1,8 @@
-"""`Instance`: a loaded handler, in a thread or a process; `HandlerTurn`: the result of one call."""
+"""`Instance`: a loaded handler, in a thread or a process; `HandlerTurn`: the result of one call.
+
+`HandlerSettings` is all that a handler is loaded with, and `HandlerError` the error that a client
+gets for a handler that failed.
+"""
 
 from __future__ import annotations
 

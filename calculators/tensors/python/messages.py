@@ -1,10 +1,9 @@
 """The messages between the server and a handler's process: one answer for each question.
 
-Values between the server and a handler's process: a header that describes, and raw bytes.
-
-A frame with data is a byte that no message begins with, the header's length in three bytes, the
-header, which is a message, and the pieces of data, each at a multiple of `ALIGNMENT` so that
-arrays can be read in place. A frame without data is a message.
+Values travel as a header that describes them, and raw bytes. A frame with data is a byte that no
+message begins with, the header's length in three bytes, the header, which is a message, and the
+pieces of data, each at a multiple of `ALIGNMENT` so that arrays can be read in place. A frame
+without data is a message.
 
 The system copies long data twice: out of the memory of one side, and into that of the other.
 """
