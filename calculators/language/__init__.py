@@ -131,8 +131,8 @@ __all__ = [
     "usage_sum",
 ]
 
-#: Names by their modules. A process that reads one module of this room, as those of tools and of
-#: prompts do, must not load the others, and with them the runtime of graphs.
+#: Names by their modules. A process that reads one module of this room, as the processes of
+#: tools do, must not load the others, and with them the runtime of graphs.
 _NAMES: Final = {
     "calculators.images.media.image": ("ImageReference",),
     "calculators.kit.requests.http_answer": ("HttpAnswer",),

@@ -271,7 +271,7 @@ class Deltas(tuple[Delta, ...]):
     joined_by: ClassVar[str] = "FirstAnswerCalculator"
 
     def __new__(cls, items: Iterable[Delta] = ()) -> Self:
-        """Raises `AuthorMistake` for what is no item, or an item with a wrong value."""
+        """Raises `AuthorMistake` for a value that is not an item, or an item with a wrong value."""
         made = super().__new__(cls, items)
         for item in made:
             # The quick way of almost every packet: texts of one choice.

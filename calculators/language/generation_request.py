@@ -100,7 +100,8 @@ class Tools:
         named: the tool that the client chose and that is none of its own; "" otherwise.
         is_declined: the client wants no calls (``tool_choice: "none"``), so nobody adds tools.
         schema_paths: the path of the schema of each item's parameters in the request.
-        grammars: the grammars of tools of one text by the tool's name; further names are no tools'.
+        grammars: the grammars of tools of one text by the tool's name; further names belong to no
+        tool.
     """
 
     items: list[dict[str, Any]] = field(default_factory=list)
@@ -191,8 +192,8 @@ class StructuredOutput:
 class Refusal(Exception):
     """The request is not answered, or the answer does not go on.
 
-    It is no error: the client gets a status of 200, and the refusal where its API has a place for
-    one. See the table in ``docs/language_nodes.md``.
+    It is not an error: the client gets a status of 200, and the refusal where its API has a place
+    for one. See the table in ``docs/language_nodes.md``.
 
     Attributes:
         text: the explanation for the user; may be empty.
@@ -277,7 +278,7 @@ class GenerationRequest:
         wants_logprobs: the answer has the log-probabilities of its tokens.
         shows_thinking: the answer of the chat and messages APIs shows the reasoning.
         echo: members that an answer of the responses API repeats, as JSON values, without those
-            that depend on the model; of chats ``tools``, those that are no functions.
+            that depend on the model; of chats ``tools``, the ones that are not functions.
         id: of the answer.
         created: seconds since 1970.
         answer_model: the model's name in the answer; "" is ``model``.
@@ -385,7 +386,7 @@ class GenerationRequest:
         """Return the request with these messages in place of its own.
 
         Raises:
-            AuthorMistake: one is no message, as when all are given in one list.
+            AuthorMistake: one is not a message, as when all are given in one list.
         """
         own = {id(message) for message in self.messages}
         for place, message in enumerate(messages, 1):
@@ -400,7 +401,7 @@ class GenerationRequest:
         one. It comes before each prompt of a completion, too; prompts of token ids stay.
 
         Raises:
-            AuthorMistake: it is no text.
+            AuthorMistake: it is not a text.
         """
         given: object = text
         what = json_problem(given) if isinstance(given, str) else f"is {named(given)}, no text"

@@ -1,6 +1,6 @@
 """Mistakes of authors in packets of language models, found where they are made.
 
-A wrong value in a packet would fail in a node behind, or in the process of a model, whose error
+A wrong value in a packet would fail in a later node, or in the process of a model, whose error
 would blame the client. So packets are checked when they are made: the error is raised at the line
 of the author's code, and its text has the call that was meant. It is the node's own, a 500.
 """

@@ -163,7 +163,7 @@ class _Forms(NamedTuple):
     Attributes:
         exact, growing, head: see the module. ``head`` is "" for a part without letters.
         low, high: the number of characters of its shortest and its longest match.
-        beyond: the most characters behind a match that decide about it.
+        beyond: the most characters after a match that decide about it.
         samples: texts that match, as long as repeats allow.
         is_letter: it is a single letter of some set.
     """
@@ -484,7 +484,7 @@ class _Folds(dict[int, int]):
 _FOLDS: Final = _Folds()
 
 
-#: Matches, each as its first place and the place behind it.
+#: Matches, each as its first place and the place after it.
 Spans = Sequence[tuple[int, int]]
 
 _NONE: Final[Spans] = ()
@@ -502,7 +502,7 @@ class Patterns:
     """A set of words and expressions.
 
     From left to right, the match at a place is the longest of all words and expressions, of an
-    expression the one that it prefers. The next match begins behind it. What a text's matches are
+    expression the one that it prefers. The next match begins after it. What a text's matches are
     does not depend on the pieces in which the text comes.
     """
 

@@ -71,7 +71,7 @@ def request_key(request: GenerationRequest) -> bytes:
     """Return the SHA-256 of a request. It costs time by the length of its content.
 
     Raises:
-        ValueError: the request has content that is no JSON.
+        ValueError: the request has content that JSON has no form for.
     """
     form = request.form.format if request.form is not None else None
     parts = (
@@ -128,7 +128,7 @@ class SimilarQuestions:
         self._contexts: dict[bytes, bytes] = {}
 
     async def question_of(self, request: GenerationRequest) -> CacheQuestion | None:
-        """Return the question of a request; None if it is no single one, or cannot be embedded.
+        """Return the question of a request; None if it is not a single one, or cannot be embedded.
 
         A conversation, a question with images and one of more than `MOST_CHARACTERS` are compared
         by their digests only.

@@ -43,7 +43,7 @@ TAG: Final = "ANSWER_CACHE"
 class AnswerCacheInitializer:
     """Makes the cache of every AnswerCacheCalculator.
 
-    A reload of the graph makes a new one: the model behind it may be another.
+    A reload of the graph makes a new one, because the graph may have another model now.
     """
 
     tag: str = TAG
@@ -75,7 +75,7 @@ def _similarity(node: NodePlan) -> float:
     """Return the least cosine of similar questions; 0: they are not compared.
 
     Raises:
-        ResourceError: it is no cosine, or there is no model, or a model without it.
+        ResourceError: it is not a cosine, or one of it and the embedding model is missing.
     """
     similarity: float = options_of_node(node.config, OPTIONS).similarity
     has_model = has_options(node.config, OPTIONS_TYPE)
@@ -109,7 +109,7 @@ _BLANK: Final = GenerationRequest(api=Api.CHAT, model="")
 
 
 class AnswerCacheCalculator(Calculator):
-    """Answers a request from its cache, or lets the model behind it answer and keeps the answer.
+    """Answers a request from its cache, or lets the next model answer and keeps the answer.
 
     A request is recognized by everything that its answer depends on: messages, images, tools,
     form, sampling, and the name of the model. Answers that the model would repeat are kept: greedy

@@ -83,7 +83,7 @@ def answers(
     Parameters beside the request are options, as in `on_text`.
 
     Raises:
-        AuthorError: the function is no async generator.
+        AuthorError: the function is not an async generator.
     """
     check_generator(function, "answers")
     return make_calculator(function, AnsweringFunction, options_of(function))

@@ -157,7 +157,7 @@ class AuthorError(GraphError):
 def options_of(target: Callable[..., Any], *, skip: int = 1) -> dict[str, Options[Any]]:
     """Return the options of a function by the names of its parameters.
 
-    ``skip``: the number of first parameters, which are no options.
+    ``skip``: the number of first parameters, which are not options.
 
     Raises:
         AuthorError: a parameter is neither among the first ones nor annotated with an options type,
@@ -253,7 +253,7 @@ def on_request(
     Parameters beside the request are options, as in `on_text`.
 
     Raises:
-        AuthorError: the function is no coroutine function.
+        AuthorError: the function is not a coroutine function.
     """
     if not inspect.iscoroutinefunction(function):
         name = getattr(function, "__qualname__", function)

@@ -59,7 +59,7 @@ def on_deltas(
     Parameters beside the items are options, as in `on_text`.
 
     Raises:
-        AuthorError: the function is no async generator.
+        AuthorError: the function is not an async generator.
     """
     check_generator(function, "on_deltas")
     return make_calculator(function, DeltaGenerators, options_of(function))

@@ -369,8 +369,8 @@ def on_text(target: Any = None, /, *, kinds: Iterable[Kind] = _CONTENT) -> Any:
     choice, also around calls of tools, and empty if the model writes none; ``reasoning`` is one
     until content begins; ``arguments`` are one per call. The text that it yields for a piece
     takes the piece's place. Returning early ends the answer there. `Refusal` and `RequestError` may
-    be raised; any other exception, and a value that is no text, ends the answer with an error that
-    names the node. All of these stop the model.
+    be raised; any other exception, and a value that is not a text, ends the answer with an error
+    that names the node. All of these stop the model.
 
     Parameters beside the text are options: annotate them with a class that
     ``graph_runtime.options`` decorates.

@@ -125,7 +125,7 @@ class _Voice:
     """One of the answers.
 
     Attributes:
-        texts: the text of each choice behind what all have in common.
+        texts: the text of each choice after what all have in common.
         ends: the reason of the end of the choices whose text has ended.
         refusals: of the choices that ended with one.
         usage: None until the answer has ended.

@@ -141,8 +141,8 @@ class ModerationCalculator(Calculator):
     """Refuses requests and answers that words, expressions or a classifier do not allow.
 
     Before a model, REQUEST in and out: a request that is refused goes on with its refusal, and
-    models answer it without generating. Behind a model, DELTAS in and out: the rules look at all
-    text, and the classifier at each ``window`` of it, before it is shown; a refusal stops the
+    models answer it without generating. After a model, DELTAS in and out: the rules check all text,
+    and the classifier each ``window`` of it, before it is shown; a refusal stops the
     model. With REQUEST as a second input the node judges the request while the model reads it.
 
     Inputs:
@@ -221,7 +221,7 @@ class ModerationCalculator(Calculator):
         #: The verdict on the request that came before the answer.
         self._verdict: Refusal | None = None
         self._answer = _ModeratedAnswer(self._policy)
-        #: Items that came behind a packet that was sent early.
+        #: Items that came after a packet that was sent early.
         self._left: list[Delta] = []
 
     def process(self, cc: CalculatorContext) -> Awaitable[None] | None:

@@ -27,7 +27,7 @@ from calculators.language.text_patterns import Scanner, Spans
 
 
 class RedactionChannel(Enum):
-    """A kind of text. The values are those of ``graphrt.RedactOptions.Channel``."""
+    """A kind of text, with the values of ``graphrt.RedactOptions.Channel``."""
 
     CONTENT = 0
     REASONING = 1
@@ -55,7 +55,7 @@ class ChoiceRedactor:
     """Redacts the events of one choice.
 
     The content is one text, also around calls, because clients join it. So while its last
-    characters are held back, the events behind them wait. Reasoning ends where something else
+    characters are held back, the events after them wait. Reasoning ends where something else
     begins, and each call has arguments of its own.
 
     All methods raise TimeoutError if an expression takes too long.
@@ -138,7 +138,7 @@ class ChoiceRedactor:
                 made.append(Refused(self._redaction.text(text), category))
 
     def _put(self, events: Sequence[Event], made: list[Event]) -> None:
-        """Put events behind the content so far: now, or when it is let go."""
+        """Put events after the content so far: now, or when it is let go."""
         if events:
             made += self._content.put(events)
 
@@ -162,11 +162,11 @@ class _MarkedText(TextRedactor):
 
     def __init__(self, patterns: Scanner, mask: str) -> None:
         super().__init__(patterns, mask)
-        #: Events, each with its place in the buffer, which is behind a character that is held back.
+        #: Events, each with its place in the buffer, which is after a character that is held back.
         self._marks: deque[tuple[int, list[Event]]] = deque()
 
     def put(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Add events behind the text so far. Return those that need not wait."""
+        """Add events after the text so far, and return the ones that need not wait."""
         if not self.held:
             return events
         place = len(self._buffer)
@@ -199,7 +199,7 @@ class _MarkedText(TextRedactor):
         return made
 
     def _between_marks(self, buffer: str, place: int, hold: int, spans: Spans) -> list[Event]:
-        """Return what is before ``hold``. Events within a match come behind its mask."""
+        """Return what is before ``hold``. Events within a match come after its mask."""
         made: list[Event] = []
         run: list[str] = []
         for start, stop in (*spans, (hold, hold)):
@@ -252,7 +252,7 @@ class _Spelling:
         )
         spelled = self._ahead + b"".join([token.bytes for token in tokens])
         if not self._has_begun and spelled[:1] == b" " != shown[:1]:
-            # The first token of some tokenizers has a space that is no part of the text.
+            # The first token of some tokenizers has a space that does not belong to the text.
             spelled = spelled[1:]
         self._has_begun |= bool(shown)
         self._ahead = spelled[len(shown) :]

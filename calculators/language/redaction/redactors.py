@@ -140,7 +140,8 @@ class ArgumentsRedactor:
     Strings are read as clients read them: ``p\\u0061ss`` is ``pass``. Each string is a text of its
     own, keys too; what does not match keeps its spelling. A number with a match becomes a string. A
     number of more than `MAX_NUMBER` characters without a match in the first ones stays a number, in
-    which later matches become 0. From where the text is no JSON, it is redacted as plain text.
+    which later matches become 0. From where the text stops being JSON, it is redacted as plain
+    text.
     """
 
     def __init__(self, patterns: Scanner, mask: str) -> None:
@@ -153,7 +154,7 @@ class ArgumentsRedactor:
         self._shown = 0
         self._string = _SpelledText(patterns, self._mask)
         self._number = TextRedactor(patterns, "0")
-        #: The text behind the digits of `_JsonPlace.LONG_NUMBER`.
+        #: The text after the digits of `_JsonPlace.LONG_NUMBER`.
         self._closing = ""
         self._other = TextRedactor(patterns, mask)
 
@@ -213,7 +214,7 @@ class ArgumentsRedactor:
         self._token, self._shown, self._state = "", 0, _JsonPlace.BETWEEN
         return "".join(made)
 
-    # Each reads one part from a place on, and returns the place behind what it has read.
+    # Each reads one part from a place on, and returns the place after what it has read.
 
     def _read_between(self, text: str, place: int, made: list[str]) -> int:
         start, place = place, _end(_BETWEEN, text, place)
@@ -367,14 +368,14 @@ class _SpelledText:
 
 
 def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
-    """Return the place behind the match of a pattern that always matches."""
+    """Return the place after the match of a pattern that always matches."""
     found = pattern.match(text, place)
     assert found is not None
     return found.end()
 
 
 def _read_escape(text: str, place: int) -> tuple[str, int] | None:
-    """Return the character of an escape and the place behind it; None if more is needed."""
+    """Return the character of an escape and the place after it; None if more is needed."""
     found = _ESCAPE.match(text, place)
     if found is None or _ESCAPE_BEGUN.match(text, place):
         return None

@@ -310,7 +310,7 @@ def _connect(path: Path, name: str) -> sqlite3.Connection:
         raise IndexFileError(f'"{name}" cannot be read: {error.strerror}') from None
     if beginning != _MAGIC:
         raise IndexFileError(f'"{name}" is no index: `graphrt index` makes one')
-    # Immutable: no lock files, and a directory that may not be written is no problem.
+    # Immutable: no lock files, and the directory need not be writable.
     address = f"file:{quote(os.fspath(path.absolute()))}?mode=ro&immutable=1"
     return sqlite3.connect(address, uri=True, check_same_thread=False)
 
@@ -402,7 +402,7 @@ def make_search(ids: NDArray[np.int64], vectors: Vectors) -> ApproximateSearch:
 
 
 def open_search(file: Path, dimension: int, count: int) -> ApproximateSearch | None:
-    """Map a search file; None if it is no such file, or not for so many vectors."""
+    """Map a search file; None if the file is something else, or for another number of vectors."""
     index = _empty(dimension)
     try:
         index.view(str(file))

@@ -256,7 +256,7 @@ def _has_passages_of(connection: sqlite3.Connection, meta: IndexMeta) -> bool:
     """Return whether an index in the making has passages of a model and a size.
 
     Raises:
-        sqlite3.DatabaseError: it is no index, or damaged.
+        sqlite3.DatabaseError: it is not an index, or damaged.
     """
     found = dict(connection.execute("SELECT name, value FROM meta"))
     connection.execute("SELECT 1 FROM passages JOIN files").fetchone()

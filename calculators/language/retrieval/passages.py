@@ -57,7 +57,7 @@ def find_documents(names: Iterable[str], root: Path) -> list[Document]:
             by which it was named.
 
     Raises:
-        DocumentError: a name is no file or directory, or a directory has no such file.
+        DocumentError: a name is neither a file nor a directory, or a directory has no such file.
     """
     found: dict[str, Document] = {}
     for name in names:
@@ -168,7 +168,7 @@ class _Unit(NamedTuple):
     """A line, or a part of a long one.
 
     Attributes:
-        start, end: the characters of the text, the second one behind the last.
+        start, end: the characters of the text, the second one after the last.
         is_heading: a heading; the section begins with it.
         ends_paragraph: a blank line follows, or the end of code.
     """
@@ -223,7 +223,7 @@ def _end(
     size: PassageSize,
     titles: Mapping[str, int],
 ) -> int:
-    """Return the place behind the last unit of the passage that begins at ``start``."""
+    """Return the place after the last unit of the passage that begins at ``start``."""
     full = _full(units, sums, start, size, titles)
     if full == len(units):
         return full
@@ -250,7 +250,7 @@ def _full(
     size: PassageSize,
     titles: Mapping[str, int],
 ) -> int:
-    """Return the place behind the last unit that fits; one always does."""
+    """Return the place after the last unit that fits; one always does."""
     most = size.most - titles.get(units[start].title, 0)
     end = start + 1
     while end < len(units) and sums[end + 1] - sums[start] <= most:
@@ -270,7 +270,7 @@ def _next_start(
     size: PassageSize,
     titles: Mapping[str, int],
 ) -> int:
-    """Return the first unit of the passage behind ``end``, which repeats some units before it."""
+    """Return the first unit of the passage after ``end``, which repeats some units before it."""
     if _begins_section(units, end):
         return end
     room = size.overlap * (sums[end] - sums[start])

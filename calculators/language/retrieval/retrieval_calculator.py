@@ -135,7 +135,7 @@ def quote_passages(
 
     Args:
         max_characters: of all passages with their numbers, paths and lines. The one that does not
-            fit is cut off, and those behind it are left out.
+            fit is cut off, and the ones after it are left out.
         first: the number of the first passage.
 
     Returns:
@@ -224,7 +224,7 @@ class RetrievalCalculator(Calculator):
         set_current_record(request.record)
         options = self._retriever.options  # of this node, checked
         found = await self._retriever.find(request.last_text())
-        # Numbers go on where those of an earlier node of this kind end.
+        # An earlier node of this kind may have numbered passages; numbers go on from there.
         first = max((source.mark for source in request.sources), default=0) + 1
         text, sources = quote_passages(
             found, options.instruction, options.max_characters, first=first

@@ -31,8 +31,8 @@ from graph_runtime import (
 class FirstAnswerCalculator(Calculator):
     """Passes on the answer of the input that begins first; the others are stopped and dropped.
 
-    So it joins the branches behind a router, of which one answers, and makes a race of models that
-    read the same requests. A failure goes on only when no other branch can still begin: see
+    It joins the branches after a router, of which one answers, or lets models that read the same
+    requests race. A failure goes on only when no other branch can still begin: see
     `calculators.language.first_answer.FirstAnswer`. No branch waits for another, so a graph names
     no input stream handler. GenerationResponseWriterCalculator joins its inputs in the same way.
 

@@ -114,7 +114,7 @@ class ModelRoute:
     """One route: its name and its conditions.
 
     Attributes:
-        node: the name of the LLM node behind it.
+        node: the name of the LLM node that it leads to.
         conditions: the names of the options that are conditions of the request.
     """
 
@@ -143,7 +143,7 @@ class ModelRoute:
         return all(test(request, label) for test in self._tests.values())
 
     def has_room(self, model: LanguageModel | None) -> bool:
-        """True unless the model behind the route is down, or has as many requests as it may."""
+        """True unless the model of the route is down, or has as many requests as it may."""
         if model is None:
             return True
         if model.unavailable_reason:
@@ -222,7 +222,7 @@ def choose(
 ) -> RouteChoice:
     """Choose the first route that takes the request and has room; if none has, the least busy.
 
-    ``models``: the model behind each route; None if it is unknown.
+    ``models``: the model of each route; None if it is unknown.
     """
     takers = [place for place, route in enumerate(routes) if route.takes(request, label)]
     full: list[int] = []

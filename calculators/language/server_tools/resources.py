@@ -286,7 +286,7 @@ class ToolsResourceInitializer:
     async def adopt(
         self, resource: NodeResource, node: NodePlan, settings: ResourceSettings
     ) -> NodeResource:
-        """Return ``resource``: the calculator reads the bounds, which are no part of it."""
+        """Return ``resource``: the calculator itself reads the bounds."""
         return resource
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> Toolbox:

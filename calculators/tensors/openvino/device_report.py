@@ -14,7 +14,7 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class Devices(msgspec.Struct, frozen=True):
-    """The only message of this process. ``failure``: OpenVINO's reason if there is no list."""
+    """The only message of this process. ``failure``: OpenVINO's reason for having no list."""
 
     openvino: str = ""
     devices: list[Device] = []

@@ -40,7 +40,7 @@ _NOT_GIVEN: Any = object()
 class Tensor(np.ndarray[Any, np.dtype[Any]]):
     """Data with a name, a shape and a datatype; read-only, and not a copy.
 
-    ``shape`` and ``datatype`` default to those of the data. Other values describe the data for the
+    ``shape`` and ``datatype`` default to the data's. Other values describe the data for the
     next node or the client and do not change it. ``bytes(tensor)``, ``memoryview(tensor)``,
     ``numpy.array(tensor)`` and all other readers of buffers see the data itself.
 
@@ -98,7 +98,7 @@ class Tensor(np.ndarray[Any, np.dtype[Any]]):
     def of_request(cls, name: str, data: Any, shape: Sequence[int], datatype: str) -> Tensor:
         """A client's tensor: ``data`` is a buffer of bytes, ``datatype`` KServe's or any name.
 
-        Bytes of a known numeric datatype get its type and the shape; those of "BYTES" and of
+        Bytes of a known numeric datatype get its type and the shape; bytes of "BYTES" and of
         unknown datatypes stay bytes, in one dimension.
 
         Raises:

@@ -311,7 +311,7 @@ class ProcessInstance:
 RESOURCES_TAG: Final = "PYTHON_NODE_RESOURCES"
 #: Limit of instances: more threads or processes than this are of no use on any machine.
 MAX_INSTANCES: Final = 256
-#: Bytes of a handler's file; a larger one is no code.
+#: Bytes of a handler's file; a larger one is not code.
 _LARGEST_CODE: Final = 16 * 1024 * 1024
 
 
