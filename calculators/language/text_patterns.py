@@ -92,6 +92,7 @@ class Expression:
         """
         # A search with a time limit takes three times as long.
         if self._head is None or self._head.search(text, place) is not None:
+            # Decision 0059: partial matches of `regex` would let go of what may become a match.
             pattern = self._exact if is_end else self._growing
             found = pattern.search(text, place, timeout=SECONDS)
             if found is not None:

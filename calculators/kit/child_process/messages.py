@@ -37,3 +37,8 @@ class Log(msgspec.Struct, frozen=True, tag="log", array_like=True):
     level: int
     logger: str
     text: str
+
+
+def plain(text: str) -> str:
+    """Return the text without halves of surrogate pairs, which no message can hold."""
+    return text.encode("utf-8", "replace").decode()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from calculators.kit.requests.request_record import RequestRecord, current_record
-from graph_runtime import Code, GraphError
+from graphrt_base.errors import Code, GraphError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from enum import StrEnum
 from time import perf_counter_ns
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
-from graph_runtime.observe.call_times import CallTimes
+
+if TYPE_CHECKING:
+    from graph_runtime.observe.call_times import CallTimes
 
 
 class UnknownMembers(StrEnum):
@@ -220,6 +222,9 @@ class RequestRecord(Struct, eq=False):
         """Add a run of a graph; returns the recorder of its calls."""
         if len(self.runs) == KEPT:
             del self.runs[0]
+        # Imported here: processes of models and handlers import this module and run no graphs.
+        from graph_runtime.observe.call_times import CallTimes
+
         times = CallTimes()
         self.runs.append((graph, times))
         return times

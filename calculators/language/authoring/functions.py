@@ -87,6 +87,7 @@ class GeneratorRun(Generic[T, U]):
         if not self.is_done:
             self._feeds = loop.create_future()
             if self._task is None:
+                # Decision 0057: ``asyncio.timeout`` and anyio need one task for the whole run.
                 self._task = loop.create_task(self._run())
             elif self._waits is not None and not self._waits.done():
                 self._waits.set_result(None)

@@ -32,7 +32,7 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 import msgspec
 
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
+from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop, plain
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -49,7 +49,6 @@ from calculators.language.server_tools.messages import (
     cut_output,
     decode_question,
     encode,
-    plain,
 )
 from calculators.language.server_tools.path_rules import PathRefused, PathRules
 from graph_runtime.annotations import resolved
@@ -262,7 +261,7 @@ class FunctionProcess:
         self._max_output_bytes = 0
 
     def run(self) -> None:
-        """Answer until the server sends `StopChild`.
+        """Answer until the server sends `Stop`.
 
         Raises:
             ParentGone: the server is gone.
@@ -275,13 +274,13 @@ class FunctionProcess:
                             return
                     case CallTool() as call:
                         self._send(self._answer(call))
-                    case StopChild():
+                    case Stop():
                         return
                     case _:
                         pass  # a call that is made cannot be interrupted
 
     def _load(self, load: LoadFunctions) -> bool:
-        self._send(LoadingPhase("importing tools", 0.0, 1.0))
+        self._send(Loading("importing tools", 0.0, 1.0))
         sys.path.insert(0, load.directory)
         os.chdir(load.directory)
         self._max_output_bytes = load.max_output_bytes

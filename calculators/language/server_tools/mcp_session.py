@@ -32,6 +32,7 @@ from mcp.shared.message import SessionMessage
 
 from calculators.kit.child_process.back_off import BackOff
 from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.child_process.messages import plain
 from calculators.kit.requests.json_depth import nests_deeper
 from calculators.language.server_tools.messages import (
     ANSWER_SECONDS,
@@ -40,7 +41,6 @@ from calculators.language.server_tools.messages import (
     MAX_TOOLS,
     McpServerSettings,
     ToolSpec,
-    plain,
 )
 from calculators.language.server_tools.path_rules import PathRules
 
@@ -96,6 +96,7 @@ class StdioServer:
             stderr=asyncio.subprocess.PIPE,
             cwd=self._directory,
             env={**get_default_environment(), **self._env},
+            # Decision 0058: a tool that prints a gigabyte must not take that memory.
             limit=MAX_MESSAGE,
             start_new_session=True,
             preexec_fn=_die_with_parent,

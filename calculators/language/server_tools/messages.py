@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop, plain
 
 
 class McpServerSettings(msgspec.Struct, frozen=True, array_like=True):
@@ -136,11 +136,6 @@ def decode_question(frame: Frame) -> Question:
 def decode_answer(frame: Frame) -> Any:
     """Decode a frame that came from a process."""
     return _answers.decode(frame)
-
-
-def plain(text: str) -> str:
-    """The text without halves of surrogate pairs, which no message can hold."""
-    return text.encode("utf-8", "replace").decode()
 
 
 #: Bytes of one message of a server, and of what a function prints: more ends the call.

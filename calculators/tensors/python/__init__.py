@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from graph_runtime import GraphError, find_options
+from graphrt_base.errors import GraphError
 
 if TYPE_CHECKING:
     from graph_runtime import Registry
@@ -16,6 +16,9 @@ OPTIONS_TYPE: Final = "mediapipe.PythonExecutorCalculatorOptions"
 
 def handler_paths(config: Any) -> Iterator[str]:
     """The ``handler_path`` of each node of a ``CalculatorGraphConfig``, as it is written."""
+    # Imported here: a handler's process imports this package and needs no runtime of graphs.
+    from graph_runtime import find_options
+
     for node in config.node:
         if node.calculator == CALCULATOR:
             try:

@@ -23,7 +23,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.python import pyovms
 from calculators.tensors.python.instance import HandlerError, HandlerSettings, HandlerTurn, Outputs
 from calculators.tensors.python.pyovms import Tensor
-from graph_runtime.errors import did_you_mean
+from graphrt_base.errors import did_you_mean
 
 CLASS_NAME: Final = "OvmsPythonModel"
 _numbers = itertools.count(1)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from calculators.kit.requests.http_payload import RequestError
-from graph_runtime import Code
+from graphrt_base.errors import Code
 
 
 class HandlerSettings(msgspec.Struct, frozen=True, tag="load", array_like=True):

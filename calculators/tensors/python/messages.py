@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from calculators.kit.child_process.framing import MAX_FRAME, Frame, Piece
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop
+from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop, plain
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import (
     FormFile,
@@ -28,7 +28,7 @@ from calculators.kit.requests.http_payload import (
 )
 from calculators.tensors.python.instance import HandlerError, HandlerSettings, HandlerTurn
 from calculators.tensors.python.pyovms import Tensor
-from graph_runtime import Code
+from graphrt_base.errors import Code
 
 ALIGNMENT: Final = 16
 #: A first byte that MessagePack never uses.
@@ -319,11 +319,6 @@ _to_process: Final[
 _from_process: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
     HandlerReady | Loading | LoadFailed | Yielded | HandlerFailed | GeneratorEnded | Log
 )
-
-
-def plain(text: str) -> str:
-    """The text without halves of surrogate pairs, which no message can hold."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def frame_of(message: Execute | Yielded, pieces: Sequence[Piece]) -> list[Piece]:

@@ -414,6 +414,7 @@ async def _loaded(handler: HandlerSettings, options: Any, progress: LoadProgress
     """Load all instances concurrently; if one fails, all are closed."""
     node = PythonNode(handler.node_name)
     type_ = options.DESCRIPTOR.fields_by_name["isolation"].enum_type
+    # Decision 0026: a process of its own unless the author asks for a thread, as OVMS has it.
     is_thread = options.isolation == type_.values_by_name["THREAD"].number
 
     async def load(number: int, part: LoadProgress) -> None:
