@@ -15,9 +15,9 @@ from typing import Any, Final, TypeAlias
 
 from calculators.kit.model_initializer import model_files
 from calculators.kit.seen_files import FileMarks, marks_of, state_of
-from calculators.language.retrieval import index_paths
+from calculators.language.retrieval.index_paths import index_paths
 from calculators.language.server_tools.tools_options import tool_paths
-from calculators.tensors.python import handler_paths
+from calculators.tensors.python.handler_options import handler_paths
 from graph_runtime import GraphError, Registry, find_options, identity_of
 from graph_runtime.options.options import type_name
 from graphrt_base.regular_file import DescriptorsExhaustedError, raise_if_exhausted

@@ -13,7 +13,6 @@ from calculators.kit.model_initializer import cache_of, host_of, model_identity
 from calculators.kit.requests.request_record import set_current_record
 from calculators.kit.tasks.options import naming_node
 from calculators.language import GenerationRequest, Source
-from calculators.language.retrieval import CALCULATOR, OPTIONS_TYPE
 from calculators.language.retrieval.index_file import (
     FoundPassage,
     IndexFile,
@@ -21,6 +20,7 @@ from calculators.language.retrieval.index_file import (
     Search,
     search_file,
 )
+from calculators.language.retrieval.index_paths import CALCULATOR, OPTIONS_TYPE
 from calculators.language.retrieval.retriever import (
     RetrievalOptions,
     Retriever,

@@ -17,8 +17,8 @@ from calculators.kit.child_process.framing import Piece
 from calculators.kit.child_process.supervisor import LoadError, Supervisor, unavailable
 from calculators.kit.model_initializer import model_identity
 from calculators.kit.requests.http_payload import RequestError
-from calculators.tensors.python import CALCULATOR, OPTIONS_TYPE
 from calculators.tensors.python.handler import HandlerFileError, PythonHandler
+from calculators.tensors.python.handler_options import CALCULATOR, OPTIONS_TYPE
 from calculators.tensors.python.instance import HandlerSettings, HandlerTurn, Instance
 from calculators.tensors.python.messages import (
     EndGenerator,
