@@ -1,6 +1,7 @@
 """`DirectoryModels`: models in a directory, in the layout of OpenVINO Model Server.
 
-A model is a folder by its name, which has a folder for each version: ``NAME/VERSION/model.xml``.
+A model is a folder by its name, which has a folder for each version: ``NAME/VERSION/model.xml``. A
+`PlainModelSource` names the file of one version, and loads it.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ import asyncio
 import glob
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from calculators.tensors.openvino.model_settings import ModelSettings, PlainModelSource
+from calculators.tensors.openvino.model_settings import ModelSettings
 from graph_runtime import GraphError, NotFoundError, identity_of
 from graph_runtime.errors import did_you_mean
 
 if TYPE_CHECKING:
     from calculators.tensors.openvino.model import Model
+    from graph_runtime import LoadProgress
 
 #: The files that OpenVINO reads, in the order of OpenVINO Model Server.
 SUFFIXES: Final = (".xml", ".onnx", ".pb", ".pdmodel", ".tflite")
@@ -48,6 +51,24 @@ def model_in(folder: Path) -> Path | None:
         if found:
             return found[0]
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainModelSource:
+    """The arguments of `calculators.tensors.openvino.model_loading.load_model`."""
+
+    file: Path
+    name: str
+    version: int
+    settings: ModelSettings
+
+    def load(self, progress: LoadProgress | None = None) -> Model:
+        """Call `load_model`."""
+        from calculators.tensors.openvino.model_loading import (
+            load_model,  # here: checks load nothing
+        )
+
+        return load_model(self.file, self.name, self.version, self.settings, progress)
 
 
 class _Loaded(NamedTuple):

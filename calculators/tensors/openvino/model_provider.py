@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Protocol
 
-from calculators.tensors.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.directory_models import DirectoryModels, PlainModelSource
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_settings import PlainModelSource
 from graph_runtime import GraphService
 
 

@@ -1,4 +1,4 @@
-"""`ModelSettings`: settings of a model; `PlainModelSource`: a model's file with its settings.
+"""`ModelSettings`: the settings of a model that a configuration can have.
 
 The configuration is read in processes that load no model, so this module imports nothing slow.
 """
@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from calculators.tensors.openvino.model import Model
-    from graph_runtime import LoadProgress
+from typing import Final, NamedTuple, TypeAlias
 
 
 class Dimension(NamedTuple):
@@ -76,21 +71,3 @@ class ModelSettings:
     scale: tuple[float, ...] | float | None = None
     cache_dir: str = ""
     cache_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PlainModelSource:
-    """The arguments of `calculators.tensors.openvino.model_loading.load_model`."""
-
-    file: Path
-    name: str
-    version: int
-    settings: ModelSettings
-
-    def load(self, progress: LoadProgress | None = None) -> Model:
-        """Call `load_model`."""
-        from calculators.tensors.openvino.model_loading import (
-            load_model,  # here: checks load nothing
-        )
-
-        return load_model(self.file, self.name, self.version, self.settings, progress)

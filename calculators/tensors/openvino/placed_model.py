@@ -10,10 +10,10 @@ import numpy as np
 
 from calculators.kit.packing import pack, unpack
 from calculators.kit.places import Place, Question, WorkOrder, asked_once
+from calculators.tensors.openvino.directory_models import PlainModelSource
 from calculators.tensors.openvino.infer_requests import Array
 from calculators.tensors.openvino.model import Model, ModelFacts, TensorSpec
 from calculators.tensors.openvino.model_provider import ModelSources
-from calculators.tensors.openvino.model_settings import PlainModelSource
 from graph_runtime import GraphError, LoadProgress, NodeMetrics
 
 _MAKER: Final = f"{__name__}:make_work"
