@@ -32,7 +32,7 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 import msgspec
 
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop, plain
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild, plain
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -261,7 +261,7 @@ class FunctionProcess:
         self._max_output_bytes = 0
 
     def run(self) -> None:
-        """Answer until the server sends `Stop`.
+        """Answer until the server sends `StopChild`.
 
         Raises:
             ParentGone: the server is gone.
@@ -274,13 +274,13 @@ class FunctionProcess:
                             return
                     case CallTool() as call:
                         self._send(self._answer(call))
-                    case Stop():
+                    case StopChild():
                         return
                     case _:
                         pass  # a call that is made cannot be interrupted
 
     def _load(self, load: LoadFunctions) -> bool:
-        self._send(Loading("importing tools", 0.0, 1.0))
+        self._send(LoadingPhase("importing tools", 0.0, 1.0))
         sys.path.insert(0, load.directory)
         os.chdir(load.directory)
         self._max_output_bytes = load.max_output_bytes

@@ -14,7 +14,7 @@ import msgspec
 
 from calculators.kit.child_process.framing import HEADER, Frame, framed
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop, plain
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild, plain
 from calculators.kit.child_process.parent_connection import ParentGone, die_with_parent
 from calculators.language.server_tools.mcp_session import CallFailed, McpSession, StartFailed
 from calculators.language.server_tools.messages import (
@@ -44,7 +44,7 @@ class McpProcess:
         self._max_output_bytes = 0
 
     async def run(self) -> None:
-        """Answer until the server sends `Stop`, or is gone."""
+        """Answer until the server sends `StopChild`, or is gone."""
         try:
             async for frame in self._frames():
                 match decode_question(frame):
@@ -56,7 +56,7 @@ class McpProcess:
                     case Abandon(number):
                         if (task := self._calls.get(number)) is not None:
                             task.cancel()
-                    case Stop():
+                    case StopChild():
                         return
                     case _:
                         pass
@@ -71,7 +71,7 @@ class McpProcess:
 
     async def _load(self, load: LoadServers) -> bool:
         self._max_output_bytes = load.max_output_bytes
-        self._send(Loading("starting tool servers", 0.0, 1.0))
+        self._send(LoadingPhase("starting tool servers", 0.0, 1.0))
         for server in load.servers:
             self._sessions[server.label] = McpSession(
                 server, load.directory, self._logger(server.label)

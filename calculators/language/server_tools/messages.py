@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from calculators.kit.child_process.framing import Frame
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop, plain
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild, plain
 
 
 class McpServerSettings(msgspec.Struct, frozen=True, array_like=True):
@@ -119,12 +119,12 @@ class Result(msgspec.Struct, frozen=True, tag="result", array_like=True):
     error: str | None
 
 
-Question = LoadServers | LoadFunctions | CallTool | Abandon | Stop
+Question = LoadServers | LoadFunctions | CallTool | Abandon | StopChild
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _questions: Final[msgspec.msgpack.Decoder[Question]] = msgspec.msgpack.Decoder(Question)
 _answers: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
-    ToolsReady | Loading | LoadFailed | Result | Log
+    ToolsReady | LoadingPhase | LoadFailed | Result | Log
 )
 
 

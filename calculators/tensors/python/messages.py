@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from calculators.kit.child_process.framing import MAX_FRAME, Frame, Piece
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop, plain
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild, plain
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import (
     FormFile,
@@ -314,10 +314,10 @@ class GeneratorEnded(msgspec.Struct, frozen=True, tag="ended", array_like=True):
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _to_process: Final[
-    msgspec.msgpack.Decoder[HandlerSettings | Execute | Next | EndGenerator | Stop]
-] = msgspec.msgpack.Decoder(HandlerSettings | Execute | Next | EndGenerator | Stop)
+    msgspec.msgpack.Decoder[HandlerSettings | Execute | Next | EndGenerator | StopChild]
+] = msgspec.msgpack.Decoder(HandlerSettings | Execute | Next | EndGenerator | StopChild)
 _from_process: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
-    HandlerReady | Loading | LoadFailed | Yielded | HandlerFailed | GeneratorEnded | Log
+    HandlerReady | LoadingPhase | LoadFailed | Yielded | HandlerFailed | GeneratorEnded | Log
 )
 
 
@@ -340,7 +340,7 @@ def frame_of(message: Execute | Yielded, pieces: Sequence[Piece]) -> list[Piece]
     return frame
 
 
-def decode_question(frame: Frame) -> HandlerSettings | Execute | Next | EndGenerator | Stop:
+def decode_question(frame: Frame) -> HandlerSettings | Execute | Next | EndGenerator | StopChild:
     """Decode a frame that came to the process."""
     return _to_process.decode(message_of(frame))
 

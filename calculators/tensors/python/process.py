@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 
 from calculators.kit.child_process.framing import Frame, Piece
-from calculators.kit.child_process.messages import LoadFailed, Loading, Log, Stop, plain
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild, plain
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -50,7 +50,7 @@ class HandlerProcess:
         self._handler: PythonHandler | None = None
 
     def run(self) -> None:
-        """Answer questions until the server sends `Stop`.
+        """Answer questions until the server sends `StopChild`.
 
         Raises:
             ParentGone: the server is gone.
@@ -61,7 +61,7 @@ class HandlerProcess:
                 if isinstance(question, HandlerSettings):
                     if not self._load(question):
                         return
-                elif isinstance(question, Stop):
+                elif isinstance(question, StopChild):
                     self._stop()
                     return
                 else:
@@ -74,7 +74,7 @@ class HandlerProcess:
     def _load(self, settings: HandlerSettings) -> bool:
         logging.basicConfig(handlers=[ServerLog(self)], level=settings.log_level, force=True)
         self._failed = f'the handler of node "{settings.node_name}" failed: '
-        self.send(encode(Loading("initializing a handler", 0.2, 1.0)))
+        self.send(encode(LoadingPhase("initializing a handler", 0.2, 1.0)))
         try:
             self._handler = PythonHandler(settings)
         except HandlerFileError as error:

@@ -12,9 +12,8 @@ from typing import Final, Protocol
 
 from calculators.kit.file_threads import in_file_thread
 from calculators.tensors.inference import quoted
-from calculators.tensors.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.directory_models import DirectoryModels, PlainModelSource
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_source import ModelSource
 from graph_runtime import GraphError, NotFoundError, UnavailableError
 from graph_runtime.errors import did_you_mean
 from servers.config import ModelEntry
@@ -329,7 +328,7 @@ class ModelDefinition:
         found.users.touch()
         return self._model(found)
 
-    async def source(self, version: int | None) -> ModelSource:
+    async def source(self, version: int | None) -> PlainModelSource:
         """Return what a version is loaded from; without a number, the highest that is chosen.
 
         Raises:
@@ -339,7 +338,7 @@ class ModelDefinition:
         what = f'the files of the model "{self.name}"'
         return await in_file_thread(what, self._source, version)
 
-    def _source(self, version: int | None) -> ModelSource:
+    def _source(self, version: int | None) -> PlainModelSource:
         paths = find_versions(self.entry).paths()
         chosen = self.entry.policy.chosen(paths)
         number = max(chosen) if version is None else version
@@ -421,7 +420,7 @@ class GraphModels:
         with self._naming_others(name):
             return await self._beside.get(name, version)
 
-    async def source(self, name: str, version: int | None = None) -> ModelSource:
+    async def source(self, name: str, version: int | None = None) -> PlainModelSource:
         """See `calculators.tensors.openvino.model_provider.ModelSources`."""
         definition = self._configured.find_model(name)
         if definition is not None:

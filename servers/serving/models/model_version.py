@@ -16,9 +16,14 @@ from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.kit.seen_files import FileMarks, marks_of
 from calculators.tensors.inference import Datatype, InferRequest, InferResponse, quoted
-from calculators.tensors.openvino.directory_models import NO_FILE, SUFFIXES, model_in, versions_in
+from calculators.tensors.openvino.directory_models import (
+    NO_FILE,
+    SUFFIXES,
+    PlainModelSource,
+    model_in,
+    versions_in,
+)
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_source import ModelSource
 from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.errors import reason_of
 from graphrt_base.regular_file import raise_if_exhausted
@@ -393,7 +398,7 @@ class ModelVersion:
         self._state = SERVABLE_TRANSITIONS[self._state, event]
 
 
-def source_of(entry: ModelEntry, number: int, path: Path | None) -> ModelSource:
+def source_of(entry: ModelEntry, number: int, path: Path | None) -> PlainModelSource:
     """Return what a version in a folder or file is loaded from. Reads the folder: for a thread.
 
     Raises:
@@ -406,4 +411,4 @@ def source_of(entry: ModelEntry, number: int, path: Path | None) -> ModelSource:
     file = model_in(path) if path.is_dir() else path
     if file is None:
         raise GraphError(f"the folder {path.name} {NO_FILE}", code=Code.FAILED_PRECONDITION)
-    return ModelSource(file, entry.name, number, entry.settings)
+    return PlainModelSource(file, entry.name, number, entry.settings)
