@@ -27,11 +27,11 @@ from calculators.kit.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.kit.requests import tokenize_request
 from calculators.kit.requests.request_queue import REQUEST_LIMIT
 from calculators.kit.requests.request_record import MOST_WARNINGS
+from calculators.language import text_patterns
 from calculators.language.moderation import moderation_calculator
-from calculators.language.retrieval import documents as indexed_documents
-from calculators.language.retrieval import node_options as retrieval
-from calculators.language.server_tools import call_limits
-from calculators.language.text_patterns import expression
+from calculators.language.retrieval import passages as indexed_documents
+from calculators.language.retrieval import retriever as retrieval
+from calculators.language.server_tools import messages as tool_messages
 from calculators.llm import pdf_files, pdf_process
 from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
@@ -302,7 +302,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{client.MEMORY >> 30} GiB; {client.IDLE_SECONDS:g} s",
         f"{tokenize_request.MAX_TEXTS}, {tokenize_request.MAX_CHARACTERS >> 20} Mi, "
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
-        f"{expression.MAX_WIDTH:,} characters; {expression.SECONDS * 1000:g} ms; "
+        f"{text_patterns.MAX_WIDTH:,} characters; {text_patterns.SECONDS * 1000:g} ms; "
         f"{moderation_calculator.MAX_WINDOW:,} characters",
         f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranking.MAX_CHARACTERS >> 20} Mi, "
         f"{ranking.MAX_ALL_CHARACTERS >> 20} Mi, "
@@ -319,8 +319,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",
-        f"{call_limits.MAX_MESSAGE >> 20} MiB; {call_limits.MAX_ERROR} characters; "
-        f"{call_limits.MAX_AT_ONCE}, {call_limits.MAX_TOOLS}",
+        f"{tool_messages.MAX_MESSAGE >> 20} MiB; {tool_messages.MAX_ERROR} characters; "
+        f"{tool_messages.MAX_AT_ONCE}, {tool_messages.MAX_TOOLS}",
         f"{grammars.SECONDS:g} s, {SECONDS_PER_TOKEN * 1e6:g} us; {grammars.HANG_SECONDS:g} s, "
         f"{grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",

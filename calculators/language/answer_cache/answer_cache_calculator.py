@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from calculators.kit.model_initializer import cache_of, host_of
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.language import Api, Deltas, GenerationRequest
 from calculators.language.answer_cache.answer_cache import (
     AnswerCache,
@@ -17,8 +17,11 @@ from calculators.language.answer_cache.answer_cache import (
     may_be_kept,
     request_key,
 )
-from calculators.text.embeddings.node_options import OPTIONS_TYPE, read_embeddings_options
-from calculators.text.embeddings.servable import EmbeddingsServable
+from calculators.text.embeddings.servable import (
+    OPTIONS_TYPE,
+    EmbeddingsServable,
+    read_embeddings_options,
+)
 from calculators.text.text_models.model_options import compiled_entry
 from graph_runtime import (
     Calculator,

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import structs
 
 from calculators.kit.requests.request_record import set_current_record
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.language import (
     Begun,
     Delta,
@@ -40,10 +40,12 @@ from calculators.language.delta import nothing
 from calculators.language.moderation.choice_guard import ChoiceGuard, request_texts, tool_text
 from calculators.language.redaction.redactors import MOST_AT_ONCE, TextRedactor
 from calculators.language.text_patterns import PatternError, Patterns, patterns_of
-from calculators.text.text_classification.classifier import TextClassifier
-from calculators.text.text_classification.options import OPTIONS_TYPE
-from calculators.text.text_classification.options import OPTIONS_TYPE as CLASSIFIER_OPTIONS
-from calculators.text.text_classification.resources import TextClassificationResourceInitializer
+from calculators.text.text_classification.classifier import (
+    TextClassificationResourceInitializer,
+    TextClassifier,
+)
+from calculators.text.text_classification.node_options import OPTIONS_TYPE
+from calculators.text.text_classification.node_options import OPTIONS_TYPE as CLASSIFIER_OPTIONS
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.language.retrieval.passages import PassageSize
-from calculators.text.embeddings.node_options import EmbeddingsOptions, embeddings_options
+from calculators.text.embeddings.servable import EmbeddingsOptions, embeddings_options
 from calculators.text.text_models.model_options import TextModelOptions
 from graphrt_base.regular_file import open_regular_file
 

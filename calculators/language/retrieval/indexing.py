@@ -45,11 +45,10 @@ from calculators.language.retrieval.passages import (
     PassageSize,
     read_document,
 )
-from calculators.text.embeddings.node_options import EmbeddingsOptions
-from calculators.text.embeddings.servable import EmbeddingsServable
-from calculators.text.embeddings.texts import MAX_ALL_CHARACTERS, MAX_CHARACTERS
-from calculators.text.text_models.questions import Tokenize, Tokenized
+from calculators.text.embeddings.request import MAX_ALL_CHARACTERS, MAX_CHARACTERS
+from calculators.text.embeddings.servable import EmbeddingsOptions, EmbeddingsServable
 from calculators.text.text_models.text_model import Outputs
+from calculators.text.text_models.text_tokenizer import Tokenize, Tokenized
 from graph_runtime import LoadProgress
 
 #: The row of `meta` that changes with the vectors, and not with the model.

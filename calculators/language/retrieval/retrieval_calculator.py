@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from calculators.kit.model_initializer import cache_of, host_of, model_identity
 from calculators.kit.requests.request_record import set_current_record
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.language import GenerationRequest, Source
 from calculators.language.retrieval.index_file import (
     FoundPassage,

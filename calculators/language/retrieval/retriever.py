@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from calculators.kit.model_initializer import ModelHost
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.tasks.options import naming_node
+from calculators.kit.tasks.nodes import naming_node
 from calculators.language.retrieval.index_file import (
     MOST_EXACT,
     QUESTION,
@@ -38,9 +38,8 @@ from calculators.language.retrieval.index_file import (
     search_file,
 )
 from calculators.language.retrieval.index_paths import OPTIONS_TYPE
-from calculators.text.embeddings.node_options import EmbeddingsOptions
-from calculators.text.embeddings.servable import EmbeddingsServable
-from calculators.text.embeddings.texts import MAX_CHARACTERS
+from calculators.text.embeddings.request import MAX_CHARACTERS
+from calculators.text.embeddings.servable import EmbeddingsOptions, EmbeddingsServable
 from graph_runtime import (
     Code,
     LoadProgress,

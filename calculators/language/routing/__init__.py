@@ -18,7 +18,9 @@ def register(registry: Registry) -> None:
         RequestLabelCalculator,
         RouterCalculator,
     )
-    from calculators.text.text_classification.resources import TextClassificationResourceInitializer
+    from calculators.text.text_classification.classifier import (
+        TextClassificationResourceInitializer,
+    )
 
     for calculator in (
         FallbackCalculator,

@@ -12,11 +12,11 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from calculators.kit.tasks.node_resource import node_resource
+from calculators.kit.tasks.nodes import node_resource
 from calculators.language import GenerationRequest, LanguageModel, RequestError
 from calculators.language.generation_request import text_of_content
 from calculators.text.text_classification.classifier import TextClassifier
-from calculators.text.text_classification.options import TextClassificationCalculatorOVOptions
+from calculators.text.text_classification.node_options import TextClassificationCalculatorOVOptions
 from graph_runtime import (
     Calculator,
     CalculatorContext,

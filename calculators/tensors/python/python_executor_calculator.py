@@ -9,7 +9,7 @@ import numpy as np
 
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.kit.tasks.node_resource import node_resource
+from calculators.kit.tasks.nodes import node_resource
 from calculators.tensors.python.instance import HandlerTurn, Outputs
 from calculators.tensors.python.pyovms import Tensor
 from calculators.tensors.python.python_node import (
