@@ -18,7 +18,7 @@ WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime
 
 #: Files that may read it, and what for.
 SHOWN: Final = {
-    "calculators/images/image_generation/image_gen_calculator.py": "created",
+    "calculators/images/image_generation/nodes.py": "created",
     "calculators/llm/prompt/chat_template/environment.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
     "calculators/llm/answers/response.py": "created",
