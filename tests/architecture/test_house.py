@@ -11,6 +11,7 @@ from bench.house import (
     count_lines,
     floors,
     names_with_several_meanings,
+    processes_with_the_runtime,
     read_modules,
     rooms_of_calculators,
     small_with_one_reader,
@@ -30,16 +31,20 @@ def test_there_are_no_more_rooms_of_calculators(modules: Mapping[str, Module]) -
 
 
 def test_there_are_no_more_modules(modules: Mapping[str, Module]) -> None:
-    assert len(modules) <= 1_275
+    assert len(modules) <= 771
 
 
 def test_what_one_neighbour_reads_lives_in_it(modules: Mapping[str, Module]) -> None:
-    assert len(small_with_one_reader(modules)) <= 47
+    assert len(small_with_one_reader(modules)) <= 7
 
 
 def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> None:
-    assert len(names_with_several_meanings(modules)) <= 115
+    assert len(names_with_several_meanings(modules)) <= 35
 
 
 def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
-    assert count_lines(modules)["imports"] <= 14_020
+    assert count_lines(modules)["imports"] <= 11_930
+
+
+def test_no_process_of_a_model_imports_the_runtime() -> None:
+    assert processes_with_the_runtime() == []

@@ -34,7 +34,7 @@ from calculators.kit.checkpoints.families import NEIGHBOURS
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import Floats, OffsetForm
 from calculators.kit.checkpoints.weights import Rows, Weights, WeightScratch, whole
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 LOWEST: Final = float(np.finfo(np.float32).min)
 #: gpt-oss: gates and inputs are clamped, and the gate's slope.

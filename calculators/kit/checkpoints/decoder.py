@@ -25,7 +25,7 @@ from calculators.kit.checkpoints.families import (
 )
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import check_type
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 
 class Rotary(NamedTuple):

@@ -35,7 +35,7 @@ from calculators.kit.checkpoints.families import ENCODERS, pooling_of
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.checkpoints.weights import WeightScratch, whole
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 #: The number of a pooling by the first token.
 _FIRST: Final = 2

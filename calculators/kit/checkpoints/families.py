@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from calculators.kit.checkpoints.gguf import GgufFile
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 NEIGHBOURS: Final = "neighbours"
 HALVES: Final = "halves"

@@ -47,7 +47,7 @@ from calculators.kit.checkpoints.decoder import Decoder, Layer, Rotary
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.checkpoints.weights import Rows, WeightScratch, whole
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 _END = 2**63 - 1
 

@@ -29,7 +29,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 if TYPE_CHECKING:
     import numpy as np

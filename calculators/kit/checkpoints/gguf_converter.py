@@ -38,7 +38,7 @@ from calculators.kit.checkpoints.vocabulary import (
 from calculators.kit.checkpoints.weights import DryScratch, WeightScratch
 from calculators.kit.child_process.answering_process import Report
 from calculators.kit.child_process.messages import LoadingPhase
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 _META_SPACE: Final = "▁"
 #: Characters of a word; longer ones are unknown.

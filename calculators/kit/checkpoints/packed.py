@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from calculators.kit.checkpoints import iq_grids
 from calculators.kit.checkpoints.gguf import GgufTensor
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 
 class OffsetForm(StrEnum):

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.kit.checkpoints.gguf import Metadata
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 _PREFIX: Final = "tokenizer.ggml."
 _TEMPLATE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")

@@ -61,7 +61,7 @@ from calculators.kit.checkpoints.packed import (
     rest_groups,
     unpack,
 )
-from graph_runtime import ResourceError
+from graphrt_base.errors import ResourceError
 
 #: Weights that are unpacked at a time.
 _SLICE: Final = 1 << 20

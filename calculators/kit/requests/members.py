@@ -19,7 +19,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.readers import STRING, Reader, Value
 from calculators.kit.requests.request_record import MOST_WARNINGS, UnknownMembers, current_record
 from calculators.kit.requests.schema import Schema, nullable, record
-from graph_runtime.errors import did_you_mean
+from graphrt_base.errors import did_you_mean
 
 #: OpenAI's word for programs.
 UNKNOWN: Final = "unknown_parameter"

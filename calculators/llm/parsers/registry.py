@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 from calculators.kit.installed_points import installed_points
 from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
-from graph_runtime.errors import did_you_mean, reason_of
+from graphrt_base.errors import did_you_mean, reason_of
 
 #: The value of an option that asks for no parser.
 NO_PARSER: Final = "none"

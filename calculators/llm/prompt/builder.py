@@ -50,7 +50,7 @@ from calculators.llm.prompt.messages import (
     TokenizedTexts,
     TokenizeTexts,
 )
-from graph_runtime import Code
+from graphrt_base.errors import Code
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 Ids: TypeAlias = NDArray[np.int64]

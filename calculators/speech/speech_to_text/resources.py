@@ -1,7 +1,7 @@
 """`SpeechToTextResourceInitializer`: makes the side packet ``STT_NODE_RESOURCES``.
 
 A node's model is a `SpeechToTextServable` of this process, or `PlacedSpeechToText` where nodes have
-places of their own, such as replicas on a cluster; `PlacedSpeechWork` runs there.
+places of their own, such as replicas on a cluster; `SpeechWork` runs there.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from calculators.llm.prompt.chat_template.limits import (
     clean,
 )
 from calculators.llm.requests.template_arguments import RESERVED
-from graph_runtime.errors import Code
+from graphrt_base.errors import Code
 from graphrt_base.regular_file import read_regular_file
 
 #: The template of models without one: a chat has one message, which is the prompt.

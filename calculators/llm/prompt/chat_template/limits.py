@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from jinja2.environment import TemplateModule
 from jinja2.utils import Namespace
 
-from graph_runtime.errors import Code, GraphError
+from graphrt_base.errors import Code, GraphError
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
