@@ -1,7 +1,7 @@
 """Building blocks of a schema: each checks one value, and is a JSON Schema.
 
-A value passes `ValueCheck.check` without a report exactly if it is valid by
-`ValueCheck.json_schema`, with two differences that JSON Schema cannot express: numbers such as
+A value passes `SchemaCheck.check` without a report exactly if it is valid by
+`SchemaCheck.json_schema`, with two differences that JSON Schema cannot express: numbers such as
 ``1.0`` are not whole numbers here, and strings that have a form of their own (`Reads`) are read.
 """
 
@@ -32,7 +32,7 @@ _NAMES: Final = {
 _MOST: Final = 366 * 24 * 3600
 
 
-class ValueCheck(Protocol):
+class SchemaCheck(Protocol):
     """One building block."""
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -147,7 +147,7 @@ class WordCheck:
 class ListOf:
     """Arrays of at least this many items, all of which pass ``item``."""
 
-    item: ValueCheck
+    item: SchemaCheck
     at_least: int = 0
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -210,7 +210,7 @@ class Reads:
 class MapOf:
     """Objects with any keys besides the required ones."""
 
-    item: ValueCheck
+    item: SchemaCheck
     required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -230,9 +230,9 @@ class MapOf:
 class Either:
     """Values of one kind that pass ``first``, and values of others that pass ``second``."""
 
-    first: ValueCheck
+    first: SchemaCheck
     kind: type
-    second: ValueCheck
+    second: SchemaCheck
 
     def check(self, value: Any, path: str, report: Report) -> None:
         (self.first if isinstance(value, self.kind) else self.second).check(value, path, report)
@@ -250,7 +250,7 @@ class Either:
 class ObjectOf:
     """Objects with these keys and no others."""
 
-    fields: Mapping[str, ValueCheck]
+    fields: Mapping[str, SchemaCheck]
     required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -274,7 +274,7 @@ class ObjectOf:
 class SomeOf:
     """Objects with these keys and any others."""
 
-    fields: Mapping[str, ValueCheck]
+    fields: Mapping[str, SchemaCheck]
     required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:
@@ -295,7 +295,7 @@ class SomeOf:
 class OneOf:
     """Objects with exactly one of these keys."""
 
-    fields: Mapping[str, ValueCheck]
+    fields: Mapping[str, SchemaCheck]
 
     def check(self, value: Any, path: str, report: Report) -> None:
         ObjectOf(self.fields).check(value, path, report)
@@ -327,7 +327,7 @@ def _check_required(
             report(path, f'the key "{name}" is missing', None)
 
 
-def _near(key: str, fields: Mapping[str, ValueCheck]) -> str:
+def _near(key: str, fields: Mapping[str, SchemaCheck]) -> str:
     near = difflib.get_close_matches(key.lower(), fields, n=1) if len(key) < 100 else []
     if near:
         return f'did you mean "{near[0]}"?'

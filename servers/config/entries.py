@@ -38,7 +38,7 @@ from servers.config.checks import (
     ObjectOf,
     Report,
     Schema,
-    ValueCheck,
+    SchemaCheck,
     WordCheck,
 )
 from servers.config.json_text import member
@@ -94,7 +94,7 @@ class Scale:
 
 
 _COUNT: Final = IntegerCheck(1, _MOST_REPLICAS)
-_KEYS: Final[dict[str, ValueCheck]] = {
+_KEYS: Final[dict[str, SchemaCheck]] = {
     "min_replicas": IntegerCheck(0, _MOST_REPLICAS),
     "max_replicas": _COUNT,
     "initial_replicas": _COUNT,
@@ -112,7 +112,7 @@ _KEYS: Final[dict[str, ValueCheck]] = {
 
 #: A node's replicas: its own. The word leaves room for other places.
 _PLACE: Final = "place"
-_NODE_KEYS: Final[dict[str, ValueCheck]] = {_PLACE: WordCheck(("own",)), **_KEYS}
+_NODE_KEYS: Final[dict[str, SchemaCheck]] = {_PLACE: WordCheck(("own",)), **_KEYS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class ScaleCheck:
         required: those that it must have.
     """
 
-    fields: Mapping[str, ValueCheck]
+    fields: Mapping[str, SchemaCheck]
     required: tuple[str, ...] = ()
 
     def check(self, value: Any, path: str, report: Report) -> None:

@@ -33,8 +33,8 @@ from servers.config.checks import (
     OfType,
     OneOf,
     Reads,
+    SchemaCheck,
     SomeOf,
-    ValueCheck,
     WordCheck,
     anything,
     boolean,
@@ -130,7 +130,7 @@ class Key(NamedTuple):
     The text of a model's key that is also a flag stands in the declaration of the flag.
     """
 
-    check: ValueCheck
+    check: SchemaCheck
     text: str = ""
 
 
@@ -221,7 +221,7 @@ _GRAPHS: Final = ListOf(_object_of(GRAPH_KEYS, GRAPH_ONLY_KEYS, required=("name"
 _UNSERVED: Final = "not served yet; the members that are required are checked"
 
 
-def _unserved(fields: Mapping[str, ValueCheck], *required: str) -> SomeOf:
+def _unserved(fields: Mapping[str, SchemaCheck], *required: str) -> SomeOf:
     return SomeOf({**dict.fromkeys(required, anything), **fields}, required)
 
 
@@ -401,7 +401,7 @@ class _Reading:
         self.seen = seen or SeenFiles()
         self.findings: list[Finding] = []
 
-    def parse(self, check: ValueCheck) -> JsonText:
+    def parse(self, check: SchemaCheck) -> JsonText:
         """Return the checked document.
 
         Raises:

@@ -24,7 +24,7 @@ from servers.config.checks import (
     OfType,
     OneOf,
     Reads,
-    ValueCheck,
+    SchemaCheck,
     WordCheck,
 )
 from servers.config.server_config import CONFIG
@@ -45,7 +45,7 @@ ODD: Final = st.one_of(
 )
 
 
-def values_for(check: ValueCheck) -> st.SearchStrategy[Any]:
+def values_for(check: SchemaCheck) -> st.SearchStrategy[Any]:
     """Values that often pass a check, and sometimes do not."""
     match check:
         case ObjectOf(fields, required):
@@ -83,7 +83,7 @@ def values_for(check: ValueCheck) -> st.SearchStrategy[Any]:
             return ODD
 
 
-def nearly(check: ValueCheck) -> st.SearchStrategy[Any]:
+def nearly(check: SchemaCheck) -> st.SearchStrategy[Any]:
     if isinstance(check, Reads):
         # Strings of a form of their own are only read, not described.
         wrong = ODD.filter(lambda value: not isinstance(value, check.types) or value == "")

@@ -13,7 +13,7 @@ from tests.servers.cli.process import environment
 #: Its cluster answers as the letters of the first word say, then as the last one: "." or "x", lost.
 _WATCHED = """\
 import signal, sys, threading
-from servers.replicas import head_watch
+from servers.replicas import placement as head_watch
 head_watch._POLL_SECONDS = 0.01
 head_watch.DRAIN_SECONDS = head_watch.OWN_DRAIN_SECONDS = head_watch._ERROR_SECONDS = 0.2
 states, away, is_front, stops = sys.argv[1:]
