@@ -11,7 +11,6 @@ from bench.house import (
     count_lines,
     floors,
     names_with_several_meanings,
-    processes_with_the_runtime,
     read_modules,
     rooms_of_calculators,
     small_with_one_reader,
@@ -44,7 +43,3 @@ def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> Non
 
 def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
     assert count_lines(modules)["imports"] <= 11_930
-
-
-def test_no_process_of_a_model_imports_the_runtime() -> None:
-    assert processes_with_the_runtime() == []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.house import processes_with_the_runtime
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 
@@ -91,3 +92,7 @@ def test_importing_the_runtime_starts_nothing() -> None:
         "print(threading.active_count(), 'calculators' in sys.modules, 'servers' in sys.modules)"
     )
     assert done.stdout.split() == ["1", "False", "False"], done.stderr
+
+
+def test_no_process_of_a_model_imports_the_runtime() -> None:
+    assert processes_with_the_runtime() == []
