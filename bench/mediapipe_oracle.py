@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 import calculators
-from bench.corpora import corpora
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.vision.landmarks.landmarks import Landmarks
 from calculators.vision.messages import message_type, normalized_rect
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry
+from tests.corpora import corpora
 
 CASES: Final = corpora() / "mediapipe"
 

@@ -8,7 +8,7 @@ engine on the graphs' own texts, and its engine node by node; with PYTHON also M
 itself, by its two kernels on the same sequences. ``speed`` sends the same frames to the classes of
 both in turns, one frame after the other, and to the classes here also by ``process_all``. PYTHON is
 the interpreter of an environment with ``mediapipe==0.10.21``. Both need MediaPipe's models
-(``graphrt pull mediapipe``) and the cases (`bench.corpora`).
+(``graphrt pull mediapipe``) and the cases (`tests.corpora`).
 """
 
 from __future__ import annotations

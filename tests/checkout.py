@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from bench.corpora import corpora
+from tests.corpora import corpora
 
 ROOT: Final = Path(__file__).parents[1]
 #: The folder of conformance cases.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 _ROOT: Final = Path(__file__).parents[1]
-_ARCHIVE: Final = _ROOT / "tests" / "cases.tar.xz"
+_ARCHIVE: Final = Path(__file__).with_name("cases.tar.xz")
 
 
 @cache
