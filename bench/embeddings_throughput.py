@@ -40,7 +40,7 @@ from bench.machine import describe_machine
 from bench.server_process import ServerProcess, children, cpu_seconds
 from calculators.text.embeddings.encoding import Embed, encode
 from calculators.text.text_models.compiled_forms import CompiledForms
-from calculators.text.text_models.messages import Load
+from calculators.text.text_models.messages import EncoderLoad
 from calculators.text.text_models.model_options import read_text_model
 from calculators.text.text_models.text_model import TextModel
 from calculators.text.text_models.tokenizer_files import open_tokenizer
@@ -128,7 +128,7 @@ def without_http(directory: Path) -> Measure:
 def one_by_one(directory: Path) -> Measure:
     """Measure one stream of all processors, and an inference for each text."""
     options = read_text_model("./", "", '{"NUM_STREAMS": "1"}', directory)
-    load = Load(
+    load = EncoderLoad(
         str(directory), 0, "CPU", dict(options.properties), options.max_tokens, {"pooling": "MEAN"}
     )
     from calculators.text.text_models.heads import add_pooling

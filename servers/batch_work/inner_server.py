@@ -23,7 +23,7 @@ from aiohttp.tracing import Trace
 from msgspec import Struct
 
 from servers.batches.batch_lines import BatchRequest, answer_line, error_body, one_line
-from servers.batches.objects import Answer, TokenUsage, new_id
+from servers.batches.objects import BatchAnswer, TokenUsage, new_id
 from servers.server.lifecycle import Server, ServerSettings
 
 #: Gives a connected socket to the front.
@@ -68,7 +68,7 @@ class LineClient:
     async def close(self) -> None:
         await self._session.close()
 
-    async def ask(self, batch: int, line: int, request: BatchRequest) -> Answer:
+    async def ask(self, batch: int, line: int, request: BatchRequest) -> BatchAnswer:
         """Return the answer to one request.
 
         What may pass is tried again for half a minute; where the answer says that a retry makes
@@ -115,7 +115,7 @@ def _answer(
     request: BatchRequest,
     request_id: str,
     reply: _Reply,
-) -> Answer:
+) -> BatchAnswer:
     status, media_type = reply.status, reply.media_type
     found = one_line(reply.body) if media_type == _JSON else None
     if found is None:
@@ -124,11 +124,11 @@ def _answer(
             f"The answer is {media_type or 'empty'}, and only JSON can be in a batch.",
         )
         text = answer_line(request_id, request.custom_id, error=error)
-        return Answer(batch=batch, line=line, is_error=True, text=text)
+        return BatchAnswer(batch=batch, line=line, is_error=True, text=text)
     text = answer_line(request_id, request.custom_id, status=status, body=found)
     is_error = status >= 400
     usage = TokenUsage() if is_error else _usage_of(found)
-    return Answer(batch=batch, line=line, is_error=is_error, text=text, usage=usage)
+    return BatchAnswer(batch=batch, line=line, is_error=is_error, text=text, usage=usage)
 
 
 def _error(message: str, param: str | None) -> bytes:

@@ -28,7 +28,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from servers.batches.objects import Phase, Piece, StoreError
+from servers.batches.objects import Phase, StoreError, UploadPiece
 from servers.batches.store import BatchStore
 
 _log: Final = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class WorkInHand:
         self._file: int | None = None
         self._slots = 0
         self._free: list[int] = []
-        self._suspects: dict[Piece, int] = {}
+        self._suspects: dict[UploadPiece, int] = {}
         self._inside = 0
         self._is_alone = False
         #: The ends of each suspect that waits until it is alone.
@@ -103,7 +103,7 @@ class WorkInHand:
             with suppress(OSError):
                 os.ftruncate(self._file, 0)
 
-    def blamed(self, batch: int) -> Piece | None:
+    def blamed(self, batch: int) -> UploadPiece | None:
         """Return the piece of a batch that has ended the worker too often."""
         for piece, ends in self._suspects.items():
             if piece.batch == batch and ends >= MOST_ENDS:
@@ -113,7 +113,7 @@ class WorkInHand:
     @asynccontextmanager
     async def piece(self, batch: int, phase: Phase, line: int = 0) -> AsyncIterator[None]:
         """Have a piece of work in hand. Pauses while a suspect runs; a suspect runs alone."""
-        piece = Piece(batch, phase, line)
+        piece = UploadPiece(batch, phase, line)
         is_suspect = piece in self._suspects
         # Work on whole files takes long; answers of others need not wait for it.
         is_counted = is_suspect or phase is Phase.ANSWER
@@ -172,7 +172,7 @@ class WorkInHand:
                 os.pwrite(self._file, text.encode().ljust(_SLOT - 1) + b"\n", slot * _SLOT)
 
 
-def _pieces_of(content: bytes) -> tuple[str, list[tuple[Piece, bool]]]:
+def _pieces_of(content: bytes) -> tuple[str, list[tuple[UploadPiece, bool]]]:
     """Return the server, the pieces that were in hand, and whether each was alone."""
     head, *slots = content.decode("ascii", "replace").split("\n")
     boot, _, server = head.strip().partition(" ")
@@ -180,7 +180,7 @@ def _pieces_of(content: bytes) -> tuple[str, list[tuple[Piece, bool]]]:
         return "", []
     entries = (_ENTRY.fullmatch(slot.strip(" \0")) for slot in slots)
     return server, [
-        (Piece(int(found[1]), Phase(found[2]), int(found[3])), found[4] == "1")
+        (UploadPiece(int(found[1]), Phase(found[2]), int(found[3])), found[4] == "1")
         for found in entries
         if found is not None
     ]

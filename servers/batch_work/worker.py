@@ -28,16 +28,16 @@ from servers.batches.batch_lines import (
     request_of,
 )
 from servers.batches.objects import (
-    Answer,
     Batch,
+    BatchAnswer,
     BatchError,
     BatchSettings,
     ContentError,
     Phase,
-    Piece,
     Status,
     StorageFullError,
     StoreError,
+    UploadPiece,
     Watermark,
     new_id,
     unix_seconds,
@@ -55,7 +55,7 @@ _MOST_AT_A_TIME: Final = 256
 _FULL_SECONDS: Final = 1.0
 
 
-class Progress:
+class BatchProgress:
     """The lines of one batch that are being answered, and the first that has no answer."""
 
     def __init__(self, batch: int, line: int, offset: int) -> None:
@@ -82,17 +82,17 @@ class Progress:
         return Watermark(self._batch, self._line, self._offset)
 
 
-class AnswerWriter:
+class BatchAnswerWriter:
     """Commits the answers of all batches; `run` is the one task that writes."""
 
     def __init__(self, store: BatchStore) -> None:
         self._store = store
-        self._waiting: deque[tuple[Answer, Progress, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[BatchAnswer, BatchProgress, asyncio.Future[None]]] = deque()
         self._has_some = asyncio.Event()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
-    async def add(self, answer: Answer, progress: Progress) -> None:
+    async def add(self, answer: BatchAnswer, progress: BatchProgress) -> None:
         """Return when the answer is on the disk.
 
         Raises:
@@ -137,7 +137,7 @@ class AnswerWriter:
                 self._is_empty.set()
 
     async def _commit_by_batch(
-        self, answers: list[Answer], marks: Iterable[Watermark]
+        self, answers: list[BatchAnswer], marks: Iterable[Watermark]
     ) -> dict[int, StoreError]:
         """Commit the answers of each batch by themselves, and return the errors by batch."""
         failures: dict[int, StoreError] = {}
@@ -179,7 +179,7 @@ _MOST_BYTES: Final = 1 << 20
 _CHECKED_BYTES: Final = 16 << 20
 
 #: Answers the request of a line of a batch: number of the batch, number of the line, request.
-Ask = Callable[[int, int, BatchRequest], Awaitable[Answer]]
+Ask = Callable[[int, int, BatchRequest], Awaitable[BatchAnswer]]
 
 
 class Workplace(Struct, frozen=True):
@@ -191,7 +191,7 @@ class Workplace(Struct, frozen=True):
     """
 
     store: BatchStore
-    writer: AnswerWriter
+    writer: BatchAnswerWriter
     ask: Ask
     slots: asyncio.Semaphore
     rooms: asyncio.Semaphore
@@ -352,7 +352,7 @@ class BatchRun:
         answered = await asyncio.to_thread(
             self._store.answered_lines, batch.number, batch.next_line
         )
-        progress = Progress(batch.number, batch.next_line, batch.next_offset)
+        progress = BatchProgress(batch.number, batch.next_line, batch.next_offset)
         reader = await asyncio.to_thread(self._reader, batch.next_line, batch.next_offset)
         slots, rooms = self._place.slots, self._place.rooms
         with closing(reader):
@@ -372,7 +372,7 @@ class BatchRun:
                             raise
                         tasks.create_task(self._answer(line, progress))
 
-    async def _answer(self, line: InputLine, progress: Progress) -> None:
+    async def _answer(self, line: InputLine, progress: BatchProgress) -> None:
         place = self._place
         try:
             try:
@@ -384,7 +384,7 @@ class BatchRun:
         finally:
             place.rooms.release()
 
-    async def _answer_of(self, line: InputLine) -> Answer:
+    async def _answer_of(self, line: InputLine) -> BatchAnswer:
         number = self._batch.number
         try:
             request = request_of(line, self._batch.endpoint)
@@ -392,7 +392,7 @@ class BatchRun:
             request_id = new_id("")
             body = msgspec.json.encode(error_body(str(error), error.param, error.code))
             text = answer_line(request_id, error.custom_id, status=400, body=body)
-            return Answer(batch=number, line=line.number, is_error=True, text=text)
+            return BatchAnswer(batch=number, line=line.number, is_error=True, text=text)
         try:
             return await self._place.ask(number, line.number, request)
         except BaseException as error:
@@ -401,7 +401,7 @@ class BatchRun:
             _log.exception("line %d of %s cannot be answered", line.number, self._batch.id)
             failed = ("internal_error", "The request could not be executed.")
             text = answer_line(new_id(""), request.custom_id, error=failed)
-            return Answer(batch=number, line=line.number, is_error=True, text=text)
+            return BatchAnswer(batch=number, line=line.number, is_error=True, text=text)
 
     # The end --------------------------------------------------------------------------------------
 
@@ -448,7 +448,7 @@ def _first_of(error: BaseException) -> BaseException:
     return error
 
 
-def _ended_worker(piece: Piece) -> BatchError:
+def _ended_worker(piece: UploadPiece) -> BatchError:
     """Return the reason why a batch is not tried again that has ended the worker."""
     work = {
         Phase.CHECK: "checked the input file",
@@ -492,7 +492,7 @@ class BatchWorker:
         self._store = store
         self._place = Workplace(
             store,
-            AnswerWriter(store),
+            BatchAnswerWriter(store),
             ask,
             asyncio.Semaphore(settings.width),
             asyncio.Semaphore(settings.width + _UNCOMMITTED),

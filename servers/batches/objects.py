@@ -397,7 +397,7 @@ class Batch(Struct, frozen=True, kw_only=True):
         }
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class BatchAnswer(Struct, frozen=True, kw_only=True):
     """The answer to one line of a batch.
 
     Attributes:
@@ -423,7 +423,7 @@ class Phase(StrEnum):
     RESULTS = "results"
 
 
-class Piece(NamedTuple):
+class UploadPiece(NamedTuple):
     """A piece of a worker's work. ``line``: for `Phase.ANSWER`; else 0."""
 
     batch: int

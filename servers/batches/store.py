@@ -34,15 +34,15 @@ from servers.batches.contents import remove_content
 from servers.batches.objects import (
     CANCELLABLE,
     UNFINISHED,
-    Answer,
     Batch,
+    BatchAnswer,
     BatchError,
     NotNowError,
     NotStoredError,
     Phase,
-    Piece,
     Status,
     StoredFile,
+    UploadPiece,
     Watermark,
     storage_errors,
     unix_seconds,
@@ -407,7 +407,7 @@ class BatchStore:
 
     # Answers --------------------------------------------------------------------------------------
 
-    def add_answers(self, answers: Iterable[Answer], marks: Iterable[Watermark]) -> int:
+    def add_answers(self, answers: Iterable[BatchAnswer], marks: Iterable[Watermark]) -> int:
         """Commit answers; one that exists stays as it is. Return the number of new ones."""
         added = 0
         with self._transaction() as connection:
@@ -450,7 +450,7 @@ class BatchStore:
             ).fetchall()
         return {row["line"] for row in rows}
 
-    def answers(self, number: int) -> Iterator[Answer]:
+    def answers(self, number: int) -> Iterator[BatchAnswer]:
         """Yield the answers of a batch in the order of its lines, a few in memory at a time."""
         line = 0
         while True:
@@ -461,7 +461,7 @@ class BatchStore:
                     (number, line, _ROWS_AT_A_TIME),
                 ).fetchall()
             for row in rows:
-                yield Answer(
+                yield BatchAnswer(
                     batch=row["batch"],
                     line=row["line"],
                     is_error=bool(row["is_error"]),
@@ -490,7 +490,7 @@ class BatchStore:
 
     # Ends of the worker ---------------------------------------------------------------------------
 
-    def note_ends(self, pieces: Iterable[tuple[Piece, int]]) -> None:
+    def note_ends(self, pieces: Iterable[tuple[UploadPiece, int]]) -> None:
         """Note the pieces that a worker had in hand when it ended, and what each end counts."""
         with self._transaction() as connection:
             for piece, weight in pieces:
@@ -500,7 +500,7 @@ class BatchStore:
                     (*piece, weight),
                 )
 
-    def suspects(self) -> dict[Piece, int]:
+    def suspects(self) -> dict[UploadPiece, int]:
         """Return the pieces of unfinished batches that were in hand at the end of a worker, each
         with what its ends count."""
         with self._reading() as connection:
@@ -508,9 +508,11 @@ class BatchStore:
                 "select batch, phase, line, ends from suspects where batch in"
                 f" (select number from batches where status in ({_UNFINISHED}))"
             ).fetchall()
-        return {Piece(row["batch"], Phase(row["phase"]), row["line"]): row["ends"] for row in rows}
+        return {
+            UploadPiece(row["batch"], Phase(row["phase"]), row["line"]): row["ends"] for row in rows
+        }
 
-    def clear_suspect(self, piece: Piece) -> None:
+    def clear_suspect(self, piece: UploadPiece) -> None:
         """Forget a piece that has ended without harm."""
         with self._transaction() as connection:
             connection.execute(

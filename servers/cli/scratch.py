@@ -39,7 +39,7 @@ from servers.page.scratch_messages import (
     DraftResult,
     DraftRun,
     Message,
-    Run,
+    ScratchRun,
     SentPacket,
 )
 from servers.serving.graph_source import answer_problems
@@ -82,7 +82,7 @@ def _serve(connection: ParentConnection) -> None:
                     connection.send(b"{}")
                 case Check(body):
                     connection.send(msgspec.json.encode(check_text(body.text, registry)))
-                case Run(body):
+                case ScratchRun(body):
                     connection.send(msgspec.json.encode(run_text(body, registry, seconds)))
 
 

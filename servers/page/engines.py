@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from servers.operations.metrics.families import Counter, Gauge
+from servers.operations.metrics.families import CounterFamily, Gauge
 from servers.operations.metrics.server_metrics import ServerMetrics
 from servers.page.events import EngineNow
 from servers.page.request_feed import RequestFeed
@@ -38,7 +38,7 @@ def engines_now(metrics: ServerMetrics, requests: RequestFeed) -> Iterator[Engin
         if field is None:
             continue
         for series in family:
-            if isinstance(series, (Counter, Gauge)):
+            if isinstance(series, (CounterFamily, Gauge)):
                 key = (series.labels.get("graph", ""), series.labels.get("node", ""))
                 found.setdefault(key, {})[field] = series.value
                 if family.name == _UP:

@@ -26,7 +26,7 @@ MOST_AWAITED: Final = 16
 
 
 @dataclass(slots=True)
-class _Followed:
+class _FollowedRequest:
     graph: str
     record: RequestRecord
     tracer: Tracer
@@ -44,7 +44,7 @@ class FollowedRequests:
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
         self._named: OrderedDict[str, str] = OrderedDict()
-        self._kept: OrderedDict[str, _Followed] = OrderedDict()
+        self._kept: OrderedDict[str, _FollowedRequest] = OrderedDict()
 
     def follow_next(self, graph: str, number: int) -> Following:
         """Follow the next requests of a graph: ``number`` of them, instead of an earlier number."""
@@ -82,7 +82,9 @@ class FollowedRequests:
             return None
         tracer = Tracer(MOST_CALLS)
         self._forget_old()
-        self._kept[request_id] = _Followed(graph, record, tracer, time.monotonic() + KEPT_SECONDS)
+        self._kept[request_id] = _FollowedRequest(
+            graph, record, tracer, time.monotonic() + KEPT_SECONDS
+        )
         if len(self._kept) > KEPT_TIMELINES:
             self._kept.popitem(last=False)
         return tracer
@@ -115,7 +117,7 @@ class FollowedRequests:
         found = self._find(request_id)
         return None if found is None else found.tracer.to_json()
 
-    def _find(self, request_id: str) -> _Followed | None:
+    def _find(self, request_id: str) -> _FollowedRequest | None:
         found = self._kept.get(request_id)
         return None if found is None or found.kept_until < time.monotonic() else found
 
@@ -125,7 +127,7 @@ class FollowedRequests:
             self._kept.popitem(last=False)
 
 
-def _timeline(request_id: str, followed: _Followed) -> Timeline:
+def _timeline(request_id: str, followed: _FollowedRequest) -> Timeline:
     began = followed.record.began
 
     def at(time_ns: int) -> int:

@@ -31,7 +31,7 @@ from servers.page.scratch_messages import (
     DraftResult,
     DraftRun,
     Message,
-    Run,
+    ScratchRun,
 )
 
 #: The program of the children, which stands above this room.
@@ -132,7 +132,7 @@ class Scratch:
             try:
                 # The child ends its run by itself, so that its packets are not lost.
                 async with asyncio.timeout(self._run_seconds + 2):
-                    answer = await child.ask(Run(body))
+                    answer = await child.ask(ScratchRun(body))
             except TimeoutError:
                 text = f"the run took longer than {self._run_seconds:g} s and was stopped"
                 return DraftResult("stopped", text)

@@ -193,13 +193,13 @@ class Check(Struct, tag="check"):
     body: DraftCheck
 
 
-class Run(Struct, tag="run"):
+class ScratchRun(Struct, tag="run"):
     """A graph to run; the child answers with a `DraftResult`."""
 
     body: DraftRun
 
 
-Message = Begin | Check | Run
+Message = Begin | Check | ScratchRun
 
 #: For types in TypeScript and schemas.
 SCRATCH_ANSWERS: tuple[type[Struct], ...] = (

@@ -79,7 +79,7 @@ from servers.serving.graph_source import (
 )
 from servers.serving.python_path import registry_of
 from servers.serving.servable import HttpRole, UseCount
-from servers.serving.text_generation import TextModel
+from servers.serving.text_generation import TextGenerationModel
 
 if TYPE_CHECKING:
     from servers.operations.metrics.requests import GraphRuns
@@ -263,7 +263,9 @@ class LoadedGraph:
             name, self.request_stream, self.response_stream, parameters.needed
         )
         #: A graph that takes HTTP requests is called for completions.
-        self._text_model = TextModel(name, self.answer) if self._interface.takes_http else None
+        self._text_model = (
+            TextGenerationModel(name, self.answer) if self._interface.takes_http else None
+        )
         self.users = UseCount(name, request_limit)
         #: The nodes that do not return, for each abandoned run.
         self._stuck: list[str] = []

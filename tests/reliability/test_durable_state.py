@@ -26,7 +26,7 @@ from graph_runtime import GraphError
 from servers.access import ApiKeys, KeyFileError
 from servers.batches.contents import open_content
 from servers.batches.desk import BatchDesk, Upload
-from servers.batches.objects import Answer, BatchSettings, StorageFullError, StoreError
+from servers.batches.objects import BatchAnswer, BatchSettings, StorageFullError, StoreError
 from servers.batches.store import BatchStore
 from servers.config.edit import replace_file
 from servers.model_store.directory import ORIGIN_FILE, read_origin
@@ -304,7 +304,7 @@ def add_answers(folder: Path) -> str:
             batches = store.unfinished()
             batch = batches[0] if batches else add_batch(store, b"{}")
             text = b"x" * 100_000
-            answer = Answer(batch=batch.number, line=1, is_error=False, text=text)
+            answer = BatchAnswer(batch=batch.number, line=1, is_error=False, text=text)
             store.add_answers([answer], [])
             assert store.answered_lines(batch.number, 0) == {1}
     except StorageFullError as error:

@@ -16,15 +16,15 @@ import numpy as np
 from PIL import Image as Pillow
 
 from calculators.images.image_generation.messages import (
-    Begun,
     Draw,
+    DrawingBegun,
+    DrawingGoesOn,
     DrawingKind,
+    DrawingProgress,
+    DrawingRefused,
     Drawn,
-    Image,
     Paused,
-    Progress,
-    Refused,
-    Working,
+    SentImage,
 )
 from calculators.images.image_generation.pipelines import OnStep, Pixels
 from calculators.images.image_generation.sizes import Size, size_near
@@ -222,7 +222,7 @@ class Artist:
             news, self._news = self._news, []
             drawing = self._drawing
             if not news and drawing and self._clock() - drawing.moved_at < PATIENCE:
-                news.append(Working(drawing.draw.number))
+                news.append(DrawingGoesOn(drawing.draw.number))
             return news
 
     # The thread -----------------------------------------------------------------------------------
@@ -242,21 +242,21 @@ class Artist:
             self._report(end)
             return_free_memory()  # pictures and noise are large
 
-    def _draw(self, drawing: _Drawing) -> Paused | Drawn | Refused:
+    def _draw(self, drawing: _Drawing) -> Paused | Drawn | DrawingRefused:
         draw = drawing.draw
         try:
             if drawing.given is None:
                 drawing.given = _read(draw)
             return self._generate(drawing, drawing.given)
         except _Unreadable as error:
-            return Refused(draw.number, f"Image parsing failed: {error}", error.param)
+            return DrawingRefused(draw.number, f"Image parsing failed: {error}", error.param)
         except MemoryError:
-            return Refused(
+            return DrawingRefused(
                 draw.number, "the images need too much memory", "size", "RESOURCE_EXHAUSTED"
             )
         except Exception as error:
             self._report(Log(logging.ERROR, _LOGGER, f"a drawing failed: {library_reason(error)}"))
-            return Refused(draw.number, _failed(draw), code="INTERNAL")
+            return DrawingRefused(draw.number, _failed(draw), code="INTERNAL")
 
     def _generate(self, drawing: _Drawing, given: _Given) -> Paused | Drawn:
         """Draw the images of one turn."""
@@ -266,7 +266,7 @@ class Artist:
         parameters = {**draw.parameters, "width": size.width, "height": size.height}
         if not drawing.turns:
             tokens = self._library.count_tokens(draw.prompt)
-            self._report(Begun(draw.number, size.width, size.height, tokens))
+            self._report(DrawingBegun(draw.number, size.width, size.height, tokens))
             if draw.turns > 1:
                 drawing.random = self._library.random_numbers(parameters["rng_seed"])
         if drawing.random is not None:
@@ -278,7 +278,7 @@ class Artist:
 
         def report_step(step: int) -> None:
             whole = drawing.turns * all_steps + step
-            self._report(Progress(draw.number, whole, draw.turns * all_steps))
+            self._report(DrawingProgress(draw.number, whole, draw.turns * all_steps))
 
         def on_step(step: int, steps: int, latent: Any) -> bool:
             nonlocal shown, done, all_steps
@@ -315,7 +315,7 @@ class Artist:
     def _send(self, draw: Draw, images: Pixels, partial: int, first_image: int) -> None:
         for index, image in enumerate(images, first_image):
             data = write_image(image, draw.output_format, draw.quality)
-            self._report(Image(draw.number, index, partial, data))
+            self._report(SentImage(draw.number, index, partial, data))
 
     def _report(self, message: msgspec.Struct) -> None:
         with self._changed:

@@ -13,17 +13,17 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from calculators.images.image_generation.messages import (
-    Begun,
-    Cancel,
+    CancelDrawing,
     Continue,
     Draw,
+    DrawingBegun,
+    DrawingLoad,
+    DrawingProgress,
+    DrawingReady,
+    DrawingRefused,
     Drawn,
-    Image,
-    Load,
     Paused,
-    Progress,
-    Ready,
-    Refused,
+    SentImage,
     from_artist_decoder,
 )
 from calculators.images.image_generation.request import ImageRequest
@@ -123,7 +123,7 @@ class Drawing:
         self.number = number
         self.request = request
         self.output_format = output_format
-        self.begun: Begun | None = None
+        self.begun: DrawingBegun | None = None
         self.pid: int | None = None
         self.is_cancelled = False
         #: Done when nothing more comes.
@@ -154,7 +154,7 @@ class Drawing:
             if self._on_cancel is not None:
                 self._on_cancel()
 
-    def take(self, image: Image) -> None:
+    def take(self, image: SentImage) -> None:
         """Pass on an image, unless it has been."""
         if (image.index, image.partial) in self._taken:
             return
@@ -186,13 +186,13 @@ class DrawingProcess:
         progress: the steps of that request, or of the last one; None before its first step.
     """
 
-    def __init__(self, load: Load, what: str, metrics: ImageMetrics) -> None:
+    def __init__(self, load: DrawingLoad, what: str, metrics: ImageMetrics) -> None:
         """``what``: the process in words, for messages."""
         self._what = what
         self._metrics = metrics
         self._encode = msgspec.msgpack.Encoder().encode
         self.current: Drawing | None = None
-        self.progress: Progress | None = None
+        self.progress: DrawingProgress | None = None
         #: Done when the current turn is over; True if the request has more.
         self._turn: asyncio.Future[bool] | None = None
         self._limit: WorkLimit | None = None
@@ -203,7 +203,7 @@ class DrawingProcess:
             module="calculators.images.image_generation.process",
             load=load,
             decode=from_artist_decoder.decode,
-            ready=Ready,
+            ready=DrawingReady,
             on_message=self._take,
             on_down=self._down,
             is_requests_fault=self._judge,
@@ -212,13 +212,13 @@ class DrawingProcess:
             stall_seconds=HANG_SECONDS,  # a step of a large model may take that long
         )
 
-    async def start(self, progress: LoadProgress | None = None) -> Ready:
+    async def start(self, progress: LoadProgress | None = None) -> DrawingReady:
         """Load the model; ``progress`` gets the phases.
 
         Raises:
             LoadError: it cannot be loaded; nothing is left running.
         """
-        ready: Ready = await self._child.start(progress)
+        ready: DrawingReady = await self._child.start(progress)
         return ready
 
     @property
@@ -288,7 +288,7 @@ class DrawingProcess:
     def cancel(self, drawing: Drawing) -> None:
         """End a drawing that has begun: at its next step, or at once if it has paused."""
         if drawing.pid is not None and drawing.pid == self._child.pid:
-            self._child.send(self._encode(Cancel(drawing.number)))
+            self._child.send(self._encode(CancelDrawing(drawing.number)))
 
     # Called by the supervisor ---------------------------------------------------------------------
 
@@ -297,20 +297,20 @@ class DrawingProcess:
         if drawing is None or message.number != drawing.number:
             return
         match message:
-            case Begun():
+            case DrawingBegun():
                 drawing.begun = message
                 assert self._limit is not None
                 self._limit.stop()
-            case Progress(step=step, steps=steps):
+            case DrawingProgress(step=step, steps=steps):
                 done = 0 if self.progress is None else self.progress.step
                 self.progress = message
                 self._metrics.steps.add(max(step - done, 0))
                 _log.debug("%s: step %d of %d", self._what, step, steps)
-            case Image():
+            case SentImage():
                 if message.partial < 0:
                     self._metrics.images.add()
                 drawing.take(message)
-            case Refused():
+            case DrawingRefused():
                 code = Code[message.code]
                 self._fail(drawing, RequestError(message.reason, param=message.param, code=code))
             case Paused():

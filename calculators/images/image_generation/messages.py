@@ -1,9 +1,9 @@
 """The protocol between the server and the process that draws; MessagePack.
 
-The server sends one `Draw` or `Continue` at a time. The process answers with `Begun`, a `Progress`
-for each step, an `Image` for each finished or partial image, and `Drawn` or `Refused` at the end.
-Between two images of a request it sends `Paused`, and draws the next one when the server says
-`Continue`, after other requests perhaps.
+The server sends one `Draw` or `Continue` at a time. The process answers with `DrawingBegun`, a
+`DrawingProgress` for each step, a `SentImage` for each finished or partial image, and `Drawn` or
+`DrawingRefused` at the end. Between two images of a request it sends `Paused`, and draws the next
+one when the server says `Continue`, after other requests perhaps.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Shape(msgspec.Struct, frozen=True, array_like=True):
     guidance_scale: float | None
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class DrawingLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """The first message.
 
     Attributes:
@@ -70,7 +70,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     niceness: int = 0
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class DrawingReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The model is loaded.
 
     Attributes:
@@ -134,13 +134,13 @@ class Continue(msgspec.Struct, frozen=True, tag="continue", array_like=True):
     number: int
 
 
-class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
+class CancelDrawing(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
     """End a drawing: at its next step, or at once if it has paused."""
 
     number: int
 
 
-class Begun(msgspec.Struct, frozen=True, tag="begun", array_like=True):
+class DrawingBegun(msgspec.Struct, frozen=True, tag="begun", array_like=True):
     """The given files are read, and the library is called. ``prompt_tokens``: 0 if unknown."""
 
     number: int
@@ -149,13 +149,13 @@ class Begun(msgspec.Struct, frozen=True, tag="begun", array_like=True):
     prompt_tokens: int
 
 
-class Working(msgspec.Struct, frozen=True, tag="working", array_like=True):
+class DrawingGoesOn(msgspec.Struct, frozen=True, tag="working", array_like=True):
     """A sign of life during a long step."""
 
     number: int
 
 
-class Progress(msgspec.Struct, frozen=True, tag="progress", array_like=True):
+class DrawingProgress(msgspec.Struct, frozen=True, tag="progress", array_like=True):
     """Steps that are done, of all of a drawing."""
 
     number: int
@@ -163,7 +163,7 @@ class Progress(msgspec.Struct, frozen=True, tag="progress", array_like=True):
     steps: int
 
 
-class Image(msgspec.Struct, frozen=True, tag="image", array_like=True):
+class SentImage(msgspec.Struct, frozen=True, tag="image", array_like=True):
     """An image.
 
     Attributes:
@@ -191,7 +191,7 @@ class Drawn(msgspec.Struct, frozen=True, tag="drawn", array_like=True):
     is_whole: bool
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+class DrawingRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """The end of a drawing that cannot be made; ``reason`` is for the client, ``code`` a `Code`."""
 
     number: int
@@ -200,19 +200,19 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     code: str = "INVALID_ARGUMENT"
 
 
-ToArtist = Load | Draw | Continue | Cancel | StopChild
+ToArtist = DrawingLoad | Draw | Continue | CancelDrawing | StopChild
 FromArtist = (
-    Ready
+    DrawingReady
     | LoadingPhase
     | LoadFailed
     | Log
-    | Begun
-    | Working
-    | Progress
-    | Image
+    | DrawingBegun
+    | DrawingGoesOn
+    | DrawingProgress
+    | SentImage
     | Paused
     | Drawn
-    | Refused
+    | DrawingRefused
 )
 
 to_artist_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToArtist)

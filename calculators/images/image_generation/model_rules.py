@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from calculators.images.image_generation.messages import DrawingKind, Ready
+from calculators.images.image_generation.messages import DrawingKind, DrawingReady
 from calculators.images.image_generation.node_options import ImageGenOptions
 from calculators.images.image_generation.request_members import refusal
 from calculators.images.image_generation.sizes import MAX_PIXELS, SIDE_STEP, Size, listed
@@ -30,7 +30,7 @@ class ModelRules:
     """Bounds and defaults, from the node's options and the model's own facts."""
 
     options: ImageGenOptions
-    ready: Ready
+    ready: DrawingReady
     default_seed: int | None = None
 
     def check_kind(self, kind: DrawingKind) -> None:

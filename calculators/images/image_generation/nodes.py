@@ -86,7 +86,7 @@ _BACKGROUND: Final = "opaque"
 _QUALITY: Final = "auto"
 
 
-class AnswerWriter:
+class ImageAnswerWriter:
     """Writes the answer to one drawing, whole or in events."""
 
     def __init__(self, drawing: Drawing) -> None:
@@ -215,7 +215,7 @@ class ImageGenCalculator(PayloadCalculator):
         drawing = self._servable.begin(request)
         client.on_disconnect(drawing.cancel)
         try:
-            writer = AnswerWriter(drawing)
+            writer = ImageAnswerWriter(drawing)
             images = []
             async for image in drawing:
                 if request.is_stream:

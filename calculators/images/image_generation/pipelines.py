@@ -13,7 +13,7 @@ import openvino as ov
 import openvino_genai as genai
 from numpy.typing import NDArray
 
-from calculators.images.image_generation.messages import DrawingKind, Load, Ready
+from calculators.images.image_generation.messages import DrawingKind, DrawingLoad, DrawingReady
 from calculators.images.image_generation.model_directory import DENOISERS, MODEL_INDEX
 from calculators.kit.child_process.answering_process import Report
 from calculators.kit.child_process.library_errors import library_reason
@@ -49,7 +49,7 @@ class Pipelines:
     made so are opened from the disk.
     """
 
-    def __init__(self, load: Load, report: Report) -> None:
+    def __init__(self, load: DrawingLoad, report: Report) -> None:
         """Open and compile; ``report`` gets the phases.
 
         Raises:
@@ -66,7 +66,7 @@ class Pipelines:
         self._most_tokens = _most_tokens(self._directory / "tokenizer" / "tokenizer_config.json")
         self.seconds = time.monotonic() - start
 
-    def ready(self) -> Ready:
+    def ready(self) -> DrawingReady:
         """Return the facts of the model for the server."""
         config = next(iter(self._pipelines.values())).get_generation_config()
         denoiser: Mapping[str, Any] = {}
@@ -78,7 +78,7 @@ class Pipelines:
             width, height = _own_size(
                 denoiser, read_model_json(self._directory / "vae_decoder/config.json")
             )
-        return Ready(
+        return DrawingReady(
             kinds=[kind for kind in DrawingKind if kind in self._pipelines],
             pipeline=str(read_model_json(self._directory / MODEL_INDEX).get("_class_name", "")),
             width=width,

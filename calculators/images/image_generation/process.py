@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from calculators.images.image_generation.messages import (
-    Cancel,
+    CancelDrawing,
     Continue,
     Draw,
-    Load,
+    DrawingLoad,
     to_artist_decoder,
 )
 from calculators.kit.child_process.lean_openvino import load_failure
@@ -73,11 +73,11 @@ def _load(connection: ParentConnection) -> Artist | None:
     return Artist(pipelines, connection.wake)
 
 
-def _first_message(connection: ParentConnection) -> Load:
+def _first_message(connection: ParentConnection) -> DrawingLoad:
     while True:
         for frame in connection.receive(wait=True):
             message = to_artist_decoder.decode(frame)
-            assert isinstance(message, Load), message
+            assert isinstance(message, DrawingLoad), message
             return message
 
 
@@ -93,7 +93,7 @@ def _run(artist: Artist, connection: ParentConnection) -> None:
                     artist.begin(draw)
                 case Continue(number=number):
                     artist.go_on(number)
-                case Cancel(number=number):
+                case CancelDrawing(number=number):
                     artist.cancel(number)
                 case other:
                     raise AssertionError(other)

@@ -33,8 +33,8 @@ from calculators.images.image_generation.messages import (
     Adapter,
     Draw,
     DrawingKind,
-    Load,
-    Progress,
+    DrawingLoad,
+    DrawingProgress,
     Shape,
 )
 from calculators.images.image_generation.model_rules import ModelRules
@@ -251,7 +251,7 @@ class ImageGenServable:
         return [each.pid for each in self._processes if each.pid is not None]
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> DrawingProgress | None:
         """The steps of a drawing under way, or of the last one; None before its first step."""
         found = [each for each in self._processes if each.progress is not None]
         found.sort(key=lambda each: each.current is None)
@@ -360,12 +360,12 @@ class ImageGenServable:
         return progress.step / max(progress.steps, 1)
 
 
-def _load(options: ImageGenOptions, entry: CacheEntry | None) -> Load:
+def _load(options: ImageGenOptions, entry: CacheEntry | None) -> DrawingLoad:
     shape = None
     if options.static is not None:
         static = options.static
         shape = Shape(static.images, static.size.width, static.size.height, static.guidance_scale)
-    return Load(
+    return DrawingLoad(
         model_path=str(options.directory),
         devices=list(options.devices),
         properties=compiling_with(options.properties, entry),

@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
 
-class Closable(Protocol):
+class ClosableProcess(Protocol):
     """What `OnDemand` ends."""
 
     async def close(self) -> None: ...
 
 
-T = TypeVar("T", bound=Closable)
+T = TypeVar("T", bound=ClosableProcess)
 
 
 class OnDemand(Generic[T]):

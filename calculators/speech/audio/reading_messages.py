@@ -13,7 +13,7 @@ import msgspec
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class SoundReaderLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """The first message.
 
     Attributes:
@@ -25,7 +25,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     model_path: str = ""
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class SoundReaderReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The process can read files."""
 
 
@@ -82,15 +82,22 @@ class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", array_like=True):
     """The process does not have the file."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+class SoundRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """The file is no sound; ``reason`` is for the client."""
 
     reason: str
 
 
 to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Load | Open | Read | Close | StopChild
+    SoundReaderLoad | Open | Read | Close | StopChild
 )
 from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    Ready | LoadingPhase | LoadFailed | Log | Opened | SoundRead | Forgotten | Refused
+    SoundReaderReady
+    | LoadingPhase
+    | LoadFailed
+    | Log
+    | Opened
+    | SoundRead
+    | Forgotten
+    | SoundRefused
 )

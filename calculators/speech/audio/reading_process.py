@@ -15,13 +15,13 @@ from calculators.kit.child_process.answering_process import Report, run
 from calculators.speech.audio.reading_messages import (
     Close,
     Forgotten,
-    Load,
     Open,
     Opened,
     Read,
-    Ready,
-    Refused,
     SoundRead,
+    SoundReaderLoad,
+    SoundReaderReady,
+    SoundRefused,
     to_reader_decoder,
 )
 
@@ -51,7 +51,9 @@ class _Files:
         self._files: OrderedDict[int, _OpenFile] = OrderedDict()
         self._bytes = 0
 
-    def answer(self, question: Open | Read | Close) -> Opened | SoundRead | Forgotten | Refused:
+    def answer(
+        self, question: Open | Read | Close
+    ) -> Opened | SoundRead | Forgotten | SoundRefused:
         from calculators.speech.audio.reading import SoundFileError
 
         try:
@@ -61,7 +63,7 @@ class _Files:
                 return self._read(question.key)
         except SoundFileError as error:
             self._forget(question.key)
-            return Refused(str(error))
+            return SoundRefused(str(error))
         except BaseException:
             self._forget(question.key)
             raise
@@ -108,18 +110,18 @@ class _Files:
             self._bytes -= file.size
 
 
-def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
+def load(message: SoundReaderLoad, report: Report) -> tuple[SoundReaderReady, Callable[[Any], Any]]:
     """Import the libraries."""
     import calculators.speech.audio.reading  # noqa: F401
 
-    return Ready(), _Files().answer
+    return SoundReaderReady(), _Files().answer
 
 
-def refuse(reason: str) -> Refused:
+def refuse(reason: str) -> SoundRefused:
     """Refuse a file whose reading raised; the reason is in the log."""
-    return Refused("cannot be read")
+    return SoundRefused("cannot be read")
 
 
 if __name__ == "__main__":
     descriptor, parent = map(int, sys.argv[1:])
-    os._exit(run(descriptor, parent, to_reader_decoder.decode, Load, load, refuse))
+    os._exit(run(descriptor, parent, to_reader_decoder.decode, SoundReaderLoad, load, refuse))

@@ -21,13 +21,13 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.speech.audio.reading_messages import (
     Close,
     Forgotten,
-    Load,
     Open,
     Opened,
     Read,
-    Ready,
-    Refused,
     SoundRead,
+    SoundReaderLoad,
+    SoundReaderReady,
+    SoundRefused,
     from_reader_decoder,
 )
 from calculators.speech.audio.sound import BYTES_PER_SAMPLE
@@ -54,9 +54,9 @@ class SoundReader:
         """``name``: the served model's name, for messages."""
         self._lane = QuestionLane(
             "calculators.speech.audio.reading_process",
-            Load(MEMORY),
+            SoundReaderLoad(MEMORY),
             decode=from_reader_decoder.decode,
-            ready=Ready,
+            ready=SoundReaderReady,
             name=f'sound reader of "{name}"',
             subject="sound",
             cpu_seconds=CPU_SECONDS,
@@ -110,7 +110,7 @@ class OpenSound:
 
     def __init__(
         self,
-        lane: QuestionLane[Ready],
+        lane: QuestionLane[SoundReaderReady],
         content: bytes,
         sample_rate: int,
         max_seconds: float,
@@ -207,7 +207,7 @@ class OpenSound:
             if error.code is Code.INVALID_ARGUMENT:
                 error.param = self._param
             raise
-        if isinstance(answer, Refused):
+        if isinstance(answer, SoundRefused):
             self._is_open = False
             raise RequestError(
                 f"Received input file is not valid wav nor mp3 audio file: it {answer.reason}",

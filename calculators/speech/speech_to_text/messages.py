@@ -1,8 +1,8 @@
 """The protocol between the server and a process with a speech model; MessagePack.
 
 A sound, or a part of a long one, is any number of `Samples` and a `Recognize`. The answer is any
-number of `Piece`s and a `Recognized`, a `Failed` or a `Stopped`. `Cancel` may come at any time, and
-`Yield` during a part.
+number of `SpokenPiece`s and a `Recognized`, a `SpeechFailed` or a `Stopped`. `CancelSpeech` may
+come at any time, and `Yield` during a part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SAMPLE_RATE: Final = 16_000
 WINDOW: Final = 30 * SAMPLE_RATE
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class RecognizerLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """The first message.
 
     Attributes:
@@ -36,7 +36,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     finds_words: bool
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class RecognizerReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The model is loaded."""
 
 
@@ -79,13 +79,13 @@ class Yield(msgspec.Struct, frozen=True, tag="yield", array_like=True):
     number: int
 
 
-class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
+class CancelSpeech(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
     """Stop the recognition of a sound, if it has not ended."""
 
     number: int
 
 
-class Piece(msgspec.Struct, frozen=True, tag="piece", array_like=True):
+class SpokenPiece(msgspec.Struct, frozen=True, tag="piece", array_like=True):
     """New text of the current sound."""
 
     text: str
@@ -108,7 +108,7 @@ class Recognized(msgspec.Struct, frozen=True, tag="recognized", array_like=True)
     samples: int
 
 
-class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
+class SpeechFailed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
     """The sound could not be turned into text; the log says why."""
 
 
@@ -116,8 +116,17 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped", array_like=True):
     """The recognition was cancelled."""
 
 
-ToModel = Load | Samples | Recognize | Yield | Cancel | StopChild
-FromModel = Ready | LoadingPhase | LoadFailed | Log | Piece | Recognized | Failed | Stopped
+ToModel = RecognizerLoad | Samples | Recognize | Yield | CancelSpeech | StopChild
+FromModel = (
+    RecognizerReady
+    | LoadingPhase
+    | LoadFailed
+    | Log
+    | SpokenPiece
+    | Recognized
+    | SpeechFailed
+    | Stopped
+)
 
 to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)
 from_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromModel)

@@ -10,14 +10,14 @@ from calculators.kit.child_process.shared_child import sharers
 from calculators.kit.child_process.supervisor import ChildState, Overrun, Supervisor, WorkLimit
 from calculators.kit.requests.http_payload import RequestError
 from calculators.speech.speech_to_text.messages import (
-    Cancel,
-    Failed,
-    Load,
-    Piece,
-    Ready,
+    CancelSpeech,
     Recognize,
     Recognized,
+    RecognizerLoad,
+    RecognizerReady,
     Samples,
+    SpeechFailed,
+    SpokenPiece,
     Stopped,
     Yield,
     encode,
@@ -44,7 +44,7 @@ class Lost(Exception):
 class PipelineProcess:
     """One model in one process: one sound at a time. It is started again whenever it dies."""
 
-    def __init__(self, load: Load, name: str) -> None:
+    def __init__(self, load: RecognizerLoad, name: str) -> None:
         """``name``: of the process, for messages."""
         self._name = name
         self._answer: asyncio.Future[Recognized] | None = None
@@ -57,7 +57,7 @@ class PipelineProcess:
             module="calculators.speech.speech_to_text.process",
             load=load,
             decode=from_model_decoder.decode,
-            ready=Ready,
+            ready=RecognizerReady,
             on_message=self._take,
             on_down=self._down,
             is_requests_fault=self._judge,
@@ -106,7 +106,7 @@ class PipelineProcess:
     def cancel(self, number: int) -> None:
         """Stop the recognition of a sound at its next token, or before it begins."""
         self._cancelled = number
-        self._child.send(encode(Cancel(number)))
+        self._child.send(encode(CancelSpeech(number)))
 
     def let_others(self, number: int) -> None:
         """Stop a part of a long sound after a window, because others wait."""
@@ -169,13 +169,13 @@ class PipelineProcess:
     def _take(self, message: Any) -> None:
         if self._answer is None or self._answer.done():
             return
-        if isinstance(message, Piece):
+        if isinstance(message, SpokenPiece):
             self._on_piece(message.text)
         elif isinstance(message, Recognized):
             self._answer.set_result(message)
         elif isinstance(message, Stopped):
             self._answer.set_exception(Cancelled())
-        elif isinstance(message, Failed):
+        elif isinstance(message, SpeechFailed):
             self._answer.set_exception(
                 RequestError("the model could not turn this sound into text", param="file")
             )

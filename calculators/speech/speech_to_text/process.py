@@ -24,14 +24,14 @@ from calculators.kit.child_process.parent_connection import (
 from calculators.speech.audio.sound import Samples as Floats
 from calculators.speech.audio.sound import from_pcm16
 from calculators.speech.speech_to_text.messages import (
-    Cancel,
-    Failed,
-    Load,
-    Piece,
-    Ready,
+    CancelSpeech,
     Recognize,
     Recognized,
+    RecognizerLoad,
+    RecognizerReady,
     Samples,
+    SpeechFailed,
+    SpokenPiece,
     Stopped,
     Yield,
     encode,
@@ -76,7 +76,7 @@ class SpeechProcess:
                 link, message = self._waiting.popleft()
                 if isinstance(message, StopChild):
                     return 0
-                if isinstance(message, Load):
+                if isinstance(message, RecognizerLoad):
                     if not self._load(message):
                         return 1
                 elif isinstance(message, Samples):
@@ -87,7 +87,7 @@ class SpeechProcess:
     def _receive(self, *, wait: bool) -> None:
         for frame in self._connection.receive(wait=wait):
             message = to_model_decoder.decode(frame)
-            if isinstance(message, Cancel):
+            if isinstance(message, CancelSpeech):
                 self._cancelled[self._connection.link] = message.number
                 continue
             if isinstance(message, Yield):
@@ -103,7 +103,7 @@ class SpeechProcess:
             self._yielding.pop(link, None)
             self._left.add(link)
 
-    def _load(self, load: Load) -> bool:
+    def _load(self, load: RecognizerLoad) -> bool:
         try:
             # Imported here: the library takes long to load, and may be what is broken.
             from calculators.speech.speech_to_text.speech_model import SpeechModel
@@ -113,13 +113,13 @@ class SpeechProcess:
             self._connection.send(encode(LoadFailed(load_failure(load.model_path, error))))
             return False
         limit_memory(load.memory_limit)
-        self._connection.send(encode(Ready()))
+        self._connection.send(encode(RecognizerReady()))
         return True
 
     def _report(self, phase: LoadingPhase) -> None:
         self._connection.send(encode(phase))
 
-    def _answer(self, link: int, question: Recognize) -> Recognized | Stopped | Failed:
+    def _answer(self, link: int, question: Recognize) -> Recognized | Stopped | SpeechFailed:
         assert self._model is not None, "it is loaded first"
         parts = self._samples.pop(link, [])
         samples = np.concatenate(parts) if parts else np.zeros(0, np.float32)
@@ -130,7 +130,7 @@ class SpeechProcess:
             if self._is_stopping or is_left or self._cancelled.get(link) == question.number:
                 return False
             if text:
-                self._connection.send_to(link, encode(Piece(text)))
+                self._connection.send_to(link, encode(SpokenPiece(text)))
             return True
 
         def yields() -> bool:
@@ -149,7 +149,7 @@ class SpeechProcess:
         except Exception as error:
             text = f"a sound failed: {type(error).__name__}: {library_reason(error)}"
             self._connection.send_to(link, encode(Log(logging.ERROR, _LOGGER, text)))
-            return Failed()
+            return SpeechFailed()
 
 
 def main() -> int:

@@ -30,7 +30,12 @@ from calculators.speech.audio.sound import (
 from calculators.speech.audio.sound_reader import OpenSound, SoundReader
 from calculators.speech.audio.speech_recognizer import SpeechSettings, Transcript
 from calculators.speech.speech_to_text.languages import code_of, listed, name_of
-from calculators.speech.speech_to_text.messages import SAMPLE_RATE, Load, Recognize, Recognized
+from calculators.speech.speech_to_text.messages import (
+    SAMPLE_RATE,
+    Recognize,
+    Recognized,
+    RecognizerLoad,
+)
 from calculators.speech.speech_to_text.node_options import SpeechToTextOptions
 from calculators.speech.speech_to_text.pipeline_process import Lost, PipelineProcess
 from calculators.speech.speech_to_text.sound_parts import Part, SoundParts, TextOfParts
@@ -131,7 +136,7 @@ class SpeechToTextServable:
         self._options = options
         self._metrics = SpeechMetrics(host.metrics)
         self._reader = SoundReader(host.name)
-        load = Load(
+        load = RecognizerLoad(
             str(options.directory),
             MEMORY,
             options.device,

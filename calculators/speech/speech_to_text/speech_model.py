@@ -24,7 +24,13 @@ import openvino_genai as genai
 from calculators.kit.child_process.answering_process import Report
 from calculators.kit.child_process.messages import LoadingPhase
 from calculators.speech.audio.sound import Samples
-from calculators.speech.speech_to_text.messages import WINDOW, Load, Recognize, Recognized, Stopped
+from calculators.speech.speech_to_text.messages import (
+    WINDOW,
+    Recognize,
+    Recognized,
+    RecognizerLoad,
+    Stopped,
+)
 
 _WINDOW_SECONDS: Final = 30.0
 #: Times are multiples of 0.02 s; the library's features, and its places, of 0.01 s.
@@ -152,7 +158,7 @@ _MOST_PROMPT_TOKENS: Final = 220
 class SpeechModel:
     """The pipeline of a directory."""
 
-    def __init__(self, load: Load, report: Report) -> None:
+    def __init__(self, load: RecognizerLoad, report: Report) -> None:
         """Load the model; ``report`` gets the phases.
 
         Raises:

@@ -12,7 +12,7 @@ import msgspec
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class VoiceLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """The first message: the model and its voices.
 
     Attributes:
@@ -32,7 +32,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     keeps_state: bool
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class VoiceReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The model and its voices are loaded."""
 
 
@@ -40,7 +40,7 @@ class Speak(msgspec.Struct, frozen=True, tag="speak", array_like=True):
     """Speak one text.
 
     Attributes:
-        voice: a name of `Load.voices`; "" is the model's own voice.
+        voice: a name of `VoiceLoad.voices`; "" is the model's own voice.
         language: a code that the model knows; "" for its own.
         speed: for models that can change it; 1.0 is natural.
     """
@@ -63,14 +63,14 @@ class Spoken(msgspec.Struct, frozen=True, tag="spoken", array_like=True):
     sample_rate: int
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+class VoiceRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """The text cannot be spoken; ``reason`` is for the client."""
 
     reason: str
 
 
-ToModel = Load | Speak | StopChild
-FromModel = Ready | LoadingPhase | LoadFailed | Log | Spoken | Refused
+ToModel = VoiceLoad | Speak | StopChild
+FromModel = VoiceReady | LoadingPhase | LoadFailed | Log | Spoken | VoiceRefused
 
 to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)
 from_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromModel)

@@ -18,7 +18,7 @@ from calculators.kit.requests.payload_calculator import PayloadCalculator
 from calculators.kit.tasks.nodes import node_resource
 from calculators.speech.audio.sound import Sound
 from calculators.speech.audio.writing import SoundWriter, UnavailableFormatError, write_sound
-from calculators.speech.text_to_speech.request import SpeechRequest, parse_speech_request
+from calculators.speech.text_to_speech.request import SpokenRequest, parse_speech_request
 from calculators.speech.text_to_speech.sentences import SentenceSplitter, split_sentences
 from calculators.speech.text_to_speech.servable import SpeechStyle, T2sServable
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out, SideIn
@@ -88,7 +88,7 @@ PART_BYTES: Final = 256 * 1024
 _TOKENS_OF_SECOND: Final = 20
 
 
-async def whole_file(servable: T2sServable, request: SpeechRequest, style: SpeechStyle) -> bytes:
+async def whole_file(servable: T2sServable, request: SpokenRequest, style: SpeechStyle) -> bytes:
     """Speak a text and return one file.
 
     Raises:
@@ -112,7 +112,7 @@ class SpeechFile:
         seconds: the duration of the sound that has been made so far.
     """
 
-    def __init__(self, servable: T2sServable, request: SpeechRequest, style: SpeechStyle) -> None:
+    def __init__(self, servable: T2sServable, request: SpokenRequest, style: SpeechStyle) -> None:
         self._servable = servable
         self._request = request
         self._style = style

@@ -10,18 +10,23 @@ from collections.abc import Callable
 from typing import Any
 
 from calculators.kit.child_process.answering_process import Report, run
-from calculators.speech.text_to_speech.messages import Load, Ready, Refused, to_model_decoder
+from calculators.speech.text_to_speech.messages import (
+    VoiceLoad,
+    VoiceReady,
+    VoiceRefused,
+    to_model_decoder,
+)
 
 
-def load(message: Load, report: Report) -> tuple[Ready, Callable[[Any], Any]]:
+def load(message: VoiceLoad, report: Report) -> tuple[VoiceReady, Callable[[Any], Any]]:
     """Load the model and its voices."""
     # Imported here: the library takes long to load, and may be what is broken.
-    from calculators.speech.text_to_speech.speech_model import SpeechModel
+    from calculators.speech.text_to_speech.speech_model import VoiceModel
 
-    return Ready(), SpeechModel(message, report).speak
+    return VoiceReady(), VoiceModel(message, report).speak
 
 
 if __name__ == "__main__":
     # Skips the library's destructors, which are slow.
     descriptor, parent = map(int, sys.argv[1:])
-    os._exit(run(descriptor, parent, to_model_decoder.decode, Load, load, Refused))
+    os._exit(run(descriptor, parent, to_model_decoder.decode, VoiceLoad, load, VoiceRefused))

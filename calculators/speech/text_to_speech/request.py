@@ -120,7 +120,7 @@ SPEECH_MEMBERS: Final[Members] = table(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechRequest:
+class SpokenRequest:
     """A text to speak, checked as far as that needs no model.
 
     Attributes:
@@ -140,7 +140,7 @@ class SpeechRequest:
     is_events: bool
 
 
-def parse_speech_request(body: object) -> SpeechRequest:
+def parse_speech_request(body: object) -> SpokenRequest:
     """Return the request of a parsed JSON body.
 
     Raises:
@@ -159,7 +159,7 @@ def parse_speech_request(body: object) -> SpeechRequest:
             "maximum of an answer in one piece; set stream_format to audio",
             param="input",
         )
-    return SpeechRequest(
+    return SpokenRequest(
         text=read["input"],
         voice=read.get("voice", ""),
         language=read.get("language", ""),

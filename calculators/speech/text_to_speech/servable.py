@@ -21,11 +21,11 @@ from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, aske
 from calculators.kit.requests.http_payload import RequestError
 from calculators.speech.audio.sound import Sound, can_change_tempo, change_tempo
 from calculators.speech.text_to_speech.messages import (
-    Load,
-    Ready,
-    Refused,
     Speak,
     Spoken,
+    VoiceLoad,
+    VoiceReady,
+    VoiceRefused,
     from_model_decoder,
 )
 from calculators.speech.text_to_speech.node_options import ModelKind, T2sOptions, read_t2s_options
@@ -56,7 +56,7 @@ class SpeechLane(Protocol):
     async def ask(self, body: bytes, expected: float) -> Any: ...
 
 
-def speech_lane(load: Load, name: str, place: Place | None = None) -> SpeechLane:
+def speech_lane(load: VoiceLoad, name: str, place: Place | None = None) -> SpeechLane:
     """Return a model in a child process of this one, or in ``place``.
 
     ``name``: the served model's, for messages.
@@ -64,12 +64,12 @@ def speech_lane(load: Load, name: str, place: Place | None = None) -> SpeechLane
     return _lane(load, name) if place is None else PlacedSpeech(load, place)
 
 
-def _lane(load: Load, name: str) -> QuestionLane[Ready]:
+def _lane(load: VoiceLoad, name: str) -> QuestionLane[VoiceReady]:
     return QuestionLane(
         "calculators.speech.text_to_speech.process",
         load,
         decode=from_model_decoder.decode,
-        ready=Ready,
+        ready=VoiceReady,
         name=f'speech process of "{name}"',
         subject="sentence",
         cpu_seconds=CPU_SECONDS,
@@ -80,7 +80,7 @@ def _lane(load: Load, name: str) -> QuestionLane[Ready]:
     )
 
 
-class _Asked(msgspec.Struct, frozen=True, array_like=True):
+class _AskedVoice(msgspec.Struct, frozen=True, array_like=True):
     """A question, with its expected cost; see `QuestionLane.ask`."""
 
     expected: float
@@ -88,14 +88,14 @@ class _Asked(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_asked_decoder: Final = msgspec.msgpack.Decoder(_Asked)
-_load_decoder: Final = msgspec.msgpack.Decoder(Load)
+_asked_decoder: Final = msgspec.msgpack.Decoder(_AskedVoice)
+_load_decoder: Final = msgspec.msgpack.Decoder(VoiceLoad)
 
 
 class PlacedSpeech(PlacedModel):
     """A `SpeechLane` to a model in a place."""
 
-    def __init__(self, load: Load, place: Place) -> None:
+    def __init__(self, load: VoiceLoad, place: Place) -> None:
         paths = (load.model_path, *load.voices.values())
         name = Path(load.model_path).name
         super().__init__(WorkOrder(_MAKER, _encode(load), name, paths), place)
@@ -110,14 +110,16 @@ class PlacedSpeech(PlacedModel):
 
     async def ask(self, body: bytes, expected: float) -> Any:
         """See `QuestionLane.ask`."""
-        answer = await asked_once(self._place, _encode(_Asked(expected, body)), tokens=len(body))
+        answer = await asked_once(
+            self._place, _encode(_AskedVoice(expected, body)), tokens=len(body)
+        )
         return from_model_decoder.decode(answer)
 
 
-class SpeechWork:
+class VoiceWork:
     """A `calculators.kit.places.Work`: a model that speaks in a child process of this one."""
 
-    def __init__(self, lane: QuestionLane[Ready]) -> None:
+    def __init__(self, lane: QuestionLane[VoiceReady]) -> None:
         self._lane = lane
 
     async def start(self, progress: LoadProgress) -> bytes:
@@ -137,9 +139,9 @@ class SpeechWork:
         await self._lane.close()
 
 
-def make_work(arguments: bytes, *, name: str, metrics: NodeMetrics) -> SpeechWork:
+def make_work(arguments: bytes, *, name: str, metrics: NodeMetrics) -> VoiceWork:
     """Make the work of an order of `PlacedSpeech`. Its metrics are the asker's."""
-    return SpeechWork(_lane(_load_decoder.decode(arguments), name))
+    return VoiceWork(_lane(_load_decoder.decode(arguments), name))
 
 
 #: Requests of one model that are being spoken or wait; more are refused with 503.
@@ -203,7 +205,7 @@ class T2sServable:
             "graphrt_tts_requests", "Requests for speech in progress, waiting ones included."
         )
         self._forget_gauge = gauge.follow(lambda: self._requests)
-        load = Load(
+        load = VoiceLoad(
             str(options.directory),
             _MEMORY,
             options.device,
@@ -350,8 +352,8 @@ class T2sServable:
         is_stretched = self._options.kind is ModelKind.SPEECHT5 and style.speed != 1.0
         speed = 1.0 if is_stretched else style.speed
         body = self._encode(Speak(text, style.voice, style.language, speed))
-        answer: Spoken | Refused = await self._lane.ask(body, len(text) * _COST_OF_CHARACTER)
-        if isinstance(answer, Refused):
+        answer: Spoken | VoiceRefused = await self._lane.ask(body, len(text) * _COST_OF_CHARACTER)
+        if isinstance(answer, VoiceRefused):
             raise RequestError(answer.reason, param="input")
         samples = np.frombuffer(answer.samples, np.float32)
         if is_stretched:

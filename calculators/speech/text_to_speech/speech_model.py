@@ -1,4 +1,4 @@
-"""`SpeechModel`: from text to sound, in a process of its own."""
+"""`VoiceModel`: from text to sound, in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import openvino_genai as genai
 from calculators.kit.child_process.answering_process import Report
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.kit.child_process.messages import LoadingPhase
-from calculators.speech.text_to_speech.messages import Load, Refused, Speak, Spoken
+from calculators.speech.text_to_speech.messages import Speak, Spoken, VoiceLoad, VoiceRefused
 
 _log: Final = logging.getLogger("graphrt.child")
 
@@ -23,10 +23,10 @@ class VoiceError(Exception):
     """A voice cannot be used; the text names it."""
 
 
-class SpeechModel:
+class VoiceModel:
     """A pipeline of OpenVINO GenAI and the voices of its node. One thread owns it."""
 
-    def __init__(self, load: Load, report: Report) -> None:
+    def __init__(self, load: VoiceLoad, report: Report) -> None:
         """Read and compile; ``report`` gets the phases.
 
         Raises:
@@ -42,7 +42,7 @@ class SpeechModel:
         self._arrays = {name: _read(name, file, shape) for name, file in load.voices.items()}
         self._voices = {name: ov.Tensor(array) for name, array in self._arrays.items()}
 
-    def speak(self, question: Speak) -> Spoken | Refused:
+    def speak(self, question: Speak) -> Spoken | VoiceRefused:
         """Answer a question."""
         if self._pipeline is None:
             self._pipeline = self._make_pipeline()
@@ -59,7 +59,7 @@ class SpeechModel:
             if self._load.keeps_state:
                 self._pipeline = None
             _log.warning("the model cannot speak a text: %s", library_reason(error))
-            return Refused("the model cannot speak a part of the input")
+            return VoiceRefused("the model cannot speak a part of the input")
         return Spoken(samples.tobytes(), int(result.output_sample_rate))
 
     def _make_pipeline(self) -> Any:

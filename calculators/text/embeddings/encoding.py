@@ -11,7 +11,7 @@ from calculators.text.text_models.text_tokenizer import (
     Encoded,
     InputError,
     TextTokenizer,
-    Tokens,
+    TextTokens,
     check_ids,
 )
 
@@ -58,7 +58,7 @@ def encode(tokenizer: TextTokenizer, question: Embed) -> Encoded:
         ]
         if question.cut:
             kept = slice(most) if question.cut == "right" else slice(-most, None)
-            sequences = [Tokens(each[kept]) for each, _ in sequences]
+            sequences = [TextTokens(each[kept]) for each, _ in sequences]
     elif question.cut:
         sequences = tokenizer.encode_cut(
             texts, most=most, side=question.cut, adds_special=question.adds_special
@@ -78,9 +78,9 @@ def encode(tokenizer: TextTokenizer, question: Embed) -> Encoded:
     return Encoded(sequences)
 
 
-def _of_ids(tokenizer: TextTokenizer, question: Embed, place: int, ids: list[int]) -> Tokens:
+def _of_ids(tokenizer: TextTokenizer, question: Embed, place: int, ids: list[int]) -> TextTokens:
     check_ids(ids, tokenizer.vocabulary, _path(question, place))
-    return Tokens(np.array(ids, np.int64))
+    return TextTokens(np.array(ids, np.int64))
 
 
 def _path(question: Embed, place: int) -> str:

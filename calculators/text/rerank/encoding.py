@@ -21,7 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.text.text_models.messages import PROMPTED
-from calculators.text.text_models.text_tokenizer import Encoded, InputError, TextTokenizer, Tokens
+from calculators.text.text_models.text_tokenizer import (
+    Encoded,
+    InputError,
+    TextTokenizer,
+    TextTokens,
+)
 
 #: Characters of documents in one question, and in one call of the tokenizer: tokens with their
 #: offsets take many times the space. A longer document comes alone.
@@ -71,7 +76,7 @@ def encode(tokenizer: TextTokenizer, question: RankQuestion) -> Encoded:
     """
     if question.instruction and not has_prompt(tokenizer):
         raise InputError("the model takes no instruction", param="instruction")
-    sequences: list[Tokens] = []
+    sequences: list[TextTokens] = []
     counts: list[int] = []
     total = 0
     for query, documents in _groups(question):
@@ -110,7 +115,7 @@ def _chunks(
     query: str,
     documents: list[str],
     first: int,
-) -> list[list[Tokens]]:
+) -> list[list[TextTokens]]:
     """Return the sequences of each document. ``first``: the index of the first one in question."""
     if has_prompt(tokenizer):
         return prompts(tokenizer, question, query, documents, first)
@@ -156,7 +161,7 @@ def has_prompt(tokenizer: TextTokenizer) -> bool:
 
 def prompts(
     tokenizer: TextTokenizer, question: RankQuestion, query: str, documents: list[str], first: int
-) -> list[list[Tokens]]:
+) -> list[list[TextTokens]]:
     """Return the prompts of each document, several where it is too long for one.
 
     Raises:
@@ -174,7 +179,7 @@ def prompts(
     query = _cut(tokenizer, query, min(question.query_tokens or most, most // 2))
     asked = f"<Instruct>: {question.instruction or _TASK}\n<Query>: {query}\n<Document>:"
     (head,) = tokenizer.encode([asked], adds_special=False)
-    made: list[list[Tokens]] = []
+    made: list[list[TextTokens]] = []
     texts = [f"{asked} {document}" for document in documents]
     for tokens in tokenizer.encode(texts, adds_special=False):
         # The head ends where a word does, so that documents only lengthen its tokens.
@@ -189,7 +194,7 @@ def prompts(
             ids = _kept(ids, room, keeps_end=question.keeps_end)
         made.append(
             [
-                Tokens(
+                TextTokens(
                     np.concatenate(
                         [begin.ids, tokens.ids[:start], ids[place : place + room], end.ids]
                     )
@@ -202,7 +207,7 @@ def prompts(
 
 def joined_texts(
     tokenizer: TextTokenizer, question: RankQuestion, query: str, documents: list[str], first: int
-) -> list[list[Tokens]]:
+) -> list[list[TextTokens]]:
     """Return each document behind the query as one sequence, for prompts that clients write.
 
     Raises:

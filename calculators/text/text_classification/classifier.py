@@ -29,10 +29,10 @@ from calculators.text.text_classification.node_options import (
     read_classifier_options,
 )
 from calculators.text.text_classification.request import (
+    ClassifiedTexts,
     ClassifyRequest,
     ModerationRequest,
     PredictRequest,
-    Texts,
 )
 from calculators.text.text_models.text_model import (
     Outputs,
@@ -179,7 +179,7 @@ class TextClassifier(TextServable[ClassifierOptions]):
             RequestError: as `classify`.
         """
         read = [text.encode(errors="replace").decode() for text in texts]
-        outputs = await self._ask(Texts(texts=read, places=["text"] * len(read)))
+        outputs = await self._ask(ClassifiedTexts(texts=read, places=["text"] * len(read)))
         scores = apply(self.classes.function, outputs.values).max(axis=0)
         found: dict[str, float] = {}
         for rule in self.classes.rules:
@@ -194,12 +194,12 @@ class TextClassifier(TextServable[ClassifierOptions]):
         Raises:
             RequestError: as `classify`.
         """
-        outputs = await self._ask(Texts(texts=[text], places=["text"]))
+        outputs = await self._ask(ClassifiedTexts(texts=[text], places=["text"]))
         scores, _ = self._means(outputs, has_scores=True)
         first: Floats = scores[0]
         return first
 
-    async def _ask(self, texts: Texts) -> Outputs:
+    async def _ask(self, texts: ClassifiedTexts) -> Outputs:
         question = Classify(list(texts.texts), list(texts.places), list(texts.seconds), texts.cut)
         outputs = await self.model.ask(question, characters=texts.characters, param=texts.member)
         if outputs.values.shape[1] != len(self.classes.labels):

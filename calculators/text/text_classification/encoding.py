@@ -7,7 +7,12 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 
-from calculators.text.text_models.text_tokenizer import Encoded, InputError, TextTokenizer, Tokens
+from calculators.text.text_models.text_tokenizer import (
+    Encoded,
+    InputError,
+    TextTokenizer,
+    TextTokens,
+)
 
 
 class Classify(msgspec.Struct, frozen=True, tag="classify", array_like=True):
@@ -49,7 +54,7 @@ def window_starts(length: int, room: int) -> list[int]:
 
 def encode(tokenizer: TextTokenizer, question: Classify) -> Encoded:
     """Return the windows of all texts, one text after the other; see `Classify` for the note."""
-    sequences: list[Tokens] = []
+    sequences: list[TextTokens] = []
     windows: list[int] = []
     counts: list[int] = []
     seconds = question.seconds or [None] * len(question.texts)
@@ -70,8 +75,8 @@ def encode(tokenizer: TextTokenizer, question: Classify) -> Encoded:
 
 
 def _windows(
-    tokenizer: TextTokenizer, text: str, whole: Tokens, cut: Literal["left", "right"] | None
-) -> tuple[list[Tokens], int]:
+    tokenizer: TextTokenizer, text: str, whole: TextTokens, cut: Literal["left", "right"] | None
+) -> tuple[list[TextTokens], int]:
     """Return the windows of a text, each with all special tokens, and the number of its tokens."""
     length = len(whole.ids)
     if length <= tokenizer.max_tokens:
@@ -86,13 +91,13 @@ def _windows(
     before = _place(whole, plain)
     head, tail = whole.ids[:before], whole.ids[before + len(plain.ids) :]
     windows = [
-        Tokens(np.concatenate([head, plain.ids[start : start + room], tail]))
+        TextTokens(np.concatenate([head, plain.ids[start : start + room], tail]))
         for start in window_starts(len(plain.ids), room)
     ]
     return windows, length
 
 
-def _place(whole: Tokens, plain: Tokens) -> int:
+def _place(whole: TextTokens, plain: TextTokens) -> int:
     """Return the place of a text's own tokens among those with the special ones."""
     extra = len(whole.ids) - len(plain.ids)
     for before in range(extra + 1):

@@ -28,7 +28,7 @@ MAX_ALL_CHARACTERS: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Texts:
+class ClassifiedTexts:
     """Texts to classify.
 
     Attributes:
@@ -54,7 +54,7 @@ class Texts:
         return sum(map(len, self.texts)) + sum(len(each or "") for each in self.seconds)
 
 
-def read_texts(value: Any, name: str) -> Texts:
+def read_texts(value: Any, name: str) -> ClassifiedTexts:
     """Read a string or an array of strings.
 
     Raises:
@@ -69,7 +69,7 @@ def read_texts(value: Any, name: str) -> Texts:
         raise fields.wrong_type(name, "a string or an array of strings", value)
     for text, place in zip(texts, places, strict=True):
         check_text(text, place)
-    made = Texts(texts=texts, places=places)
+    made = ClassifiedTexts(texts=texts, places=places)
     check_characters(made, name)
     return made
 
@@ -96,7 +96,7 @@ def check_text(text: Any, place: str) -> None:
         )
 
 
-def check_characters(texts: Texts, name: str) -> None:
+def check_characters(texts: ClassifiedTexts, name: str) -> None:
     """Refuse more characters in all than a request may have."""
     if texts.characters > MAX_ALL_CHARACTERS:
         raise fields.invalid(
@@ -149,7 +149,7 @@ class ClassifyRequest:
     """
 
     model: str
-    texts: Texts
+    texts: ClassifiedTexts
     has_scores: bool
 
 
@@ -200,7 +200,7 @@ class ModerationRequest:
     """
 
     model: str
-    texts: Texts
+    texts: ClassifiedTexts
     is_one: bool
 
 
@@ -219,7 +219,7 @@ def parse_moderation_request(body: object) -> ModerationRequest:
     return ModerationRequest(model=read.get("model", ""), texts=texts, is_one=is_one)
 
 
-def _read_parts(parts: list[Any]) -> Texts:
+def _read_parts(parts: list[Any]) -> ClassifiedTexts:
     check_count(parts, "input")
     texts, places = [], []
     for number, part in enumerate(parts):
@@ -239,7 +239,7 @@ def _read_parts(parts: list[Any]) -> Texts:
         check_text(text, f"{place}.text")
         texts.append(text)
         places.append(f"{place}.text")
-    made = Texts(texts=texts, places=places)
+    made = ClassifiedTexts(texts=texts, places=places)
     check_characters(made, "input")
     return made
 
@@ -279,7 +279,7 @@ class PredictRequest:
         has_scores: apply sigmoid or softmax, as the model wants it.
     """
 
-    texts: Texts
+    texts: ClassifiedTexts
     is_batch: bool
     has_scores: bool
 
@@ -314,7 +314,9 @@ def parse_predict_request(body: object) -> PredictRequest:
         cut = "left" if read.get("truncation_direction") in ("left", "Left") else "right"
         if cut == "left" and has_pairs:
             raise fields.invalid("truncation_direction", "pairs can be cut off on the right only")
-    texts = Texts(texts=firsts, places=places, seconds=seconds if has_pairs else (), cut=cut)
+    texts = ClassifiedTexts(
+        texts=firsts, places=places, seconds=seconds if has_pairs else (), cut=cut
+    )
     check_characters(texts, "inputs")
     return PredictRequest(
         texts=texts, is_batch=is_batch, has_scores=not read.get("raw_scores", False)

@@ -27,7 +27,7 @@ WASTE: Final = 1.3
 CONSIDERED: Final = 256
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """A sequence: its request, its number there, and its number of tokens."""
 
     request: int
@@ -86,7 +86,7 @@ class BatchQueue:
             self._count -= len(dropped.waiting)
             self._remove(dropped)
 
-    def take(self) -> list[Place]:
+    def take(self) -> list[QueuePlace]:
         """Remove and return the next batch; it is empty only if nothing waits."""
         if not self._count:
             return []
@@ -95,7 +95,7 @@ class BatchQueue:
         # All sequences of a request are equally old; with the longest first, short ones are left
         # to fill the last batches.
         length, index = first.waiting.pop()
-        batch = [Place(first.number, index, length)]
+        batch = [QueuePlace(first.number, index, length)]
         self._fill(batch, most)
         for number in {place.request for place in batch}:
             request = self._requests[number]
@@ -114,7 +114,7 @@ class BatchQueue:
         requests[number] = request
         return request
 
-    def _fill(self, batch: list[Place], most: int) -> None:
+    def _fill(self, batch: list[QueuePlace], most: int) -> None:
         wanted = longest = total = batch[0].length
         considered = [each for each in islice(self._in_order(), CONSIDERED) if each.waiting]
         while considered:
@@ -133,7 +133,7 @@ class BatchQueue:
                 if padded > self._budget or padded > self._waste * (total + length):
                     continue  # the others of this request are still farther away
                 del request.waiting[at]
-                batch.append(Place(request.number, index, length))
+                batch.append(QueuePlace(request.number, index, length))
                 longest, total = max(longest, length), total + length
                 if request.waiting:
                     left.append((order, request))

@@ -10,17 +10,17 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from calculators.kit.child_process.answering_process import describe_failure, failure_reason
-from calculators.text.text_models.batch_queue import BatchQueue, Place
+from calculators.text.text_models.batch_queue import BatchQueue, QueuePlace
 from calculators.text.text_models.compiled_forms import CompiledForms, Floats, Runner
-from calculators.text.text_models.messages import Answer, Computed, Refused
-from calculators.text.text_models.text_tokenizer import Encoded, Tokens
+from calculators.text.text_models.messages import Computed, EncoderAnswer, EncoderRefused
+from calculators.text.text_models.text_tokenizer import Encoded, TextTokens
 
-Answers: TypeAlias = list[Answer | Refused]
+Answers: TypeAlias = list[EncoderAnswer | EncoderRefused]
 #: Seconds that one batch may take; the process counts as hung then.
 HANG_SECONDS: Final = 300.0
 
 
-class _Request:
+class _RunningRequest:
     """A request whose sequences wait or are computed."""
 
     __slots__ = ("encoded", "left", "number", "since", "values")
@@ -39,11 +39,11 @@ class _Request:
         self.values[index] = row
         self.left -= 1
 
-    def answer(self) -> Answer:
+    def answer(self) -> EncoderAnswer:
         assert self.values is not None
         values = self.values.astype("<f4", copy=False).tobytes()
         tokens = [len(each.ids) for each in self.encoded.sequences]
-        return Answer(self.number, values, tokens, self.encoded.note)
+        return EncoderAnswer(self.number, values, tokens, self.encoded.note)
 
 
 class BatchRunner:
@@ -61,7 +61,7 @@ class BatchRunner:
         self._send = send
         self._log = log
         self._queue = BatchQueue(forms.streams)
-        self._requests: dict[int, _Request] = {}
+        self._requests: dict[int, _RunningRequest] = {}
         self._changed = threading.Condition()
         #: The times at which the running batches began, by thread.
         self._running: dict[int, float] = {}
@@ -80,7 +80,7 @@ class BatchRunner:
 
     def add(self, number: int, client: str, encoded: Encoded) -> None:
         """Let the sequences of a request wait: at least one."""
-        request = _Request(number, encoded, time.monotonic())
+        request = _RunningRequest(number, encoded, time.monotonic())
         lengths = [len(each.ids) for each in encoded.sequences]
         with self._changed:
             self._requests[number] = request
@@ -116,7 +116,7 @@ class BatchRunner:
                         self._requests.pop(place.request)
                         self._queue.drop(place.request)
                         answers.append(
-                            Refused(place.request, failures[place.request], None, "INTERNAL")
+                            EncoderRefused(place.request, failures[place.request], None, "INTERNAL")
                         )
                         continue
                     request.fill(place.item, row)
@@ -128,7 +128,12 @@ class BatchRunner:
             self._send(Computed(answers, tokens, padded, waits))
 
     def _compute(
-        self, runner: Runner, places: Sequence[Place], batch: Sequence[Tokens], *, is_lone: bool
+        self,
+        runner: Runner,
+        places: Sequence[QueuePlace],
+        batch: Sequence[TextTokens],
+        *,
+        is_lone: bool,
     ) -> tuple[list[Floats | None], dict[int, str]]:
         """Return the row of each sequence, None where it failed, and reasons by request.
 

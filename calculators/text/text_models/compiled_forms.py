@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from calculators.kit.child_process.messages import LoadingPhase
 from calculators.kit.machine import usable_processors
-from calculators.text.text_models.messages import Load
-from calculators.text.text_models.text_tokenizer import Ids, Tokens
+from calculators.text.text_models.messages import EncoderLoad
+from calculators.text.text_models.text_tokenizer import Ids, TextTokens
 
 #: Completes a model with a task's pooling or head: its only output is ``[batch, columns]``.
-BuildHead = Callable[[ov.Model, Load], ov.Model]
+BuildHead = Callable[[ov.Model, EncoderLoad], ov.Model]
 Floats = NDArray[np.float32]
 
 _STREAMS: Final = "NUM_STREAMS"
@@ -41,7 +41,7 @@ class CompiledForms:
     """
 
     def __init__(
-        self, load: Load, build_head: BuildHead, report: Callable[[LoadingPhase], None]
+        self, load: EncoderLoad, build_head: BuildHead, report: Callable[[LoadingPhase], None]
     ) -> None:
         """Read, complete and compile the model; ``report`` gets the phases.
 
@@ -90,7 +90,7 @@ class Runner:
         self._types = types
         self._is_stateful = is_stateful
 
-    def compute(self, batch: Sequence[Tokens], pad: int, *, is_lone: bool) -> Floats:
+    def compute(self, batch: Sequence[TextTokens], pad: int, *, is_lone: bool) -> Floats:
         """Return a row for each sequence; ``is_lone``: nothing else is computed or waits.
 
         Raises:

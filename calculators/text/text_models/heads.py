@@ -13,7 +13,7 @@ import openvino as ov
 from openvino import opset13 as op
 
 from calculators.kit.model_json import read_model_json
-from calculators.text.text_models.messages import PROMPTED, Load
+from calculators.text.text_models.messages import PROMPTED, EncoderLoad
 
 #: A divisor that would be smaller, of a text of padding, is this.
 _SMALLEST = 1e-12
@@ -73,7 +73,7 @@ def mean(hidden: Any, mask: Any) -> Any:
     return op.divide(total, op.maximum(count, op.constant(np.float32(_SMALLEST))))
 
 
-def add_pooling(model: ov.Model, load: Load) -> ov.Model:
+def add_pooling(model: ov.Model, load: EncoderLoad) -> ov.Model:
     """Return the model with one vector for each text; ``load.head`` has the way, ``pooling``.
 
     Raises:
@@ -95,7 +95,7 @@ def add_pooling(model: ov.Model, load: Load) -> ov.Model:
     return with_output(model, pooled)
 
 
-def add_score(model: ov.Model, load: Load) -> ov.Model:
+def add_score(model: ov.Model, load: EncoderLoad) -> ov.Model:
     """Return the model with the one output ``[batch, 1]``.
 
     Raises:
@@ -173,7 +173,7 @@ def _ints(value: int | list[int]) -> Any:
     return op.constant(np.array(value, np.int64))
 
 
-def add_classes(model: Any, load: Load) -> Any:
+def add_classes(model: Any, load: EncoderLoad) -> Any:
     """Return the model with its logits, float32 ``[texts, classes]``, as the only output.
 
     Raises:

@@ -15,7 +15,7 @@ from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log
 PROMPTED: Final = frozenset({"qwen3"})
 
 
-class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
+class EncoderLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     """The first message: the model, and how it is computed.
 
     Attributes:
@@ -35,7 +35,7 @@ class Load(msgspec.Struct, frozen=True, tag="load", array_like=True):
     head: dict[str, Any]
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class EncoderReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The model is loaded.
 
     Attributes:
@@ -49,7 +49,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     streams: int
 
 
-class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
+class EncoderQuestion(msgspec.Struct, frozen=True, tag="ask", array_like=True):
     """A question of a client; ``question`` is the task's, `Tokenize` or `Detokenize`."""
 
     number: int
@@ -57,13 +57,13 @@ class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
     question: msgspec.Raw
 
 
-class Cancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
+class EncoderCancel(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
     """Cancels a question: its answer is not wanted any more."""
 
     number: int
 
 
-class Answer(msgspec.Struct, frozen=True, tag="answer", array_like=True):
+class EncoderAnswer(msgspec.Struct, frozen=True, tag="answer", array_like=True):
     """The answer to a question.
 
     Attributes:
@@ -78,7 +78,7 @@ class Answer(msgspec.Struct, frozen=True, tag="answer", array_like=True):
     note: Any = None
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+class EncoderRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """A question is not answered; ``reason`` is for the client, ``code`` a `Code`."""
 
     number: int
@@ -96,18 +96,27 @@ class Computed(msgspec.Struct, frozen=True, tag="computed", array_like=True):
         waits: seconds that each of its sequences has waited.
     """
 
-    answers: list[Answer | Refused]
+    answers: list[EncoderAnswer | EncoderRefused]
     tokens: int
     padded: int
     waits: list[float]
 
 
-class Working(msgspec.Struct, frozen=True, tag="working", array_like=True):
+class EncoderWorking(msgspec.Struct, frozen=True, tag="working", array_like=True):
     """The process is alive, and computes."""
 
 
-ToModel = Load | Ask | Cancel | StopChild
-FromModel = Ready | LoadingPhase | LoadFailed | Log | Answer | Refused | Computed | Working
+ToModel = EncoderLoad | EncoderQuestion | EncoderCancel | StopChild
+FromModel = (
+    EncoderReady
+    | LoadingPhase
+    | LoadFailed
+    | Log
+    | EncoderAnswer
+    | EncoderRefused
+    | Computed
+    | EncoderWorking
+)
 
 to_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToModel)
 from_model_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromModel)

@@ -33,14 +33,14 @@ from calculators.kit.child_process.parent_connection import (
     die_with_parent,
 )
 from calculators.text.text_models.messages import (
-    Answer,
-    Ask,
-    Cancel,
     Computed,
-    Load,
-    Ready,
-    Refused,
-    Working,
+    EncoderAnswer,
+    EncoderCancel,
+    EncoderLoad,
+    EncoderQuestion,
+    EncoderReady,
+    EncoderRefused,
+    EncoderWorking,
     to_model_decoder,
 )
 
@@ -59,7 +59,7 @@ class QuestionRoutes:
         #: The numbers of unanswered questions.
         self._open: set[int] = set()
 
-    def begin(self, link: int, ask: Ask) -> int:
+    def begin(self, link: int, ask: EncoderQuestion) -> int:
         """Return the number of a worker's question in this process."""
         number = self.find(link, ask.number)
         self._open.add(number)
@@ -88,7 +88,7 @@ class QuestionRoutes:
         once; the others get their answers.
         """
         match message:
-            case Answer() | Refused():
+            case EncoderAnswer() | EncoderRefused():
                 yield self._own(message)
             case Computed(answers=answers) if answers:
                 own = [self._own(each) for each in answers]
@@ -98,12 +98,14 @@ class QuestionRoutes:
                 yield from ((link, each) for link, each in own if link != first)
             case Computed():
                 yield links[0] if links else 0, message
-            case Working():
+            case EncoderWorking():
                 yield from ((link, message) for link in (links or (0,)))
             case _:
                 yield 0, message
 
-    def _own(self, answer: Answer | Refused) -> tuple[int, Answer | Refused]:
+    def _own(
+        self, answer: EncoderAnswer | EncoderRefused
+    ) -> tuple[int, EncoderAnswer | EncoderRefused]:
         self.finish(answer.number)
         return answer.number >> _BITS, replace(answer, number=answer.number & _OWN)
 
@@ -180,13 +182,13 @@ class TextModelProcess:
                     self._runner.drop(number)
             if is_busy and time.monotonic() >= next_pulse:
                 next_pulse = time.monotonic() + _PULSE
-                self._send(Working())
+                self._send(EncoderWorking())
 
     def _handle(self, frame: Frame) -> int | None:
         """Handle a message; the exit code if it was the last."""
         message = to_model_decoder.decode(frame)
         match message:
-            case Ask():
+            case EncoderQuestion():
                 message = replace(
                     message, number=self._routes.begin(self._connection.link, message)
                 )
@@ -194,12 +196,12 @@ class TextModelProcess:
                     self._answer(message)
                 else:
                     self._long.add(message)
-            case Cancel():
+            case EncoderCancel():
                 number = self._routes.find(self._connection.link, message.number)
                 self._long.drop(number)
                 self._runner.drop(number)
                 self._routes.finish(number)
-            case Load():
+            case EncoderLoad():
                 try:
                     ready = self._load(message)
                 except Exception as error:
@@ -213,7 +215,7 @@ class TextModelProcess:
                 raise AssertionError(message)
         return None
 
-    def _load(self, load: Load) -> Ready:
+    def _load(self, load: EncoderLoad) -> EncoderReady:
         # Imported here: the libraries take long to load, and may be what is broken.
         from calculators.kit.child_process.messages import LoadingPhase
         from calculators.text.text_models.batch_runner import BatchRunner
@@ -226,9 +228,9 @@ class TextModelProcess:
         self._tokenizer = tokenizer = open_tokenizer(load)
         forms = CompiledForms(load, find_function(build_head), self._send)
         self._runner = BatchRunner(forms, tokenizer.pad, self._send, self._log)
-        return Ready(forms.columns, tokenizer.vocabulary, forms.streams)
+        return EncoderReady(forms.columns, tokenizer.vocabulary, forms.streams)
 
-    def _answer(self, ask: Ask) -> None:
+    def _answer(self, ask: EncoderQuestion) -> None:
         """Tokenize a question, and let its sequences wait for their batches."""
         from calculators.text.text_models.text_tokenizer import InputError, answer_question
 
@@ -240,16 +242,16 @@ class TextModelProcess:
                 encoded = self._encode(self._tokenizer, question)
                 self._check(encoded)
         except InputError as error:
-            self._send(Refused(ask.number, error.reason, error.param, error.code))
+            self._send(EncoderRefused(ask.number, error.reason, error.param, error.code))
             return
         except Exception as error:
             self._log(describe_failure(error))
-            self._send(Refused(ask.number, failure_reason(error), None, "INTERNAL"))
+            self._send(EncoderRefused(ask.number, failure_reason(error), None, "INTERNAL"))
             return
         if encoded.sequences:
             self._runner.add(ask.number, ask.client, encoded)
         else:
-            self._send(Answer(ask.number, b"", [], encoded.note))
+            self._send(EncoderAnswer(ask.number, b"", [], encoded.note))
 
     def _check(self, encoded: Encoded) -> None:
         """Refuse sequences that the model must not get."""
@@ -278,13 +280,15 @@ class TextModelProcess:
 class _LongQuestions:
     """A thread for questions that take long to tokenize; clients take turns."""
 
-    def __init__(self, answer: Callable[[Ask], None], drop: Callable[[int], None]) -> None:
+    def __init__(
+        self, answer: Callable[[EncoderQuestion], None], drop: Callable[[int], None]
+    ) -> None:
         self._answer = answer
         self._drop = drop
         self._changed = threading.Condition()
         #: Questions by client, in the order of turns; no entry is empty.
-        self._waiting: OrderedDict[str, deque[Ask]] = OrderedDict()
-        self._current: Ask | None = None
+        self._waiting: OrderedDict[str, deque[EncoderQuestion]] = OrderedDict()
+        self._current: EncoderQuestion | None = None
         self._since = 0.0
         self._is_dropped = False
         threading.Thread(target=self._work, name="tokenizing", daemon=True).start()
@@ -294,7 +298,7 @@ class _LongQuestions:
         """True while a question is tokenized, unless that has taken too long."""
         return self._current is not None and time.monotonic() - self._since < _LONGEST
 
-    def add(self, ask: Ask) -> None:
+    def add(self, ask: EncoderQuestion) -> None:
         with self._changed:
             self._waiting.setdefault(ask.client, deque()).append(ask)
             self._changed.notify()

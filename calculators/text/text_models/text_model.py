@@ -42,13 +42,13 @@ from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, aske
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record
 from calculators.text.text_models.messages import (
-    Answer,
-    Ask,
-    Cancel,
     Computed,
-    Load,
-    Ready,
-    Refused,
+    EncoderAnswer,
+    EncoderCancel,
+    EncoderLoad,
+    EncoderQuestion,
+    EncoderReady,
+    EncoderRefused,
     from_model_decoder,
 )
 from calculators.text.text_models.model_options import TextModelOptions, compiled_entry
@@ -143,7 +143,7 @@ class _Question:
         self.number = number
         self.body = body
         self.characters = characters
-        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[EncoderAnswer] = asyncio.get_running_loop().create_future()
         self.is_sent = False
         #: Crashes of the process while it had the question, and other ends.
         self.deaths = 0
@@ -188,7 +188,7 @@ class TextModel:
         self._child = Supervisor(
             name=name,
             module=module,
-            load=Load(
+            load=EncoderLoad(
                 str(options.directory),
                 MEMORY,
                 options.device,
@@ -197,7 +197,7 @@ class TextModel:
                 dict(head),
             ),
             decode=from_model_decoder.decode,
-            ready=Ready,
+            ready=EncoderReady,
             on_message=self._take,
             on_down=self._down,
             on_back=self._back,
@@ -209,14 +209,14 @@ class TextModel:
             is_shared=True,
         )
 
-    async def start(self, progress: LoadProgress | None = None) -> Ready:
+    async def start(self, progress: LoadProgress | None = None) -> EncoderReady:
         """Load the model; ``progress`` gets the phases.
 
         Raises:
             ResourceError: it cannot be loaded; nothing is left running.
         """
         async with loading(self._entry, self.close):
-            ready: Ready = await self._child.start(progress)
+            ready: EncoderReady = await self._child.start(progress)
         return ready
 
     @property
@@ -270,7 +270,7 @@ class TextModel:
             answer = await asked.answer
         except asyncio.CancelledError:
             if asked.is_sent:
-                self._child.send(self._pack(Cancel(asked.number)))
+                self._child.send(self._pack(EncoderCancel(asked.number)))
             raise
         finally:
             del self._questions[asked.number]
@@ -298,7 +298,7 @@ class TextModel:
         if self._refused and hashlib.sha256(packed).digest() in self._refused:
             raise self._refusal()
         self._number += 1
-        body = self._pack(Ask(self._number, client, msgspec.Raw(packed)))
+        body = self._pack(EncoderQuestion(self._number, client, msgspec.Raw(packed)))
         return _Question(self._number, body, characters)
 
     def _send(self, question: _Question) -> None:
@@ -317,14 +317,14 @@ class TextModel:
             self._metrics.note_batch(message)
             for answer in message.answers:
                 self._settle(answer)
-        elif isinstance(message, Answer | Refused):
+        elif isinstance(message, EncoderAnswer | EncoderRefused):
             self._settle(message)
 
-    def _settle(self, answer: Answer | Refused) -> None:
+    def _settle(self, answer: EncoderAnswer | EncoderRefused) -> None:
         question = self._questions.get(answer.number)
         if question is None or question.answer.done():
             return
-        if isinstance(answer, Answer):
+        if isinstance(answer, EncoderAnswer):
             question.answer.set_result(answer)
         else:
             question.answer.set_exception(
@@ -362,7 +362,7 @@ class TextModel:
 
     def _refuse_from_now_on(self, question: _Question) -> None:
         question.answer.set_exception(self._refusal())
-        ask = msgspec.msgpack.decode(question.body, type=Ask)
+        ask = msgspec.msgpack.decode(question.body, type=EncoderQuestion)
         self._refused[hashlib.sha256(bytes(ask.question)).digest()] = None
         if len(self._refused) > _REMEMBERED:
             self._refused.popitem(last=False)
@@ -417,7 +417,7 @@ async def packed_question(
         ) from None
 
 
-def outputs_of(answer: Answer) -> Outputs:
+def outputs_of(answer: EncoderAnswer) -> Outputs:
     """Return the arrays of an answer."""
     values = np.frombuffer(answer.values, "<f4")
     if answer.tokens:
@@ -437,7 +437,7 @@ class _Arguments(msgspec.Struct, frozen=True, array_like=True):
     head: Mapping[str, Any]
 
 
-class _Asked(msgspec.Struct, frozen=True, array_like=True):
+class _AskedTexts(msgspec.Struct, frozen=True, array_like=True):
     """A question; see `TextModel.ask`."""
 
     characters: int
@@ -446,9 +446,9 @@ class _Asked(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_asked_decoder: Final = msgspec.msgpack.Decoder(_Asked)
-_answer_decoder: Final = msgspec.msgpack.Decoder(Answer)
-_ready_decoder: Final = msgspec.msgpack.Decoder(Ready)
+_asked_decoder: Final = msgspec.msgpack.Decoder(_AskedTexts)
+_answer_decoder: Final = msgspec.msgpack.Decoder(EncoderAnswer)
+_ready_decoder: Final = msgspec.msgpack.Decoder(EncoderReady)
 
 
 class PlacedTextModel(PlacedModel):
@@ -469,7 +469,7 @@ class PlacedTextModel(PlacedModel):
         #: The most tokens of one sequence.
         self.max_tokens = options.max_tokens
 
-    async def start(self, progress: LoadProgress | None = None) -> Ready:
+    async def start(self, progress: LoadProgress | None = None) -> EncoderReady:
         """Wait until the process has loaded the model.
 
         Raises:
@@ -482,7 +482,7 @@ class PlacedTextModel(PlacedModel):
     ) -> Outputs:
         """See `TextModel.ask`."""
         packed = await packed_question(question, characters, param)
-        body = _encode(_Asked(characters, param, msgspec.Raw(packed)))
+        body = _encode(_AskedTexts(characters, param, msgspec.Raw(packed)))
         answer = await asked_once(self._place, body, tokens=characters / _CHARACTERS_PER_TOKEN)
         return outputs_of(_answer_decoder.decode(answer))
 
@@ -503,7 +503,7 @@ class TextModelWork:
         outputs = await self._model.ask(
             asked.question, characters=asked.characters, param=asked.param
         )
-        answer = Answer(0, outputs.values.tobytes(), outputs.tokens, outputs.note)
+        answer = EncoderAnswer(0, outputs.values.tobytes(), outputs.tokens, outputs.note)
         question.emit(_encode(answer))
 
     async def close(self) -> None:

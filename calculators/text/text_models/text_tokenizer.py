@@ -1,6 +1,6 @@
 """Texts as token ids, in the process of an encoder model: the tokenizer's interface, and questions.
 
-A question of a task becomes `Encoded`: sequences of `Tokens`, each of which gets a row of the
+A question of a task becomes `Encoded`: sequences of `TextTokens`, each of which gets a row of the
 answer, or an `InputError` for the client. `Tokenize` and `Detokenize` are questions that every
 process answers beside those of its task; the server has their types from here, and so this module
 loads no library of tokenizers: `calculators.text.text_models.tokenizer_files` does.
@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.kit.model_json import read_model_json
-from calculators.text.text_models.messages import Load
+from calculators.text.text_models.messages import EncoderLoad
 
 Ids: TypeAlias = NDArray[np.int64]
 
 
-class Tokens(NamedTuple):
+class TextTokens(NamedTuple):
     """One sequence for the model, without padding.
 
     Attributes:
@@ -45,7 +45,7 @@ class Encoded:
         note: returned beside the rows; anything that MessagePack takes.
     """
 
-    sequences: list[Tokens]
+    sequences: list[TextTokens]
     note: Any = None
 
 
@@ -78,10 +78,10 @@ class TextTokenizer(ABC):
         pad: the id of the padding token; 0 if the model has none.
         adds_bos: ``add_bos_token`` of tokenizer_config.json is not false.
         config: the model's config.json.
-        settings: the task's own settings, `Load.head`.
+        settings: the task's own settings, `EncoderLoad.head`.
     """
 
-    def __init__(self, load: Load, vocabulary: int) -> None:
+    def __init__(self, load: EncoderLoad, vocabulary: int) -> None:
         """``vocabulary``: the tokenizer's, for models whose config.json does not say theirs."""
         directory = Path(load.model_path)
         self.max_tokens = load.max_tokens
@@ -95,7 +95,7 @@ class TextTokenizer(ABC):
         self.adds_bos = tokenizer_config.get("add_bos_token") is not False
 
     @abstractmethod
-    def encode(self, texts: Sequence[str], *, adds_special: bool = True) -> list[Tokens]:
+    def encode(self, texts: Sequence[str], *, adds_special: bool = True) -> list[TextTokens]:
         """Return the tokens of each text, of any length."""
 
     def encode_cut(
@@ -105,7 +105,7 @@ class TextTokenizer(ABC):
         most: int | None = None,
         side: Side = "right",
         adds_special: bool = True,
-    ) -> list[Tokens]:
+    ) -> list[TextTokens]:
         """Return the tokens of each text, at most ``most`` of them; special tokens stay.
 
         ``most``: `max_tokens` by default; ``side``: the side that is cut off.
@@ -118,7 +118,9 @@ class TextTokenizer(ABC):
         return made
 
     @abstractmethod
-    def cut(self, text: str, tokens: Tokens, most: int, side: Side, adds_special: bool) -> Tokens:
+    def cut(
+        self, text: str, tokens: TextTokens, most: int, side: Side, adds_special: bool
+    ) -> TextTokens:
         """Return ``most`` of the tokens of a text; ``tokens``: all of them."""
 
     @abstractmethod
@@ -132,7 +134,7 @@ class TextTokenizer(ABC):
         seconds_most: int | None = None,
         chunks: bool = False,
         side: Side = "right",
-    ) -> list[list[Tokens]]:
+    ) -> list[list[TextTokens]]:
         """Return the sequences for the pair of ``first`` with each of ``seconds``.
 
         Special tokens and segment ids are those of the tokenizer's own template for pairs.

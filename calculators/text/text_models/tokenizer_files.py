@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from calculators.text.text_models.messages import Load
-from calculators.text.text_models.text_tokenizer import Ids, InputError, Side, TextTokenizer, Tokens
+from calculators.text.text_models.messages import EncoderLoad
+from calculators.text.text_models.text_tokenizer import (
+    Ids,
+    InputError,
+    Side,
+    TextTokenizer,
+    TextTokens,
+)
 
 
 class HuggingFaceTokenizer(TextTokenizer):
@@ -25,7 +31,7 @@ class HuggingFaceTokenizer(TextTokenizer):
     them too. Truncation is done here: the library keeps it as a setting for all callers.
     """
 
-    def __init__(self, load: Load, file: Path) -> None:
+    def __init__(self, load: EncoderLoad, file: Path) -> None:
         """Read the file.
 
         Raises:
@@ -42,15 +48,17 @@ class HuggingFaceTokenizer(TextTokenizer):
         self._special = tokenizer.num_special_tokens_to_add(False)
         self._special_of_pair = tokenizer.num_special_tokens_to_add(True)
 
-    def encode(self, texts: Sequence[str], *, adds_special: bool = True) -> list[Tokens]:
+    def encode(self, texts: Sequence[str], *, adds_special: bool = True) -> list[TextTokens]:
         batch = self._tokenizer.encode_batch_fast(texts, add_special_tokens=adds_special)
         return [_tokens(each) for each in batch]
 
-    def cut(self, text: str, tokens: Tokens, most: int, side: Side, adds_special: bool) -> Tokens:
+    def cut(
+        self, text: str, tokens: TextTokens, most: int, side: Side, adds_special: bool
+    ) -> TextTokens:
         (plain,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
         plain.truncate(max(0, most - self._special * adds_special), direction=side)
         ids, types = _tokens(self._tokenizer.post_process(plain, None, adds_special))
-        return Tokens(ids[:most], None if types is None else types[:most])
+        return TextTokens(ids[:most], None if types is None else types[:most])
 
     def encode_pairs(
         self,
@@ -62,7 +70,7 @@ class HuggingFaceTokenizer(TextTokenizer):
         seconds_most: int | None = None,
         chunks: bool = False,
         side: Side = "right",
-    ) -> list[list[Tokens]]:
+    ) -> list[list[TextTokens]]:
         most = self.max_tokens if most is None else most
         (head,) = self._tokenizer.encode_batch_fast([first], add_special_tokens=False)
         if first_most is not None and len(head) > first_most:
@@ -101,10 +109,10 @@ class HuggingFaceTokenizer(TextTokenizer):
         return text
 
 
-def _tokens(encoding: Any) -> Tokens:
+def _tokens(encoding: Any) -> TextTokens:
     types = encoding.type_ids
     # Texts alone have segment 0 only, with nearly every model.
-    return Tokens(
+    return TextTokens(
         np.array(encoding.ids, np.int64), np.array(types, np.int64) if any(types) else None
     )
 
@@ -112,7 +120,7 @@ def _tokens(encoding: Any) -> Tokens:
 class OpenvinoTokenizer(TextTokenizer):
     """The tokenizer that OpenVINO runs. It knows neither pairs nor the characters of a token."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: EncoderLoad) -> None:
         """Read the files.
 
         Raises:
@@ -138,16 +146,18 @@ class OpenvinoTokenizer(TextTokenizer):
         encoded = self._tokenizer.encode(text, add_special_tokens=adds_special)
         return np.array(encoded.input_ids.data, dtype=np.int64).reshape(-1)
 
-    def encode(self, texts: Sequence[str], *, adds_special: bool = True) -> list[Tokens]:
-        return [Tokens(self._ids(text, adds_special=adds_special)) for text in texts]
+    def encode(self, texts: Sequence[str], *, adds_special: bool = True) -> list[TextTokens]:
+        return [TextTokens(self._ids(text, adds_special=adds_special)) for text in texts]
 
-    def cut(self, text: str, tokens: Tokens, most: int, side: Side, adds_special: bool) -> Tokens:
+    def cut(
+        self, text: str, tokens: TextTokens, most: int, side: Side, adds_special: bool
+    ) -> TextTokens:
         ids = tokens.ids
         before, after = (self._before, self._after) if adds_special else (0, 0)
         end = len(ids) - after
         room = max(0, most - before - after)
         plain = ids[before : before + room] if side == "right" else ids[end - room : end]
-        return Tokens(np.concatenate([ids[:before], plain, ids[end:]])[:most])
+        return TextTokens(np.concatenate([ids[:before], plain, ids[end:]])[:most])
 
     def encode_pairs(
         self,
@@ -159,7 +169,7 @@ class OpenvinoTokenizer(TextTokenizer):
         seconds_most: int | None = None,
         chunks: bool = False,
         side: Side = "right",
-    ) -> list[list[Tokens]]:
+    ) -> list[list[TextTokens]]:
         raise InputError(
             "the model's directory has no tokenizer.json, which pairs of texts need",
             code="FAILED_PRECONDITION",
@@ -191,7 +201,7 @@ def _common(first: Ids, second: Ids) -> int:
     return count
 
 
-def open_tokenizer(load: Load) -> TextTokenizer:
+def open_tokenizer(load: EncoderLoad) -> TextTokenizer:
     """Open the tokenizer of a model's directory: tokenizer.json, else OpenVINO's own files.
 
     Raises:

@@ -158,12 +158,12 @@ async def _read(
     size = request.content_length
     if size is None or size <= _MANY_PIECES or size > limit:
         return await read_bytes(request, settings, limit, hold)
-    whole = _Whole(size, request.headers.get(LENGTH_HEADER, ""))
+    whole = _WholeRequest(size, request.headers.get(LENGTH_HEADER, ""))
     await receive(request, settings, limit, whole.take, hold)
     return whole.content()
 
 
-class _Whole:
+class _WholeRequest:
     """A buffer for a large body of known size. Memory that is not written yet takes no space."""
 
     def __init__(self, size: int, json_length: str) -> None:

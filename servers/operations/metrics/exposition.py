@@ -142,7 +142,7 @@ _SMALLEST: Final = frozenset({"graphrt_llm_engine_up", "graphrt_model_ready"})
 _SUMMED_KINDS: Final = ("counter", "histogram", "summary")
 
 
-class _Family:
+class _ExposedFamily:
     """The lines of one metric.
 
     Attributes:
@@ -171,19 +171,19 @@ class MergedText:
     """Texts in Prometheus's format, merged in the order in which they are added."""
 
     def __init__(self) -> None:
-        self._families: dict[str, _Family] = {}
+        self._families: dict[str, _ExposedFamily] = {}
 
     def add(self, text: str, *, is_past: bool = False) -> None:
         """Add the text of one process.
 
         ``is_past``: the process has ended. Its counts remain, and its gauges do not.
         """
-        family = _Family("")
+        family = _ExposedFamily("")
         for line in text.splitlines():
             if line.startswith("# "):
                 _, word, name, *rest = line.split(" ", 3)
                 if name != family.name:
-                    family = self._families.get(name) or _Family(name)
+                    family = self._families.get(name) or _ExposedFamily(name)
                     if not is_past:
                         self._families[name] = family
                 if word == "HELP":
@@ -193,7 +193,7 @@ class MergedText:
                     if is_past and kind in _SUMMED_KINDS:
                         self._families[name] = family
                     elif is_past:
-                        family = _Family(name)  # its lines are not kept
+                        family = _ExposedFamily(name)  # its lines are not kept
                     family.kind = kind
             elif line:
                 head, _, value = line.rpartition(" ")

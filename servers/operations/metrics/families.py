@@ -26,7 +26,7 @@ class Series(Protocol):
         """Append the lines, each with its line break."""
 
 
-class Counter:
+class CounterFamily:
     """See `graph_runtime.MetricCounter`.
 
     Attributes:
@@ -72,7 +72,7 @@ class Gauge:
     """See `graph_runtime.MetricGauge`.
 
     Attributes:
-        level: the value, unless the gauge follows a function; see `Counter.counted`.
+        level: the value, unless the gauge follows a function; see `CounterFamily.counted`.
     """
 
     __slots__ = ("_head", "_lock", "_read", "labels", "level")
@@ -257,7 +257,7 @@ class Family(Generic[S]):
         return self._make(self.name, labels)  # type: ignore[call-arg]
 
 
-AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
+AnyFamily = Family[CounterFamily] | Family[Gauge] | Family[Histogram]
 
 
 class Families:
@@ -272,14 +272,14 @@ class Families:
     def __contains__(self, name: str) -> bool:
         return name in self._families
 
-    def counter(self, name: str, help: str, *, is_bare: bool = False) -> Family[Counter]:
+    def counter(self, name: str, help: str, *, is_bare: bool = False) -> Family[CounterFamily]:
         """Return a counter family. ``is_bare``: do not append ``_total`` to its name.
 
         Raises:
             ValueError: the name is invalid, or is the name of a family of another kind.
         """
         shown = name if is_bare else name.removesuffix("_total") + "_total"
-        family = Family(MetricKind.COUNTER, shown, help, Counter, is_bare=is_bare)
+        family = Family(MetricKind.COUNTER, shown, help, CounterFamily, is_bare=is_bare)
         return self._known(family)
 
     def gauge(self, name: str, help: str) -> Family[Gauge]:

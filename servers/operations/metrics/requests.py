@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 from graph_runtime import GraphMetrics, RunTotals, ValidatedGraph
 from servers.config.server_config import MetricsConfig
 from servers.contract.data_plane import Method
-from servers.operations.metrics.families import Counter, Families, Family, Gauge, Histogram
+from servers.operations.metrics.families import CounterFamily, Families, Family, Gauge, Histogram
 
 #: Counters of one graph that calculators make with ``cc.get_counter``; more are not shown.
 _MOST_COUNTERS = 1000
@@ -105,7 +105,7 @@ class GraphRuns:
         self._ends.clear()
 
 
-_F = TypeVar("_F", Family[Counter], Family[Gauge], Family[Histogram])
+_F = TypeVar("_F", Family[CounterFamily], Family[Gauge], Family[Histogram])
 
 #: Upper bounds in microseconds, 10 to 1.5e9 (``src/model_metric_reporter.cpp``).
 BUCKETS_US: Final = tuple(float(math.floor(10 * 1.8**power)) for power in range(33))
@@ -168,7 +168,7 @@ class OvmsFamilies:
             "ovms_graph_processing_time_us", "Time packet spent in the MediaPipe graph."
         )
 
-    def _counter(self, name: str, help: str) -> Family[Counter]:
+    def _counter(self, name: str, help: str) -> Family[CounterFamily]:
         return self._shown(self._families.counter(name, help, is_bare=True))
 
     def _gauge(self, name: str, help: str) -> Family[Gauge]:
@@ -215,25 +215,25 @@ class CallCounts(NamedTuple):
         time_us: the duration of each run.
     """
 
-    accepted: Counter
-    rejected: Counter
-    responses: Counter
-    errors: Counter
-    cancelled: Counter
+    accepted: CounterFamily
+    rejected: CounterFamily
+    responses: CounterFamily
+    errors: CounterFamily
+    cancelled: CounterFamily
     time_us: Histogram
 
 
 class LookupCounts(NamedTuple):
     """The counts of requests about a model, such as for its metadata."""
 
-    success: Counter
-    fail: Counter
+    success: CounterFamily
+    fail: CounterFamily
 
 
-class GraphRequests:
+class GraphRequestMetrics:
     """All series of a graph, with the value 0 from its start."""
 
-    def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[Counter]) -> None:
+    def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[CounterFamily]) -> None:
         self.current: Gauge = ovms.current_graphs.of({"name": name})
         #: By method and interface.
         self.calls: dict[tuple[Method, str], CallCounts] = {}
@@ -263,16 +263,16 @@ class InferCounts(NamedTuple):
 
     version: str
     current: Gauge
-    success: Counter
-    fail: Counter
-    cancelled: Counter
+    success: CounterFamily
+    fail: CounterFamily
+    cancelled: CounterFamily
     time_us: Histogram
 
 
 class ModelRequests:
     """All series of a model, with the value 0 from the start of each version."""
 
-    def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[Counter]) -> None:
+    def __init__(self, name: str, ovms: OvmsFamilies, cancelled: Family[CounterFamily]) -> None:
         self._name = name
         self._ovms = ovms
         self._cancelled = cancelled

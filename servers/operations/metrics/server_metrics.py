@@ -22,9 +22,9 @@ from graph_runtime.authoring.metrics import NO_LABELS, SECONDS
 from servers import version
 from servers.config.server_config import MetricsConfig
 from servers.operations.metrics.exposition import Exposition, MetricsText
-from servers.operations.metrics.families import Counter, Families, Family, Histogram, Series
+from servers.operations.metrics.families import CounterFamily, Families, Family, Histogram, Series
 from servers.operations.metrics.requests import (
-    GraphRequests,
+    GraphRequestMetrics,
     GraphRuns,
     ModelRequests,
     NodeFamilies,
@@ -54,11 +54,11 @@ class _NodeCounts(NamedTuple):
     first_token: Histogram
     per_token: Histogram
     whole: Histogram
-    prompt_tokens: Counter
-    generated_tokens: Counter
-    shared_tokens: Counter
-    outcomes: dict[str, Counter]
-    reasons: dict[str, Counter]
+    prompt_tokens: CounterFamily
+    generated_tokens: CounterFamily
+    shared_tokens: CounterFamily
+    outcomes: dict[str, CounterFamily]
+    reasons: dict[str, CounterFamily]
 
 
 class Generations:
@@ -285,7 +285,7 @@ class TransportCounts:
         self._grpc_seconds = families.histogram(
             "graphrt_grpc_call_seconds", "From a call's begin to its status.", _SECONDS
         )
-        self._known: dict[tuple[str, str, int | str], tuple[Counter, Histogram | None]] = {}
+        self._known: dict[tuple[str, str, int | str], tuple[CounterFamily, Histogram | None]] = {}
 
     def count(self, end: RequestEnd, seconds: float) -> None:
         key = (end.route, end.method, end.status)
@@ -300,7 +300,7 @@ class TransportCounts:
         """Return the key of the series. An HTTP method may be any word that a client sends."""
         return (end.route, self._method(end), end.status)
 
-    def _series(self, end: RequestEnd) -> tuple[Counter, Histogram | None]:
+    def _series(self, end: RequestEnd) -> tuple[CounterFamily, Histogram | None]:
         method = self._method(end)
         if end.protocol == "grpc":
             method = method.rpartition("/")[2] or method
@@ -364,7 +364,7 @@ class ServerMetrics:
         build = self.families.gauge("graphrt_build_info", "1; the label says which version runs.")
         build.of({"version": version()}).set(1)
         self._kept = frozenset(family.name for family in self.families)
-        self._graphs: dict[str, GraphRequests] = {}
+        self._graphs: dict[str, GraphRequestMetrics] = {}
         self._models: dict[str, ModelRequests] = {}
         #: The graph of each adapter.
         self._adapted: dict[str, str] = {}
@@ -429,7 +429,7 @@ class ServerMetrics:
 
     # Requests -------------------------------------------------------------------------------------
 
-    def graph(self, name: str) -> GraphRequests | None:
+    def graph(self, name: str) -> GraphRequestMetrics | None:
         """Return the counts of the graph with this name or adapter; None if there is none."""
         found = self._graphs.get(self._adapted.get(name, name))
         if found is None and name not in self._models:
@@ -510,7 +510,7 @@ class ServerMetrics:
         self._names.add(name)
         if served.versions is None:
             if name not in self._graphs:
-                self._graphs[name] = GraphRequests(name, self._ovms, self._cancelled)
+                self._graphs[name] = GraphRequestMetrics(name, self._ovms, self._cancelled)
             return
         known = self._models.get(name)
         if known is None:

@@ -29,16 +29,16 @@ from servers.operations.process import READY, STOPPING, notify
 from servers.server.fronts import ListenError
 from servers.server.workers.messages import (
     Action,
-    Ask,
-    Asked,
-    Begin,
-    Failure,
+    AskWorker,
+    BeginWork,
     Loaded,
     Look,
     Outcome,
     Peers,
     Perform,
     State,
+    WorkerAsked,
+    WorkerFailure,
     from_worker_decoder,
 )
 
@@ -123,7 +123,7 @@ class WorkerGone(Exception):
     """The worker has ended before it answered."""
 
 
-class Member:
+class CrewMember:
     """Starts one worker, and starts it again when it ends.
 
     Attributes:
@@ -136,9 +136,9 @@ class Member:
     def __init__(
         self,
         number: int,
-        begin: Callable[[int, bool], Begin],
-        on_message: Callable[[Member, Any], None],
-        on_change: Callable[[Member], None],
+        begin: Callable[[int, bool], BeginWork],
+        on_message: Callable[[CrewMember, Any], None],
+        on_change: Callable[[CrewMember], None],
     ) -> None:
         """
         Args:
@@ -156,7 +156,7 @@ class Member:
         self._on_change = on_change
         self._encode = msgspec.msgpack.Encoder().encode
         self._child: ChildProcess | None = None
-        self._asked = Asked()
+        self._asked = WorkerAsked()
         self._lives = 0
         self._back_off = BackOff()
         self._serving_since: float | None = None
@@ -314,7 +314,7 @@ class Crew:
         self._on_loaded = on_loaded
         self._pool = ChildPool()
         self._members = [
-            Member(number, self._begin, self._take, self._changed)
+            CrewMember(number, self._begin, self._take, self._changed)
             for number in range(1, settings.workers + 1)
         ]
         self._unloaded: set[str] = set()
@@ -399,9 +399,9 @@ class Crew:
 
     # Members --------------------------------------------------------------------------------------
 
-    def _begin(self, number: int, replaces: bool) -> Begin:
+    def _begin(self, number: int, replaces: bool) -> BeginWork:
         settings = self._settings
-        return Begin(
+        return BeginWork(
             list(settings.words),
             number,
             settings.workers,
@@ -411,7 +411,7 @@ class Crew:
             sorted(self._unloaded),
         )
 
-    def _changed(self, member: Member) -> None:
+    def _changed(self, member: CrewMember) -> None:
         if member.state in (MemberState.BACKING_OFF, MemberState.ENDED):
             self._pool.forget(member.number)
             self._past.add(member.metrics, is_past=True)
@@ -429,11 +429,11 @@ class Crew:
             notify(READY)
             self._on_loaded(self._members[0].report)
 
-    def _take(self, member: Member, message: Any) -> None:
+    def _take(self, member: CrewMember, message: Any) -> None:
         match message:
             case Want() | Release() | KillShared():
                 self._pool.take(member.number, message, member.send)
-            case Ask():
+            case AskWorker():
                 self._spawn(self._answer(member, message), f"{message.action} of all workers")
             case _:
                 raise AssertionError(message)
@@ -451,7 +451,7 @@ class Crew:
 
     # All workers ----------------------------------------------------------------------------------
 
-    async def _answer(self, member: Member, ask: Ask) -> None:
+    async def _answer(self, member: CrewMember, ask: AskWorker) -> None:
         if ask.action is Action.METRICS:
             outcome = Outcome(ask.number, text=await self._metrics())
         else:
@@ -459,7 +459,7 @@ class Crew:
             outcome = Outcome(ask.number, done.has_changed, done.failure)
         member.send(outcome)
 
-    async def _perform(self, action: Action, model: str, asker: Member | None) -> Outcome:
+    async def _perform(self, action: Action, model: str, asker: CrewMember | None) -> Outcome:
         """Let all workers do an action; the failure is the asker's own, or the first one."""
         if action is Action.UNLOAD:
             self._unloaded.add(model)
@@ -470,13 +470,13 @@ class Crew:
         # So that the next request to any worker gets an answer about the new state.
         await self._outcomes(members, Action.SETTLE, "")
         failures = [each.failure for each in outcomes if each.failure is not None]
-        failure: Failure | None = failures[0] if failures else None
+        failure: WorkerFailure | None = failures[0] if failures else None
         if action is Action.UNLOAD and failure is not None:
             self._unloaded.discard(model)
         return Outcome(0, any(each.has_changed for each in outcomes), failure)
 
     async def _outcomes(
-        self, members: Sequence[Member], action: Action, model: str
+        self, members: Sequence[CrewMember], action: Action, model: str
     ) -> list[Outcome]:
         work = (each.perform(action, model) for each in members)
         found = await asyncio.gather(*work, return_exceptions=True)
@@ -495,14 +495,14 @@ class Crew:
         merged.add(self._past.plain(), is_past=True)
         return merged.plain()
 
-    async def _read_metrics(self, member: Member) -> None:
+    async def _read_metrics(self, member: CrewMember) -> None:
         try:
             async with asyncio.timeout(METRICS_SECONDS):
                 member.metrics = (await member.perform(Action.METRICS)).text
         except (TimeoutError, WorkerGone):
             _log.warning("worker %d does not answer: its last metrics are shown", member.number)
 
-    def _running(self) -> list[Member]:
+    def _running(self) -> list[CrewMember]:
         return [each for each in self._members if each.status is not None]
 
 

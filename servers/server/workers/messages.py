@@ -45,7 +45,7 @@ class Action(StrEnum):
     SETTLE = "settle"
 
 
-class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
+class BeginWork(msgspec.Struct, frozen=True, tag="begin", array_like=True):
     """The first message to a worker.
 
     Attributes:
@@ -99,7 +99,7 @@ class Look(msgspec.Struct, frozen=True, tag="look", array_like=True):
     """Look for changed files now."""
 
 
-class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
+class AskWorker(msgspec.Struct, frozen=True, tag="ask", array_like=True):
     """Let all workers do an action."""
 
     number: int
@@ -115,7 +115,7 @@ class Perform(msgspec.Struct, frozen=True, tag="perform", array_like=True):
     model: str = ""
 
 
-class Failure(msgspec.Struct, frozen=True, array_like=True):
+class WorkerFailure(msgspec.Struct, frozen=True, array_like=True):
     """An error of the data plane. ``code`` names a `graph_runtime.Code`.
 
     Attributes:
@@ -133,18 +133,18 @@ class Outcome(msgspec.Struct, frozen=True, tag="outcome", array_like=True):
 
     number: int
     has_changed: bool = False
-    failure: Failure | None = None
+    failure: WorkerFailure | None = None
     text: str = ""
 
 
-ToWorker = Begin | Perform | Peers | Look | Outcome | SharedPhase | SharedUp | SharedGone
-FromWorker = Loaded | State | Ask | Outcome | Want | Release | KillShared
+ToWorker = BeginWork | Perform | Peers | Look | Outcome | SharedPhase | SharedUp | SharedGone
+FromWorker = Loaded | State | AskWorker | Outcome | Want | Release | KillShared
 
 to_worker_decoder: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(ToWorker)
 from_worker_decoder: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(FromWorker)
 
 
-class Asked:
+class WorkerAsked:
     """The questions of one end by their numbers. Belongs to one event loop."""
 
     def __init__(self) -> None:

@@ -33,17 +33,17 @@ from servers.contract.data_plane import (
 from servers.operations.metrics.exposition import MergedText, MetricsText
 from servers.server.workers.messages import (
     Action,
-    Ask,
-    Asked,
-    Begin,
+    AskWorker,
+    BeginWork,
     Entry,
-    Failure,
     Loaded,
     Look,
     Outcome,
     Peers,
     Perform,
     State,
+    WorkerAsked,
+    WorkerFailure,
     to_worker_decoder,
 )
 
@@ -156,7 +156,9 @@ class SharedDataPlane:
         return outcome
 
 
-async def perform_on(plane: DataPlane, action: Action, model: str) -> tuple[bool, Failure | None]:
+async def perform_on(
+    plane: DataPlane, action: Action, model: str
+) -> tuple[bool, WorkerFailure | None]:
     """Do an action on one worker's plane; return whether anything has changed, and the failure."""
     try:
         match action:
@@ -173,14 +175,14 @@ async def perform_on(plane: DataPlane, action: Action, model: str) -> tuple[bool
     return True, None
 
 
-def failure_of(error: GraphError) -> Failure:
+def failure_of(error: GraphError) -> WorkerFailure:
     """Return an error as a message."""
     if isinstance(error, ReloadError):
-        return Failure(error.message, error.code.name, list(error.reloaded), error.failed)
-    return Failure(error.message, error.code.name)
+        return WorkerFailure(error.message, error.code.name, list(error.reloaded), error.failed)
+    return WorkerFailure(error.message, error.code.name)
 
 
-def error_of(failure: Failure) -> GraphError:
+def error_of(failure: WorkerFailure) -> GraphError:
     """Return the error of a message."""
     if failure.failed is not None:
         return ReloadError(failure.message, failure.reloaded or (), failure.failed)
@@ -214,14 +216,14 @@ class WorkerConnection(FrameProtocol):
         begin: the supervisor's first message.
     """
 
-    def __init__(self, connection: socket.socket, begin: Begin) -> None:
+    def __init__(self, connection: socket.socket, begin: BeginWork) -> None:
         """``connection`` is the one by which ``begin`` came."""
         super().__init__()
         self.begin = begin
         self._socket = connection
         self._encode = msgspec.msgpack.Encoder().encode
         self._sharing = Sharing(self._send, begin.workers)
-        self._asked = Asked()
+        self._asked = WorkerAsked()
         self._tasks: set[asyncio.Task[None]] = set()
         self._look = asyncio.Event()
         self._plane: SharedDataPlane | None = None
@@ -280,7 +282,7 @@ class WorkerConnection(FrameProtocol):
             self._send(state)
 
     async def _ask(self, action: Action, model: str) -> Outcome:
-        return await self._asked.ask(lambda number: self._send(Ask(number, action, model)))
+        return await self._asked.ask(lambda number: self._send(AskWorker(number, action, model)))
 
     async def _perform(self, order: Perform) -> None:
         assert self._plane is not None
@@ -329,7 +331,7 @@ class WorkerConnection(FrameProtocol):
         self._transport = None  # the supervisor is gone, and this process ends with it
 
 
-def received_begin(connection: socket.socket) -> Begin:
+def received_begin(connection: socket.socket) -> BeginWork:
     """Wait for the supervisor's first message, before there is an event loop.
 
     Raises:
@@ -342,7 +344,7 @@ def received_begin(connection: socket.socket) -> Begin:
             raise ConnectionResetError("the supervisor is gone")
         for frame in buffer.received(count):
             begin = to_worker_decoder.decode(frame)
-            assert isinstance(begin, Begin), begin
+            assert isinstance(begin, BeginWork), begin
             return begin
 
 

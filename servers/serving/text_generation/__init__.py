@@ -5,6 +5,6 @@ TensorRT-LLM backends and of its generate extension. A request becomes a payload
 ``/v3/completions``, so every graph that answers this endpoint can be called.
 """
 
-from servers.serving.text_generation.text_model import RunGraph, TextModel
+from servers.serving.text_generation.text_model import RunGraph, TextGenerationModel
 
-__all__ = ["RunGraph", "TextModel"]
+__all__ = ["RunGraph", "TextGenerationModel"]

@@ -1,4 +1,4 @@
-"""`TextModel`: a graph that answers completion requests, as a model of KServe's protocol."""
+"""`TextGenerationModel`: a graph that answers completions, as a model of KServe's protocol."""
 
 from __future__ import annotations
 
@@ -391,7 +391,7 @@ RunGraph: TypeAlias = Callable[[HttpPayload, Callable[[ResponsePacket], object]]
 Emit: TypeAlias = Callable[[InferResponse], object]
 
 
-class TextModel:
+class TextGenerationModel:
     """Text in, text out. The methods are those of `servers.contract.data_plane.LoadedServable`.
 
     The text is the prompt, without a chat template, as in vLLM's backend. With ``chat`` it becomes

@@ -18,8 +18,8 @@ from servers.batch_work.worker import BatchWorker
 from servers.batches import batch_lines
 from servers.batches.batch_lines import BatchRequest, InputLine, answer_line
 from servers.batches.objects import (
-    Answer,
     Batch,
+    BatchAnswer,
     BatchSettings,
     Phase,
     Status,
@@ -43,9 +43,9 @@ def store(tmp_path: Path) -> Iterator[BatchStore]:
     made.close()
 
 
-async def ask(batch: int, number: int, request: BatchRequest) -> Answer:
+async def ask(batch: int, number: int, request: BatchRequest) -> BatchAnswer:
     text = answer_line("id", request.custom_id, status=200, body=b"{}")
-    return Answer(batch=batch, line=number, is_error=False, text=text)
+    return BatchAnswer(batch=batch, line=number, is_error=False, text=text)
 
 
 def work(store: BatchStore, answer: Any = ask, *, width: int = 4) -> None:
@@ -161,7 +161,7 @@ def test_no_error_of_a_line_reaches_others(
             raise error if isinstance(error, Exception) else ValueError
         return read(found, endpoint)
 
-    async def answer_or_fail(batch: int, number: int, request: BatchRequest) -> Answer:
+    async def answer_or_fail(batch: int, number: int, request: BatchRequest) -> BatchAnswer:
         if number == 3:
             raise error
         return await ask(batch, number, request)
@@ -210,7 +210,7 @@ def test_flipped_bytes_of_an_input_are_errors_of_lines(store: BatchStore) -> Non
 def test_a_batch_whose_input_vanishes_keeps_its_answers(store: BatchStore) -> None:
     batch = add_batch(store, lines_of(map(line, range(400))))
 
-    async def answer(number: int, line_number: int, request: BatchRequest) -> Answer:
+    async def answer(number: int, line_number: int, request: BatchRequest) -> BatchAnswer:
         if line_number == 5:
             remove(store.path_of(batch.input_file_id))
         return await ask(number, line_number, request)
@@ -345,7 +345,7 @@ def test_answers_that_the_store_refuses_are_of_one_batch_only(
     batch, other = add_batch(store, lines_of(map(line, range(9)))), add_sound(store)
     add = BatchStore.add_answers
 
-    def add_or_fail(self: BatchStore, answers: list[Answer], marks: Any) -> int:
+    def add_or_fail(self: BatchStore, answers: list[BatchAnswer], marks: Any) -> int:
         refused = any(each.batch == batch.number for each in answers)
         if refused and not self.batch(other.id, other.owner).is_finished:
             raise StoreError("a block of the disk is gone")
@@ -389,7 +389,7 @@ def run_worker(directory: Path, deadly: str, width: int) -> int:
         logging.disable()
         signal.alarm(60)
 
-        async def answer(batch: int, number: int, request: BatchRequest) -> Answer:
+        async def answer(batch: int, number: int, request: BatchRequest) -> BatchAnswer:
             await asyncio.sleep(0.02)  # others are in flight
             if request.custom_id == deadly:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -13,7 +13,7 @@ import pytest
 from servers.batch_work import inner_server
 from servers.batch_work.inner_server import LineClient
 from servers.batches.batch_lines import BatchRequest
-from servers.batches.objects import Answer
+from servers.batches.objects import BatchAnswer
 
 REQUEST = BatchRequest("one", "/v1/work", b"{}", "work")
 
@@ -48,10 +48,10 @@ class Front:
         await writer.wait_closed()
 
 
-def asked(front: Front, use: Callable[[LineClient], Awaitable[list[Answer]]]) -> list[Any]:
+def asked(front: Front, use: Callable[[LineClient], Awaitable[list[BatchAnswer]]]) -> list[Any]:
     """Return the statuses of the answers that a client gets."""
 
-    async def run() -> list[Answer]:
+    async def run() -> list[BatchAnswer]:
         client = LineClient(front.take, 4)
         try:
             return await use(client)
@@ -70,7 +70,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_that_loads_for_long_loses_no_request() -> None:
     front = Front(*[503] * 50, 200)
 
-    async def ask(client: LineClient) -> list[Answer]:
+    async def ask(client: LineClient) -> list[BatchAnswer]:
         return [await client.ask(1, 1, REQUEST)]
 
     assert asked(front, ask) == [200]
@@ -85,7 +85,7 @@ def test_a_model_that_stays_away_is_given_up(
     if is_momentary:
         monkeypatch.setattr(inner_server, "OUTAGE_SECONDS", 0.0)
 
-    async def ask(client: LineClient) -> list[Answer]:
+    async def ask(client: LineClient) -> list[BatchAnswer]:
         return [await client.ask(1, line, REQUEST) for line in (1, 2)]
 
     assert asked(front, ask) == [503, 503]
@@ -96,7 +96,7 @@ def test_a_model_that_stays_away_is_given_up(
 def test_a_url_that_cannot_be_sent_is_a_bad_request(url: str) -> None:
     front = Front(200)
 
-    async def ask(client: LineClient) -> list[Answer]:
+    async def ask(client: LineClient) -> list[BatchAnswer]:
         return [await client.ask(1, 1, BatchRequest("one", url, b"{}", ""))]
 
     assert asked(front, ask) == [400]

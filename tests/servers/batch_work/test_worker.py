@@ -25,8 +25,8 @@ from servers.batches.batch_lines import (
     check_lines,
 )
 from servers.batches.objects import (
-    Answer,
     Batch,
+    BatchAnswer,
     BatchSettings,
     Status,
     StoreError,
@@ -74,7 +74,7 @@ class Asked:
         self.most = 0
         self._gate = gate
 
-    async def ask(self, batch: int, number: int, request: BatchRequest) -> Answer:
+    async def ask(self, batch: int, number: int, request: BatchRequest) -> BatchAnswer:
         self.at_a_time += 1
         self.most = max(self.most, self.at_a_time)
         try:
@@ -87,7 +87,7 @@ class Asked:
         body = json.dumps({"said": request.custom_id}).encode()
         text = answer_line("id", request.custom_id, status=200, body=body)
         usage = TokenUsage(2, 1)
-        return Answer(batch=batch, line=number, is_error=False, text=text, usage=usage)
+        return BatchAnswer(batch=batch, line=number, is_error=False, text=text, usage=usage)
 
 
 class HeldCheck:

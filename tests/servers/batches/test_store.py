@@ -10,7 +10,7 @@ import pytest
 
 from servers.batches.contents import StoreLock
 from servers.batches.objects import (
-    Answer,
+    BatchAnswer,
     BatchError,
     NotNowError,
     NotStoredError,
@@ -31,9 +31,9 @@ def store(tmp_path: Path) -> Iterator[BatchStore]:
     made.close()
 
 
-def answer(batch: int, number: int, *, is_error: bool = False) -> Answer:
+def answer(batch: int, number: int, *, is_error: bool = False) -> BatchAnswer:
     usage = TokenUsage() if is_error else TokenUsage(3, 2)
-    return Answer(batch=batch, line=number, is_error=is_error, text=b"{}", usage=usage)
+    return BatchAnswer(batch=batch, line=number, is_error=is_error, text=b"{}", usage=usage)
 
 
 def test_files_are_listed_in_pages(store: BatchStore) -> None:
@@ -166,7 +166,7 @@ def test_a_full_disk_loses_nothing(store: BatchStore) -> None:
     pages = store._connection.execute("pragma page_count").fetchone()[0]
     store._connection.execute(f"pragma max_page_count = {pages}")
     text = b"x" * 100_000
-    large = Answer(batch=batch.number, line=2, is_error=False, text=text)
+    large = BatchAnswer(batch=batch.number, line=2, is_error=False, text=text)
     with pytest.raises(StorageFullError):
         store.add_answers([large], [])
     assert store.answered_lines(batch.number, 0) == {1}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from calculators.images.image_generation.messages import Progress
+from calculators.images.image_generation.messages import DrawingProgress
 from calculators.images.image_generation.servable import ImageGenServable
 from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm
 from graph_runtime import REGISTRY
@@ -38,7 +38,7 @@ class Drawn:
         assert isinstance(servable, ImageGenServable)
         return servable
 
-    async def until_a_step(self) -> Progress:
+    async def until_a_step(self) -> DrawingProgress:
         """Return the progress of the drawing under way, or of the last one, when it has begun."""
         while (progress := self.servable.progress) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.002)

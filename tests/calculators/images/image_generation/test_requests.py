@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from calculators.images.image_generation.messages import DrawingKind, Ready
+from calculators.images.image_generation.messages import DrawingKind, DrawingReady
 from calculators.images.image_generation.model_rules import ModelRules
 from calculators.images.image_generation.node_options import (
     ImageGenOptions,
@@ -54,7 +54,7 @@ def rules(
         "loras": LoraAdapters(),
         **changes,
     }
-    ready = Ready(
+    ready = DrawingReady(
         kinds=list(kinds),
         pipeline=pipeline,
         width=64,

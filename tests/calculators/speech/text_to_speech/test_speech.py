@@ -24,7 +24,7 @@ from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.speech.audio.sound import Sound, can_change_tempo
 from calculators.speech.text_to_speech.sentences import split_sentences
-from calculators.speech.text_to_speech.servable import SpeechWork, T2sServable
+from calculators.speech.text_to_speech.servable import T2sServable, VoiceWork
 from graph_runtime import (
     REGISTRY,
     CalculatorGraph,
@@ -124,7 +124,7 @@ def test_a_place_of_its_own_speaks_as_a_process_of_the_server(
         settings = GraphSettings(families=families)
         loaded = await load_graph(find_graph(tmp_path), REGISTRY, settings)
         try:
-            assert isinstance(here.work, SpeechWork)
+            assert isinstance(here.work, VoiceWork)
             return sound_of(await answered(loaded, input=TEXT, voice="loud"))
         finally:
             await loaded.close()

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from calculators.text.rerank.encoding import RankQuestion, encode
-from calculators.text.text_models.messages import Load
+from calculators.text.text_models.messages import EncoderLoad
 from calculators.text.text_models.text_tokenizer import InputError, TextTokenizer
 from calculators.text.text_models.tokenizer_files import open_tokenizer
 from tests.calculators.text.rerank.tiny_rerankers import (
@@ -22,7 +22,7 @@ from tests.calculators.text.rerank.tiny_rerankers import (
 
 def opened(directory: Path, max_tokens: int = MAX_TOKENS) -> TextTokenizer:
     return open_tokenizer(
-        Load(
+        EncoderLoad(
             model_path=str(directory),
             memory_limit=0,
             device="CPU",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.text.text_models.batch_queue import BUDGET, WASTE, BatchQueue, Place
+from calculators.text.text_models.batch_queue import BUDGET, WASTE, BatchQueue, QueuePlace
 
 LENGTHS = st.lists(st.integers(1, 600), min_size=1, max_size=40)
 #: Requests: a client, and the lengths of its sequences.
@@ -20,7 +20,7 @@ def queue_of(streams: int, requests: list[tuple[str, list[int]]]) -> BatchQueue:
     return queue
 
 
-def all_batches(queue: BatchQueue) -> list[list[Place]]:
+def all_batches(queue: BatchQueue) -> list[list[QueuePlace]]:
     batches = []
     while len(queue):
         batches.append(queue.take())
@@ -28,7 +28,7 @@ def all_batches(queue: BatchQueue) -> list[list[Place]]:
     return batches
 
 
-def padded(batch: list[Place]) -> int:
+def padded(batch: list[QueuePlace]) -> int:
     return len(batch) * max(place.length for place in batch)
 
 
@@ -38,7 +38,7 @@ def test_every_sequence_is_in_exactly_one_batch(
 ) -> None:
     taken = [place for batch in all_batches(queue_of(streams, requests)) for place in batch]
     wanted = [
-        Place(number, index, length)
+        QueuePlace(number, index, length)
         for number, (_, lengths) in enumerate(requests)
         for index, length in enumerate(lengths)
     ]

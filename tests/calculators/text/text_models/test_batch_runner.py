@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from calculators.text.text_models.batch_runner import BatchRunner
-from calculators.text.text_models.messages import Answer, Computed, Refused
-from calculators.text.text_models.text_tokenizer import Encoded, Tokens
+from calculators.text.text_models.messages import Computed, EncoderAnswer, EncoderRefused
+from calculators.text.text_models.text_tokenizer import Encoded, TextTokens
 from tests.patience import PATIENCE
 
 BROKEN = 13
@@ -34,7 +34,7 @@ class SteppedForms:
     def runner(self) -> SteppedForms:
         return self
 
-    def compute(self, batch: Sequence[Tokens], pad: int, *, is_lone: bool) -> Any:
+    def compute(self, batch: Sequence[TextTokens], pad: int, *, is_lone: bool) -> Any:
         firsts = [int(tokens.ids[0]) for tokens in batch]
         self.lone.append(is_lone)
         self.begun.put(firsts)
@@ -64,7 +64,7 @@ class Running:
 
     def add(self, number: int, *firsts: int, client: str = "", length: int = 8) -> None:
         ids = [np.full(length, first, np.int64) for first in firsts]
-        self.runner.add(number, client, Encoded([Tokens(each) for each in ids], number))
+        self.runner.add(number, client, Encoded([TextTokens(each) for each in ids], number))
 
     def computed(self) -> Computed:
         return self.sent.get(timeout=PATIENCE)
@@ -112,7 +112,7 @@ def test_rows_come_in_the_order_of_the_sequences(running: Running) -> None:
         if computed.answers:
             break
     (answer,) = computed.answers
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, EncoderAnswer)
     assert np.frombuffer(answer.values, "<f4").tolist() == firsts
     assert (answer.tokens, answer.note) == ([8] * 40, 1)
     assert not running.runner.is_busy
@@ -141,8 +141,8 @@ def test_only_the_request_at_fault_fails(running: Running) -> None:
         running.forms.step()
     computed = running.computed()
     refused, answered = sorted(computed.answers, key=lambda each: each.number)
-    assert refused == Refused(2, "the request cannot be handled", None, "INTERNAL")
-    assert isinstance(answered, Answer)
+    assert refused == EncoderRefused(2, "the request cannot be handled", None, "INTERNAL")
+    assert isinstance(answered, EncoderAnswer)
     assert len(running.logged) == 1
     assert "op.cpp" not in running.logged[0]
 

@@ -21,14 +21,14 @@ from calculators.text.text_models.heads import (
     mean,
     with_output,
 )
-from calculators.text.text_models.messages import Load
-from calculators.text.text_models.text_tokenizer import Tokens
+from calculators.text.text_models.messages import EncoderLoad
+from calculators.text.text_models.text_tokenizer import TextTokens
 
 SEQUENCES = [[5, 6, 7], [8], [9, 10, 11, 12, 13]]
 NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "beam_idx")
 
 
-def write(directory: Path, names: Sequence[str] = NAMES, kind: Any = np.int64) -> Load:
+def write(directory: Path, names: Sequence[str] = NAMES, kind: Any = np.int64) -> EncoderLoad:
     """Write a model whose vector of a token has its id, type and position; padding is NaN."""
     inputs = {}
     for name in names:
@@ -45,25 +45,25 @@ def write(directory: Path, names: Sequence[str] = NAMES, kind: Any = np.int64) -
     hidden = op.divide(op.multiply(op.concat(columns, -1), mask), mask)
     model = ov.Model([op.result(hidden)], list(inputs.values()), "words")
     ov.save_model(model, directory / "openvino_model.xml", compress_to_fp16=False)
-    return Load(str(directory), 0, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}, 32, {})
+    return EncoderLoad(str(directory), 0, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}, 32, {})
 
 
-def first(model: ov.Model, load: Load) -> ov.Model:
+def first(model: ov.Model, load: EncoderLoad) -> ov.Model:
     return with_output(model, first_token(find_output(model, 3)))
 
 
-def last(model: ov.Model, load: Load) -> ov.Model:
+def last(model: ov.Model, load: EncoderLoad) -> ov.Model:
     return with_output(model, last_token(find_output(model, 3), mask_of(model)))
 
 
-def average(model: ov.Model, load: Load) -> ov.Model:
+def average(model: ov.Model, load: EncoderLoad) -> ov.Model:
     return with_output(model, mean(find_output(model, 3), mask_of(model)))
 
 
-def sequences() -> list[Tokens]:
+def sequences() -> list[TextTokens]:
     """Return `SEQUENCES`, the last with segments."""
-    made = [Tokens(np.array(ids, np.int64)) for ids in SEQUENCES]
-    made[-1] = Tokens(made[-1].ids, np.array([0, 0, 1, 1, 1], np.int64))
+    made = [TextTokens(np.array(ids, np.int64)) for ids in SEQUENCES]
+    made[-1] = TextTokens(made[-1].ids, np.array([0, 0, 1, 1, 1], np.int64))
     return made
 
 
@@ -116,7 +116,7 @@ def test_a_model_of_other_inputs_is_refused(tmp_path: Path) -> None:
     pixels.output(0).set_names({"pixels"})
     model = ov.Model([op.result(pixels)], [pixels], "pictures")
     ov.save_model(model, tmp_path / "openvino_model.xml")
-    load = Load(str(tmp_path), 0, "CPU", {}, 32, {})
+    load = EncoderLoad(str(tmp_path), 0, "CPU", {}, 32, {})
     with pytest.raises(RuntimeError, match="has the input pixels; those of an encoder model are"):
         CompiledForms(load, lambda model, load: model, lambda phase: None)
 

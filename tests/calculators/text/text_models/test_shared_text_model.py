@@ -8,7 +8,13 @@ from typing import Final
 
 import msgspec
 
-from calculators.text.text_models.messages import Answer, Ask, Computed, Refused, Working
+from calculators.text.text_models.messages import (
+    Computed,
+    EncoderAnswer,
+    EncoderQuestion,
+    EncoderRefused,
+    EncoderWorking,
+)
 from calculators.text.text_models.model_options import read_text_model
 from calculators.text.text_models.process import QuestionRoutes
 from calculators.text.text_models.text_model import Outputs, TextModel
@@ -55,28 +61,30 @@ def test_questions_of_two_workers_are_answered_by_one_process(tmp_path: Path) ->
 
 def test_numbers_are_translated_and_a_batch_is_counted_by_one_worker() -> None:
     routes = QuestionRoutes()
-    numbers = [routes.begin(link, Ask(7, "client", NOTHING)) for link in (1, 2)]
+    numbers = [routes.begin(link, EncoderQuestion(7, "client", NOTHING)) for link in (1, 2)]
     assert len(set(numbers)) == 2
-    batch = Computed([Answer(number, b"", [1]) for number in numbers], 2, 2, [0.0, 0.0])
+    batch = Computed([EncoderAnswer(number, b"", [1]) for number in numbers], 2, 2, [0.0, 0.0])
     (one, first), (other, second) = routes.parts(batch, (1, 2))
-    assert (one, first) == (1, Computed([Answer(7, b"", [1])], 2, 2, [0.0, 0.0]))
-    assert (other, second) == (2, Answer(7, b"", [1]))
+    assert (one, first) == (1, Computed([EncoderAnswer(7, b"", [1])], 2, 2, [0.0, 0.0]))
+    assert (other, second) == (2, EncoderAnswer(7, b"", [1]))
     assert list(routes.parts(Computed([], 8, 8, []), (1, 2))) == [(1, Computed([], 8, 8, []))]
-    assert [link for link, _ in routes.parts(Working(), (1, 2))] == [1, 2]
+    assert [link for link, _ in routes.parts(EncoderWorking(), (1, 2))] == [1, 2]
     assert routes.end(1) == routes.end(2) == []
 
 
 def test_without_workers_numbers_stay_and_all_goes_to_the_parent() -> None:
     routes = QuestionRoutes()
-    assert routes.begin(0, Ask(7, "client", NOTHING)) == 7
-    assert list(routes.parts(Refused(7, "no"), ())) == [(0, Refused(7, "no"))]
-    assert list(routes.parts(Working(), ())) == [(0, Working())]
+    assert routes.begin(0, EncoderQuestion(7, "client", NOTHING)) == 7
+    assert list(routes.parts(EncoderRefused(7, "no"), ())) == [(0, EncoderRefused(7, "no"))]
+    assert list(routes.parts(EncoderWorking(), ())) == [(0, EncoderWorking())]
 
 
 def test_a_worker_that_ends_leaves_its_questions() -> None:
     routes = QuestionRoutes()
     numbers = [
-        routes.begin(link, Ask(count, "client", NOTHING)) for link in (1, 2) for count in (1, 2)
+        routes.begin(link, EncoderQuestion(count, "client", NOTHING))
+        for link in (1, 2)
+        for count in (1, 2)
     ]
     routes.finish(numbers[0])
     assert routes.end(1) == [numbers[1]]

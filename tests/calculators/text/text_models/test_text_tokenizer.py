@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from calculators.text.text_models.messages import Load
-from calculators.text.text_models.text_tokenizer import InputError, TextTokenizer, Tokens
+from calculators.text.text_models.messages import EncoderLoad
+from calculators.text.text_models.text_tokenizer import InputError, TextTokenizer, TextTokens
 from calculators.text.text_models.tokenizer_files import open_tokenizer
 from tests.calculators.text.text_models.word_tokenizer import (
     CLS,
@@ -25,7 +25,7 @@ TEXTS = ["the cat sat on the mat", "a dog", "", "nothing known", "the " * 30]
 
 
 def opened(directory: Path, max_tokens: int = 8) -> TextTokenizer:
-    return open_tokenizer(Load(str(directory), 0, "CPU", {}, max_tokens, {}))
+    return open_tokenizer(EncoderLoad(str(directory), 0, "CPU", {}, max_tokens, {}))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def tokenizer(tmp_path: Path) -> TextTokenizer:
     return opened(tmp_path)
 
 
-def lists(sequences: list[Tokens]) -> list[list[int]]:
+def lists(sequences: list[TextTokens]) -> list[list[int]]:
     return [each.ids.tolist() for each in sequences]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import METRICS, CalculatorGraph, NodeMetrics, Packet, RunTotals
-from servers.operations.metrics.families import Counter, Families
+from servers.operations.metrics.families import CounterFamily, Families
 from servers.operations.metrics.server_metrics import (
     SERIES_LIMIT,
     GraphNodeMetrics,
@@ -207,14 +207,14 @@ def test_the_number_of_label_values_is_bounded(caplog: pytest.LogCaptureFixture)
     assert len(caplog.records) == 1
     first = node.counter("asked", "What was asked.", {"text": "0"})
     first.add()
-    assert isinstance(first, Counter)
+    assert isinstance(first, CounterFamily)
     assert first.value == 2
 
 
 def test_followed_counters_are_kept_and_gauges_fall_to_zero() -> None:
     node = metrics()
     counter, gauge = node.counter("c", "C."), node.gauge("g", "G.")
-    assert isinstance(counter, Counter)
+    assert isinstance(counter, CounterFamily)
     first, second = [3.0], [4.0]
     end_first = counter.follow(lambda: first[0])
     end_second = counter.follow(lambda: second[0])

@@ -10,7 +10,7 @@ import pytest
 
 from graph_runtime import Code, GraphError, NotFoundError, UnavailableError
 from servers.contract.data_plane import IndexEntry, ReloadError
-from servers.server.workers.messages import Action, Entry, Failure, Outcome, State
+from servers.server.workers.messages import Action, Entry, Outcome, State, WorkerFailure
 from servers.server.workers.worker import SharedDataPlane, error_of, failure_of
 
 
@@ -106,4 +106,4 @@ def test_a_reload_reports_whether_any_worker_has_changed() -> None:
 def test_a_state_is_a_message() -> None:
     state = shared(OwnPlane({"a": "READY"})).state()
     assert state == State(True, [Entry("a", "1", "READY", "")], state.statuses)
-    assert Failure("text", "NOT_FOUND").failed is None
+    assert WorkerFailure("text", "NOT_FOUND").failed is None

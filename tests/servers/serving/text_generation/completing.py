@@ -20,7 +20,7 @@ from calculators.tensors.inference import InferRequest, InferResponse, Requested
 from graph_runtime import REGISTRY, Calculator, CalculatorContext, In, Out, Registry
 from servers.contract.data_plane import InferAnswer, InferFailure
 from servers.serving.loaded_graph import LoadedGraph, load_graph
-from servers.serving.text_generation import TextModel
+from servers.serving.text_generation import TextGenerationModel
 from tests.patience import PATIENCE
 from tests.servers.serving.served_graphs import COUNT_GRAPH, write_graph
 
@@ -226,7 +226,9 @@ class Answers:
         return [given(each)["text_output"][0] for each in self.of(id) if each.outputs]
 
 
-def serving(folder: Path, scenario: Callable[[TextModel], Coroutine[Any, Any, None]]) -> None:
+def serving(
+    folder: Path, scenario: Callable[[TextGenerationModel], Coroutine[Any, Any, None]]
+) -> None:
     """Run a scenario with a model of the graph; the script is reset before it."""
 
     async def run() -> None:
@@ -236,7 +238,7 @@ def serving(folder: Path, scenario: Callable[[TextModel], Coroutine[Any, Any, No
             write_graph(folder, "model", COUNT_GRAPH.replace("Count", "Completing")), registry
         )
         SCRIPT.__init__()  # type: ignore[misc]
-        await scenario(TextModel("model", graph.answer))
+        await scenario(TextGenerationModel("model", graph.answer))
         await graph.close()
         assert SCRIPT.alive == 0
 
@@ -249,7 +251,7 @@ def inferring(
     """Return the whole answer to one request."""
     answers: list[InferResponse] = []
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         answers.append(await model.infer(request, client or NoClient()))
 
     serving(folder, scenario)
@@ -260,7 +262,7 @@ def refused(folder: Path, request: InferRequest, refusal: Exception | None = Non
     """Return the refusal of a request, by the model or, if given, by its graph."""
     reasons: list[str] = []
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         SCRIPT.refusal = refusal
         try:
             await model.infer(request, NoClient())

@@ -13,7 +13,7 @@ from calculators.llm.task import TASK
 from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph
-from servers.serving.text_generation import TextModel
+from servers.serving.text_generation import TextGenerationModel
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.servers.serving.text_generation.completing import Answers, asking, given, tensor
@@ -21,7 +21,7 @@ from tests.servers.serving.text_generation.completing import Answers, asking, gi
 DEMO = ROOT / "examples" / "models" / "demo"
 PROMPT = "The cat"
 
-Ask = Callable[[Callable[[TextModel], Coroutine[Any, Any, Any]]], Any]
+Ask = Callable[[Callable[[TextGenerationModel], Coroutine[Any, Any, Any]]], Any]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def ask() -> Iterator[Ask]:
     TASK.register(REGISTRY)
     with asyncio.Runner() as runner:
         graph: LoadedGraph = runner.run(load_graph(find_graph(DEMO), REGISTRY))
-        model = TextModel("demo", graph.answer)
+        model = TextGenerationModel("demo", graph.answer)
         yield lambda scenario: runner.run(asyncio.wait_for(scenario(model), PATIENCE))
         runner.run(graph.close())
 
@@ -41,7 +41,7 @@ GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 12}
 def test_a_whole_answer_and_its_pieces_are_the_same_text(ask: Ask) -> None:
     answers = Answers()
 
-    async def scenario(model: TextModel) -> dict[str, list[Any]]:
+    async def scenario(model: TextGenerationModel) -> dict[str, list[Any]]:
         whole = await model.infer(
             asking(
                 text=PROMPT,
@@ -78,7 +78,7 @@ def test_a_whole_answer_and_its_pieces_are_the_same_text(ask: Ask) -> None:
 
 
 def test_a_chat_is_answered_through_the_models_template(ask: Ask) -> None:
-    async def scenario(model: TextModel) -> str:
+    async def scenario(model: TextGenerationModel) -> str:
         request = asking(text="Hello", chat=True, **GREEDY)
         text: str = given(await model.infer(request, NoClient()))["text_output"][0]
         return text
@@ -96,7 +96,7 @@ def test_a_chat_is_answered_through_the_models_template(ask: Ask) -> None:
     ],
 )
 def test_refusals_of_the_model_name_the_tensor(ask: Ask, tensors: Any, reason: str) -> None:
-    async def scenario(model: TextModel) -> str:
+    async def scenario(model: TextGenerationModel) -> str:
         with pytest.raises(RequestError) as caught:
             await model.infer(asking(*tensors), NoClient())
         return caught.value.message
@@ -105,7 +105,7 @@ def test_refusals_of_the_model_name_the_tensor(ask: Ask, tensors: Any, reason: s
 
 
 def test_an_empty_text_is_refused(ask: Ask) -> None:
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         with pytest.raises(RequestError, match=r'^inputs\[0\] "text_input": the prompt is empty$'):
             await model.infer(asking(text=""), NoClient())
 

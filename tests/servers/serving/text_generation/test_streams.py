@@ -12,7 +12,7 @@ import pytest
 from calculators.kit.requests.http_payload import ClientConnection, NoClient, RequestError
 from calculators.tensors.inference import InferRequest
 from graph_runtime import Code, GraphError, RunError
-from servers.serving.text_generation import TextModel
+from servers.serving.text_generation import TextGenerationModel
 from servers.serving.text_generation.generation_request import read_request
 from servers.serving.text_generation.text_model import TextStream
 from tests.patience import PATIENCE
@@ -37,7 +37,7 @@ def streaming(
     """Return the answers of a stream to these requests."""
     answers = Answers()
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         SCRIPT.refusal, SCRIPT.raw, SCRIPT.refuses_after = refusal, raw, refuses_after
         async with model.open_stream(requests[0], client or NoClient(), answers.emit) as stream:
             for request in requests:
@@ -120,7 +120,7 @@ def test_a_chat_is_streamed(tmp_path: Path) -> None:
 def test_requests_of_one_stream_run_at_the_same_time(tmp_path: Path) -> None:
     answers = Answers()
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         gate = SCRIPT.gates["slow"] = asyncio.Event()
         async with model.open_stream(asking(), NoClient(), answers.emit) as stream:
             await stream.send(asking(text="slow", id="a"))
@@ -167,7 +167,7 @@ def test_a_request_beyond_the_limit_waits_for_room(tmp_path: Path) -> None:
 def test_an_invalid_request_is_refused_at_once(tmp_path: Path) -> None:
     answers = Answers()
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         async with model.open_stream(asking(), NoClient(), answers.emit) as stream:
             with pytest.raises(RequestError, match="text_input"):
                 await stream.send(asking(text=None))
@@ -200,7 +200,7 @@ def test_a_refusal_of_the_graph_names_the_tensor(tmp_path: Path, refuses_after: 
 def test_a_graph_that_fails_fails_its_request_only(tmp_path: Path) -> None:
     answers = Answers()
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         async with model.open_stream(asking(), NoClient(), answers.emit) as stream:
             SCRIPT.refusal = ValueError("broken")
             await stream.send(asking(id="a"))
@@ -275,7 +275,7 @@ class Leaving(NoClient):
 def test_a_slow_client_delays_the_graph(tmp_path: Path) -> None:
     answers = Answers()
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         client = Leaving()
         async with model.open_stream(asking(), client, answers.emit) as stream:
             await stream.send(asking())
@@ -293,7 +293,7 @@ def test_the_departure_of_a_client_reaches_its_running_requests(tmp_path: Path) 
     answers = Answers()
     told: list[str] = []
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         client = Leaving()
         client.reads.set()
         SCRIPT.gates["second"] = asyncio.Event()
@@ -316,7 +316,7 @@ def test_the_departure_of_a_client_reaches_its_running_requests(tmp_path: Path) 
 def test_leaving_a_stream_ends_its_graphs(tmp_path: Path) -> None:
     answers = Answers()
 
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         SCRIPT.gates["slow"] = asyncio.Event()
         async with model.open_stream(asking(), NoClient(), answers.emit) as stream:
             await stream.send(asking(text="slow"))

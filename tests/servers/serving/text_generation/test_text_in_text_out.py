@@ -13,7 +13,7 @@ import pytest
 from calculators.kit.requests.http_payload import NoClient
 from calculators.tensors.inference import Datatype, Tensor
 from graph_runtime import Code, GraphError, RunError
-from servers.serving.text_generation import TextModel
+from servers.serving.text_generation import TextGenerationModel
 from tests.servers.serving.text_generation.completing import (
     SCRIPT,
     asking,
@@ -181,7 +181,7 @@ def test_metadata_list_inputs_and_outputs() -> None:
     async def never(*_: object) -> None:
         raise AssertionError("nothing is asked")
 
-    metadata = TextModel("model", never).metadata()
+    metadata = TextGenerationModel("model", never).metadata()
     assert (metadata.name, metadata.versions, metadata.platform) == ("model", ("1",), "graphrt")
     text, *others = metadata.inputs
     assert (text.name, text.datatype, text.shape, text.is_optional) == (
@@ -202,7 +202,7 @@ def test_metadata_list_inputs_and_outputs() -> None:
 def test_an_invalid_answer_of_the_graph_is_an_error(
     tmp_path: Path, packets: list[str | bytes]
 ) -> None:
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         SCRIPT.raw = packets
         with pytest.raises(GraphError, match=r"^the graph's answer is no completion$") as caught:
             await model.infer(asking(), NoClient())
@@ -212,7 +212,7 @@ def test_an_invalid_answer_of_the_graph_is_an_error(
 
 
 def test_a_missing_answer_is_an_error_that_names_the_node(tmp_path: Path) -> None:
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         SCRIPT.raw = []
         with pytest.raises(GraphError, match=r"gave no answer: node .* sent nothing") as caught:
             await model.infer(asking(), NoClient())
@@ -222,7 +222,7 @@ def test_a_missing_answer_is_an_error_that_names_the_node(tmp_path: Path) -> Non
 
 
 def test_a_failure_of_the_graph_is_reported(tmp_path: Path) -> None:
-    async def scenario(model: TextModel) -> None:
+    async def scenario(model: TextGenerationModel) -> None:
         SCRIPT.refusal = ValueError("broken")
         with pytest.raises(RunError) as caught:
             await model.infer(asking(), NoClient())
