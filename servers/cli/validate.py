@@ -24,16 +24,14 @@ from servers.cli.graph_registry import make_registry
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
 from servers.config.json_text import parse_json
 from servers.contract.finding import Finding
-from servers.serving.graph_inference.runs import SideNeeds
-from servers.serving.graph_inference.stream_kinds import is_only_http
 from servers.serving.graph_source import (
     RESPONSE_NAME,
     RESPONSE_TAGS,
     response_stream_of,
     serving_problems,
 )
-from servers.serving.models.model_version import version_paths
 from servers.serving.python_path import ModuleImports, registry_with
+from servers.serving.served_streams import SideNeeds, is_only_http
 
 #: The tag of the port of nodes that name a model.
 _SESSION: Final = "SESSION"
@@ -183,6 +181,9 @@ def _of_modules(imports: ModuleImports, paths: Sequence[Path]) -> list[Finding]:
 
 def _of_model(path: str, entry: ModelEntry) -> list[Finding]:
     """Return findings about a model's versions and device. A refused model is reported already."""
+    # Here: a config without plain models needs no NumPy.
+    from servers.serving.models.model_version import version_paths
+
     try:
         paths = version_paths(entry)
     except GraphError as error:

@@ -15,13 +15,16 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum, auto
 from types import MappingProxyType
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
-from calculators.tensors.inference import InferRequest, InferResponse
 from graph_runtime import Code, GraphError
 from graph_runtime.engine.states import Transitions
+
+if TYPE_CHECKING:
+    # Without NumPy, which a check of a graph of a language model does not need.
+    from calculators.tensors.inference import InferRequest, InferResponse
 
 _log: Final = logging.getLogger(__name__)
 
@@ -193,7 +196,7 @@ class InferFailure:
 
 
 #: One answer on a stream.
-InferAnswer: TypeAlias = InferResponse | InferFailure
+InferAnswer: TypeAlias = "InferResponse | InferFailure"
 
 
 class InferStream(Protocol):

@@ -14,9 +14,9 @@ from msgspec import Struct
 from calculators.kit.requests.request_record import (
     GenerationRecord,
     RequestRecord,
-    UnknownMembers,
     set_current_record,
 )
+from calculators.kit.requests.unknown_members import UnknownMembers
 
 _prompts_log: Final = logging.getLogger("graphrt.prompts")
 

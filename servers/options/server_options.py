@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from calculators.kit.requests.request_queue import RequestQueue
-from calculators.kit.requests.request_record import UnknownMembers
+from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.kit.settings import value_types
 from calculators.kit.settings.declaration import RUNNING, Option, option, options_of
 from calculators.kit.settings.families import settings_of_families

@@ -31,9 +31,9 @@ from calculators.kit.requests.request_record import (
     RequestRecord,
     RouteTaken,
     ToolCallRecord,
-    UnknownMembers,
     set_current_record,
 )
+from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.tensors.inference import (
     CustomTensor,
     Datatype,

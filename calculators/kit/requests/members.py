@@ -17,8 +17,9 @@ from typing import Any, Final, TypeAlias
 from calculators.kit.requests import fields, schema
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.readers import STRING, Reader, Value
-from calculators.kit.requests.request_record import MOST_WARNINGS, UnknownMembers, current_record
+from calculators.kit.requests.request_record import MOST_WARNINGS, current_record
 from calculators.kit.requests.schema import Schema, nullable, record
+from calculators.kit.requests.unknown_members import UnknownMembers
 from graphrt_base.errors import did_you_mean
 
 #: OpenAI's word for programs.

@@ -9,29 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from enum import StrEnum
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
+from calculators.kit.requests.unknown_members import UnknownMembers
 
 if TYPE_CHECKING:
     from graph_runtime.observe.call_times import CallTimes
-
-
-class UnknownMembers(StrEnum):
-    """The rule for a part of a request that this server does not know, such as a new member.
-
-    With WARN the request is answered without it, and the answer and the log name it; only what
-    looks like a misspelt known member is refused. With IGNORE everything unknown changes nothing,
-    and is not reported.
-    """
-
-    REFUSE = "refuse"
-    WARN = "warn"
-    IGNORE = "ignore"
 
 
 #: Warnings of one request: a body may have any number of unknown members.

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from calculators.kit.requests.members import OTHERS_ARE_REFUSED
-from calculators.kit.requests.request_record import UnknownMembers
 from calculators.kit.requests.schema import (
     Members,
     Schema,
@@ -24,6 +23,7 @@ from calculators.kit.requests.schema import (
     string,
     word,
 )
+from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.kit.tasks import ErrorForm, installed_tasks
 from calculators.kit.tasks.operation import (
     EVENTS,

@@ -40,9 +40,9 @@ from servers.serving.graph_inference.stream_kinds import (
     input_stream,
     output_stream,
     takes_images,
-    type_of_output,
 )
 from servers.serving.models.request_tensors import datatype_of
+from servers.serving.served_streams import type_of_output
 
 _log: Final = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from calculators.images.image.encoded_image import decode_image
 from calculators.images.image.image_frame import ImageError, ImageFrame
-from calculators.kit.requests.http_answer import HttpAnswer
-from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import (
     CustomTensor,
     Datatype,
@@ -26,50 +25,10 @@ from calculators.tensors.inference import (
     to_raw,
 )
 from calculators.tensors.python import pyovms
-from graph_runtime import Code, ValidatedGraph
+from graph_runtime import Code
 from graph_runtime.authoring.packet_type import PacketType
 from servers.contract.data_plane import TensorMetadata
-
-#: Prefixes of tags of requests and of answers.
-_REQUESTS: Final = ("HTTP_REQUEST_PAYLOAD", "REQUEST_PAYLOAD")
-ANSWERS: Final = ("HTTP_RESPONSE_PAYLOAD", "RESPONSE_PAYLOAD")
-_ANSWER_TYPES: Final = {str, bytes, HttpAnswer}
-
-
-def types_of(packet_type: PacketType) -> tuple[Any, ...]:
-    """Return the types that a port declares; empty if it takes any."""
-    root = packet_type.root()
-    return () if root.is_any or root.is_none else root.types
-
-
-def is_http_request(tag: str, packet_type: PacketType) -> bool:
-    """Return whether an input of a graph takes HTTP requests, not tensors."""
-    types = types_of(packet_type)
-    return types == (HttpPayload,) if types else tag.startswith(_REQUESTS)
-
-
-def type_of_output(plan: ValidatedGraph, stream: str) -> PacketType:
-    """Return the type of an output of a graph, as its node or the graph's input declares it."""
-    producer = plan.producers[stream]
-    if producer >= len(plan.nodes):
-        return plan.graph_inputs[producer - len(plan.nodes)].packet_type
-    node = plan.nodes[producer]
-    return node.output_types[node.outputs.names.index(stream)]
-
-
-def is_only_http(plan: ValidatedGraph) -> bool:
-    """Return whether all streams of a graph are HTTP requests and answers: it takes no tensors."""
-    outputs = zip(plan.outputs.keys, plan.outputs.names, strict=True)
-    return (
-        bool(plan.graph_inputs)
-        and all(is_http_request(each.tag, each.packet_type) for each in plan.graph_inputs)
-        and all(_is_answer(tag, type_of_output(plan, name)) for (tag, _), name in outputs)
-    )
-
-
-def _is_answer(tag: str, packet_type: PacketType) -> bool:
-    return tag.startswith(ANSWERS) and _ANSWER_TYPES.issuperset(types_of(packet_type))
-
+from servers.serving.served_streams import ANSWERS, is_http_request, types_of
 
 #: The datatypes of plain values, each without loss.
 PLAIN: Final[dict[Any, Datatype]] = {

@@ -18,12 +18,8 @@ from calculators.kit.requests.members import (
     table,
 )
 from calculators.kit.requests.readers import Integer
-from calculators.kit.requests.request_record import (
-    MOST_WARNINGS,
-    RequestRecord,
-    UnknownMembers,
-    set_current_record,
-)
+from calculators.kit.requests.request_record import MOST_WARNINGS, RequestRecord, set_current_record
+from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.llm.requests.completions_request import CHAT_MEMBERS
 
 KNOWN = table(honoured("size", Integer(minimum=1, maximum=8)))

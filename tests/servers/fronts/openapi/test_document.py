@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from calculators.kit.requests.request_record import UnknownMembers
+from calculators.kit.requests.unknown_members import UnknownMembers
 from servers.access import DOCS_ROUTES, HEALTH_ROUTES, Access, ApiKeys
 from servers.fronts.http import HttpSettings
 from servers.fronts.http.routes import FIXED, Endpoint, Route, error_form, find_route

@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.request_record import (
-    RequestRecord,
-    UnknownMembers,
-    set_current_record,
-)
+from calculators.kit.requests.request_record import RequestRecord, set_current_record
+from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.language.delta import FinishReason, Usage
 from calculators.language.events import Arguments, OutputEvent, Reasoning, ToolCall
 from calculators.llm.answers.response import AnswerChoice
