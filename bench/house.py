@@ -26,7 +26,7 @@ import time
 import tokenize
 import urllib.request
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -74,10 +74,10 @@ class Module:
         return self.path.name == "__init__.py"
 
 
-def read_modules(root: Path = ROOT) -> dict[str, Module]:
-    """Return the modules of the product by their dotted names."""
+def read_modules(root: Path = ROOT, packages: Sequence[str] = PACKAGES) -> dict[str, Module]:
+    """Return the modules of packages, by default the product's, by their dotted names."""
     found = {}
-    for package in PACKAGES:
+    for package in packages:
         for path in sorted((root / package).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -86,7 +86,7 @@ def read_modules(root: Path = ROOT) -> dict[str, Module]:
     return found
 
 
-def imports_of(module: Module, known: Mapping[str, Any]) -> set[str]:
+def imports_of(module: Module, known: Mapping[str, Module]) -> set[str]:
     """Return the known modules that one imports, in functions and for types too."""
     found: set[str] = set()
     for node in ast.walk(module.tree):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Final
 
 import pytest
 
+from bench.house import PACKAGES, imports_of, read_modules
 from tests.checkout import ROOT
-
-PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers", "bench")
 
 #: The imports that may close a circle, each with the reason or the decision that has it.
 ALLOWED: Final = {
@@ -30,37 +28,10 @@ ALLOWED: Final = {
 Imports = Mapping[str, frozenset[str]]
 
 
-def modules(root: Path) -> dict[str, Path]:
-    """Return the files of all packages under `root` by their dotted names."""
-    found = {}
-    for package in PACKAGES:
-        for path in (root / package).rglob("*.py"):
-            parts = path.relative_to(root).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-def imports_of(tree: ast.Module, known: Mapping[str, Path]) -> Iterator[str]:
-    """Yield the known modules that a file imports: in functions and under TYPE_CHECKING too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom):
-            # Relative imports do not pass ruff.
-            assert node.module is not None
-            assert node.level == 0
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                yield from ({name, node.module} if name not in known else {name}) & known.keys()
-
-
 def all_imports(root: Path) -> Imports:
     """Return, for each module, the modules that it imports."""
-    known = modules(root)
-    return {
-        name: frozenset(imports_of(ast.parse(path.read_bytes()), known)) - {name}
-        for name, path in known.items()
-    }
+    known = read_modules(root, (*PACKAGES, "bench"))
+    return {name: frozenset(imports_of(module, known)) for name, module in known.items()}
 
 
 def circle(imports: Imports, without: Iterable[tuple[str, str]] = ()) -> list[str]:
