@@ -5,8 +5,4 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.corpora import corpora
-
 ROOT: Final = Path(__file__).parents[1]
-#: The folder of conformance cases.
-SHARED_CASES: Final = corpora()

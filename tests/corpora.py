@@ -7,7 +7,6 @@ MediaPipe's runtime made of them, pictures with what its solutions found.
 from __future__ import annotations
 
 import hashlib
-import os
 import tarfile
 import tempfile
 from functools import cache
@@ -37,5 +36,4 @@ def corpora() -> Path:
             except OSError:  # another process was first
                 if not place.is_dir():
                     raise
-    os.utime(place)
     return place

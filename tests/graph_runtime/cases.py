@@ -20,9 +20,9 @@ from graph_runtime import (
     parse_graph_text,
 )
 from graph_runtime import timestamp as ts
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 
-CASES_FILE = SHARED_CASES / "graph.jsonl"
+CASES_FILE = corpora() / "graph.jsonl"
 TIMES = {name: value for value, name in ts.SPECIAL_NAMES.items()}
 
 

@@ -11,11 +11,11 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 from tests.overruled_cases import write_bad_inputs
 from tests.process.server_process import DEMO, ServerProcess
 
-CASES: Final = SHARED_CASES
+CASES: Final = corpora()
 #: Made up for this test.
 KEY: Final = "a-key-of-this-test-0123456789"
 

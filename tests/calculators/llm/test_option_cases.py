@@ -16,9 +16,9 @@ from calculators.llm.options.plugin_config import read_plugin_config
 from graph_runtime import ResourceError, ResourceSettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_texts import plan_of, resources_of, with_options
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 
-FILE = SHARED_CASES / "llm_graph_options.jsonl"
+FILE = corpora() / "llm_graph_options.jsonl"
 
 _LINES = FILE.read_text(encoding="utf-8").splitlines()
 CASES = [case for case in map(json.loads, _LINES) if case["kind"] == "graph_load"]

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 
 #: Another file of vectors may be named.
-FILE = Path(os.environ.get("REDACTION_CASES", SHARED_CASES / "redaction.jsonl"))
+FILE = Path(os.environ.get("REDACTION_CASES", corpora() / "redaction.jsonl"))
 
 
 def read_cases() -> list[dict[str, Any]]:

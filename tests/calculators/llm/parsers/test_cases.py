@@ -13,9 +13,9 @@ import pytest
 
 from tests.calculators.llm.parsers.case_exceptions import EXCEPTIONS, exception_of
 from tests.calculators.llm.parsers.said import Said, events_of, parsers, said
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 
-CASES: Final = SHARED_CASES / "parsers.jsonl"
+CASES: Final = corpora() / "parsers.jsonl"
 
 
 def load() -> list[dict[str, Any]]:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculators.llm.parsers.json_scanner import JsonScanner
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 
-CASES: Final = SHARED_CASES / "parser_primitives.jsonl"
+CASES: Final = corpora() / "parser_primitives.jsonl"
 
 
 class Scanned(NamedTuple):

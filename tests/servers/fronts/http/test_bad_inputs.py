@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane, echo
 from tests.servers.fronts.http.fake_models import pass_through
 from tests.servers.fronts.http.http_client import serving
 
-CASES = SHARED_CASES
+CASES = corpora()
 GROUPS = "json,http,wire,model_name,browser,kserve,logs"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from servers.access import Access, ApiKeys
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane, echo
 from tests.servers.fronts.http.fake_models import pass_through
@@ -21,7 +21,7 @@ KEY = "sk-CANARY-0b5e"
 ACCESS = Access(ApiKeys.of_text(f"{KEY}\nsecond", "here"))
 BEARER = {"Authorization": f"Bearer {KEY}"}
 JSON = {"Content-Type": "application/json"}
-CASES = SHARED_CASES
+CASES = corpora()
 
 
 @pytest.mark.parametrize("header", [BEARER, {"x-api-key": "second"}, {"X-API-Key": KEY}])

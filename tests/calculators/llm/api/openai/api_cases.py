@@ -9,9 +9,9 @@ import copy
 import json
 from typing import Any, Final
 
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 
-CASES: Final = SHARED_CASES
+CASES: Final = corpora()
 
 _VLM: Final = "that the model reads images, and so answers no completions, is the calculator's"
 _LENGTH: Final = "decided once the prompt's tokens are counted"

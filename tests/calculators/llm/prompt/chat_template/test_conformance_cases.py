@@ -20,9 +20,9 @@ from calculators.llm.prompt.chat_template import (
 from calculators.llm.requests.messages import normalise_messages
 from calculators.llm.requests.request_limits import RequestLimits
 from graph_runtime import GraphError
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 
-CASES_FILE = SHARED_CASES / "chat_template.jsonl"
+CASES_FILE = corpora() / "chat_template.jsonl"
 CASES: list[dict[str, Any]] = [
     json.loads(line) for line in CASES_FILE.read_text(encoding="utf-8").splitlines() if line
 ]

@@ -22,7 +22,7 @@ from tests.calculators.llm.prompt.chat_template.families.conversations import (
     CONVERSATIONS,
     Conversation,
 )
-from tests.checkout import SHARED_CASES
+from tests.corpora import corpora
 
 FOLDER = Path(__file__).parent
 EXPECTED = FOLDER / "expected.json"
@@ -31,7 +31,7 @@ BOS, EOS = "<bos>", "<eos>"
 #: Longer prompts are stored as a digest.
 LONGEST = 600
 
-_SHARED_CASES = SHARED_CASES / "chat_template.jsonl"
+_SHARED_CASES = corpora() / "chat_template.jsonl"
 _NO_TOOLS = "'NoneType' object is not iterable"
 
 
