@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.kit.machine import has_slow_bfloat16
 from graph_runtime import ResourceError
 from graph_runtime.errors import did_you_mean
 
@@ -29,6 +30,24 @@ def device_problem(device: str) -> str:
                 f"one of several GPU.1, and combinations such as AUTO:GPU,CPU.{near}"
             )
     return ""
+
+
+def read_device(target_device: str, plugin_config: str) -> tuple[str, dict[str, Any]]:
+    """Return a node's device, by default the CPU, and its properties for it.
+
+    On a CPU whose bfloat16 is slow, models compute in float32 unless the properties say otherwise.
+
+    Raises:
+        ResourceError: ``target_device`` is none, or ``plugin_config`` is not as
+            `read_json_properties` wants it.
+    """
+    device = target_device or "CPU"
+    if problem := device_problem(device):
+        raise ResourceError(f"target_device: {problem}")
+    properties = read_json_properties(plugin_config)
+    if device == "CPU" and has_slow_bfloat16():
+        properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
+    return device, properties
 
 
 def has_no_accelerator() -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.device_options import device_problem, read_json_properties
-from calculators.kit.machine import has_slow_bfloat16, usable_processors
+from calculators.kit.device_options import read_device
+from calculators.kit.machine import usable_processors
 from calculators.kit.model_directory import find_model_directory, read_checked_json
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
@@ -65,12 +65,7 @@ def read_speech_options(node: NodePlan, settings: ResourceSettings) -> SpeechToT
 
 def _read(options: Any, settings: ResourceSettings) -> SpeechToTextOptions:
     directory = _directory(options.models_path, settings.directory)
-    device = options.target_device or "CPU"
-    if problem := device_problem(device):
-        raise ResourceError(f"target_device: {problem}")
-    properties = read_json_properties(options.plugin_config)
-    if device == "CPU" and has_slow_bfloat16():
-        properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
+    device, properties = read_device(options.target_device, options.plugin_config)
     pipelines = _pipelines(properties)
     if device == "CPU" and pipelines > 1:
         # Threads of several pipelines would wait for each other.

@@ -13,8 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.device_options import device_problem, read_json_properties
-from calculators.kit.machine import has_slow_bfloat16
+from calculators.kit.device_options import read_device
 from calculators.kit.model_directory import find_model_directory, read_checked_json
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
@@ -91,12 +90,7 @@ def read_t2s_options(node: NodePlan, settings: ResourceSettings) -> T2sOptions:
 
 def _read(options: Any, settings: ResourceSettings) -> T2sOptions:
     directory = find_model_directory(options.models_path, settings.directory)
-    device = options.target_device or "CPU"
-    if problem := device_problem(device):
-        raise ResourceError(f"target_device: {problem}")
-    properties = read_json_properties(options.plugin_config)
-    if device == "CPU" and has_slow_bfloat16():
-        properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
+    device, properties = read_device(options.target_device, options.plugin_config)
     low, high = options.speed_min, options.speed_max
     if not (math.isfinite(low) and math.isfinite(high) and 0 < low <= high):
         raise ResourceError(

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.device_options import device_problem, read_json_properties
-from calculators.kit.machine import has_slow_bfloat16
+from calculators.kit.device_options import read_device
 from calculators.kit.model_cache import CacheEntry, ModelCache, hold_compiled, user_cache
 from calculators.kit.model_directory import find_model_directory, read_checked_json
 from calculators.kit.model_initializer import conversions_of
@@ -83,13 +82,8 @@ def read_text_model(
         conversions = user_cache() if settings is None else conversions_of(settings)
         models_path = str(_directory_of_gguf(file, conversions))
     directory = _directory(models_path, graph_directory, exported_with)
-    device = target_device or "CPU"
-    if problem := device_problem(device):
-        raise ResourceError(f"target_device: {problem}")
-    properties = read_json_properties(plugin_config)
+    device, properties = read_device(target_device, plugin_config)
     if device == "CPU":
-        if has_slow_bfloat16():
-            properties.setdefault("INFERENCE_PRECISION_HINT", "f32")
         properties.setdefault("CPU_RUNTIME_CACHE_CAPACITY", KERNELS)
     config = read_checked_json(directory / "config.json")
     return TextModelOptions(
