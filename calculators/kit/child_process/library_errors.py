@@ -18,6 +18,11 @@ _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{6,}")
 _LIMIT: Final = 400
 
 
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether an exception, Python's or a library's, says that memory is missing."""
+    return isinstance(error, MemoryError) or "bad_alloc" in str(error)
+
+
 def library_reason(error: BaseException | str) -> str:
     """Return one line for a client or a log: the library's own text, cleaned; never empty."""
     lines = [_PREFIX.sub("", line) for line in str(error).splitlines()]

@@ -195,14 +195,15 @@ _COMPILING_SECONDS: Final = 0.02
 class GenerationRefused(Exception):
     """The pipeline refuses a request; the text is for the client."""
 
-    def __init__(self, text: str, *, is_too_long: bool = False) -> None:
-        """``is_too_long``: as in `FailedGeneration`."""
+    def __init__(self, text: str, *, is_too_long: bool = False, lacks_memory: bool = False) -> None:
+        """``is_too_long``, ``lacks_memory``: as in `FailedGeneration`."""
         super().__init__(text)
         self.is_too_long = is_too_long
+        self.lacks_memory = lacks_memory
 
     def failed(self, request_id: int) -> FailedGeneration:
         """Return the message about the request."""
-        return FailedGeneration(request_id, str(self), self.is_too_long)
+        return FailedGeneration(request_id, str(self), self.is_too_long, self.lacks_memory)
 
 
 class Pipeline(Protocol):

@@ -11,7 +11,7 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.child_process.library_errors import lacks_memory, library_reason
 from calculators.kit.memory import return_free_memory
 from calculators.llm.engine.constrained_decoding import (
     GrammarCache,
@@ -166,7 +166,9 @@ class GenaiPipeline:
                 prompt = np.frombuffer(request.input_ids, dtype=np.int64).tolist()
                 self._echoed[request.request_id] = prompt
         except (RuntimeError, IndexError, ValueError, MemoryError) as error:
-            raise GenerationRefused(library_reason(error)) from None
+            raise GenerationRefused(
+                library_reason(error), lacks_memory=lacks_memory(error)
+            ) from None
 
     def _handle_of(self, request: Add) -> Any:
         settings = request.settings

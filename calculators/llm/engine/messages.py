@@ -20,7 +20,7 @@ from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
-VERSION: Final = 6
+VERSION: Final = 7
 
 #: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
 #: tokens, "cache" because the cache had no room left, "cancelled" on request.
@@ -114,11 +114,13 @@ class FailedGeneration(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         reason: may go to a client.
         is_too_long: the prompt and the tokens that were asked for do not fit the model.
+        lacks_memory: nothing is wrong with the request.
     """
 
     request_id: int
     reason: str
     is_too_long: bool = False
+    lacks_memory: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):

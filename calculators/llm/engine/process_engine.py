@@ -93,6 +93,7 @@ _NO_ROOM: Final = (
     "the model's key-value cache has no room for the prompt (cache_size); shorten it, or try again "
     "when fewer requests are running"
 )
+_NO_MEMORY: Final = "the engine has not enough memory for the request; try again later"
 _RETRY_AFTER: Final = 1.0
 
 
@@ -233,6 +234,8 @@ class Requests:
 
 
 def _refusal(failed: FailedGeneration, param: str | None) -> RequestError:
+    if failed.lacks_memory:
+        return RequestError(_NO_MEMORY, code=Code.UNAVAILABLE, retry_after=_RETRY_AFTER)
     if not failed.is_too_long:
         return RequestError(failed.reason)
     return RequestError(failed.reason, param=param, code=Code.OUT_OF_RANGE, reason=TOO_LONG)

@@ -21,7 +21,7 @@ import openvino
 import openvino_genai as genai
 
 from calculators.kit.child_process.client_order import ClientOrder
-from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.child_process.library_errors import lacks_memory, library_reason
 from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.llm.engine.constrained_decoding import (
     GrammarCache,
@@ -479,7 +479,9 @@ class StatefulPipeline:
             return self._generate(request, running), None
         except Exception as error:
             failed: list[NewTokens | FailedGeneration] = [
-                FailedGeneration(request.request_id, library_reason(error))
+                FailedGeneration(
+                    request.request_id, library_reason(error), lacks_memory=lacks_memory(error)
+                )
             ]
         try:
             self._model.warm_up()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final, TypeVar
 
-from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.child_process.library_errors import lacks_memory, library_reason
 from calculators.llm.engine.constrained_decoding import GrammarCache, open_form_tokenizer
 from calculators.llm.grammar_process.messages import (
     GrammarAccepted,
@@ -127,10 +127,8 @@ class GrammarCompiler:
         try:
             self._grammars.make_room()
             self._grammars.compile(grammar)
-        except MemoryError:
-            return GrammarRefused(_TOO_MUCH_MEMORY)
         except Exception as error:
-            return GrammarRefused(_reason(error))
+            return GrammarRefused(_TOO_MUCH_MEMORY if lacks_memory(error) else _reason(error))
         return GrammarAccepted(grammar, notices)
 
 
@@ -138,4 +136,4 @@ def _reason(error: Exception) -> str:
     reason = library_reason(error)
     while found := _NOISE.match(reason):
         reason = reason[found.end() :]
-    return _TOO_MUCH_MEMORY if "bad_alloc" in reason else reason
+    return reason

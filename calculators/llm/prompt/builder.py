@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from calculators.images.media.image import EncodedImage, Image
 from calculators.images.media.tags import check_tags, check_tokens, media_tokens, without_tags
-from calculators.kit.child_process.library_errors import library_reason
+from calculators.kit.child_process.library_errors import lacks_memory, library_reason
 from calculators.kit.model_json import read_model_json
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.detokenizer import TokenTable, make_token_table, pieces_of
@@ -84,7 +84,7 @@ class TextEncoder:
 
         Raises:
             MemoryError: there is not enough memory.
-            RuntimeError: the library failed; ``bad_alloc`` in its text also means missing memory.
+            RuntimeError: the library failed, perhaps for want of memory too (`lacks_memory`).
         """
         if len(text) < _LONG:
             return self._encode(text, special=special)
@@ -308,11 +308,9 @@ class PromptBuilder:
             code = error.code if is_clients else Code.INTERNAL
             param = error.param or ("messages" if isinstance(message, Chat) else "prompt")
             return PromptRefused(str(error), param, code.name)
-        except MemoryError:
-            return PromptRefused(_TOO_MUCH_MEMORY)
-        except RuntimeError as error:
+        except (MemoryError, RuntimeError) as error:
             # Raised by the tokenizer, which can be used again.
-            if "bad_alloc" in str(error):
+            if lacks_memory(error):
                 return PromptRefused(_TOO_MUCH_MEMORY)
             reason = f"the tokenizer failed: {library_reason(error)}"
             return PromptRefused(reason, code=Code.INTERNAL.name)

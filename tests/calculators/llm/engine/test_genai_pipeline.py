@@ -182,3 +182,27 @@ def test_missing_settings_are_the_librarys_defaults() -> None:
         assert getattr(config, name) == getattr(default, name), name
     assert config.logprobs == 0
     assert config.stop_strings == set()
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks_memory"),
+    [
+        (MemoryError("std::bad_alloc"), True),
+        (RuntimeError("Exception from here.cpp:1: std::bad_alloc"), True),
+        (ValueError("no such thing"), False),
+    ],
+)
+def test_memory_that_is_missing_is_not_the_requests_fault(
+    pipeline: GenaiPipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    lacks_memory: bool,
+) -> None:
+    def fail(_: Add) -> Any:
+        raise error
+
+    monkeypatch.setattr(pipeline, "_handle_of", fail)
+    with pytest.raises(GenerationRefused) as caught:
+        pipeline.add(Add(1, PROMPT, part(ENDLESS).settings))
+    assert caught.value.lacks_memory is lacks_memory
+    assert not pipeline.has_work
