@@ -100,7 +100,8 @@ def test_decoded_frames_have_bounded_room_until_they_are_freed(
         monkeypatch.setattr(decoding_turns, "ROOM_SECONDS", PATIENCE)
         kept = [await decoded("a", frame, 100)]
         waiting = asyncio.create_task(decoded("b", frame, 100))
-        await asyncio.sleep(0.01)
+        while decoding_turns._decoding().room._waiting is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
         assert not waiting.done()
         kept.clear()
         assert (await waiting).width == 100
