@@ -1,6 +1,4 @@
-"""What a report says first: the machine of a benchmark, without its name; and where it is
-written.
-"""
+"""A line about the machine of a benchmark, without its name, and the file of the report."""
 
 from __future__ import annotations
 

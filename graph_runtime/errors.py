@@ -37,7 +37,7 @@ from graphrt_base.errors import (
     reason_of,
 )
 
-#: Those of `graphrt_base.errors` are the runtime's too.
+#: The runtime also raises the errors of `graphrt_base.errors`.
 __all__ = [
     "CalculatorError",
     "Cancelled",

@@ -1,4 +1,4 @@
-"""What processes without the runtime share with it: errors and the reading of files.
+"""Errors and the reading of files, shared by the runtime and by processes without it.
 
 Imports the standard library only.
 """

@@ -1,4 +1,4 @@
-"""What every process of graphrt says when something is wrong: `GraphError` and its `Code`.
+"""`GraphError` and its `Code`, which every process of graphrt reports.
 
 ``code`` is transport-free: fronts map it to theirs. Every error survives pickling, because errors
 cross process boundaries. The runtime's own errors, by cause, are in `graph_runtime.errors`.

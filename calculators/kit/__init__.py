@@ -1,5 +1,3 @@
-"""What every family of models needs: tasks, options, requests, child processes, caches on the
-disk.
-"""
+"""Parts that every family of models uses: tasks, options, requests, child processes, caches."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a served graph takes, as its plan alone tells: HTTP requests or tensors, and side packets.
+"""Inputs of a served graph, read from its plan alone: HTTP requests or tensors, side packets.
 
 Streams of HTTP requests and answers are known by their types, else by their tags. Checks of graphs
 read this too, so it imports no NumPy.

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class ClosableProcess(Protocol):
-    """What `OnDemand` ends."""
+    """A process that `OnDemand` can end."""
 
     async def close(self) -> None: ...
 

@@ -4,7 +4,7 @@ The child: ``process`` is its main program, ``core`` the loop that steps a pipel
 the queue in front of one, and ``pipelines`` opens the pipeline that fits the model:
 ``genai_pipeline`` with continuous batching, or ``stateful_pipeline`` with one request at a time.
 Only these two generate with openvino-genai; ``library_config`` and ``constrained_decoding`` prepare
-what they give it. ``messages`` is the protocol, ``settings`` what the engine is told. The server's
+its arguments. ``messages`` is the protocol, ``settings`` has the engine's options. The server's
 side is an `Engine` (``engine``), which `ProcessEngine` implements.
 """
 

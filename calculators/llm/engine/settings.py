@@ -1,4 +1,4 @@
-"""What an engine is told, in openvino-genai's terms: `EngineSettings` and `GenerationSettings`.
+"""`EngineSettings` and `GenerationSettings`: an engine's options in openvino-genai's terms.
 
 `EngineSettings` load a model and come from a node's options; `PipelineKind` says what the type of
 pipeline among them is capable of. `GenerationSettings` are the sampling of one request. Both are

@@ -153,7 +153,7 @@ def parameters(
     """Return the format of all required parameters, followed by any of the optional ones.
 
     Args:
-        leave_out: is told the place of a keyword that is not enforced, and why.
+        leave_out: called with the place of a keyword that is not enforced, and the reason.
 
     Raises:
         SchemaError: the schema does not describe parameters.
