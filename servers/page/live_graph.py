@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
 from time import perf_counter_ns
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from graph_runtime import GraphNow, Registry, RunTotals, ValidatedGraph, graph_to_text
 from graph_runtime.engine.run import Run
@@ -17,9 +17,6 @@ from graph_runtime.language.names import canonical_names
 from graph_runtime.observe.live_calls import LiveCalls
 from graph_runtime.observe.statistics import node_statistics
 from graph_runtime.plan.plan import NodePlan
-from servers.drawing.description import GraphDescription, describe_graph
-from servers.drawing.drawing import Direction, GraphDrawing
-from servers.drawing.layout import draw
 from servers.page.events import (
     FilePlace,
     GraphCounts,
@@ -32,6 +29,10 @@ from servers.page.events import (
     StreamCounts,
     Waiting,
 )
+
+if TYPE_CHECKING:
+    from servers.drawing.description import GraphDescription
+    from servers.drawing.drawing import Direction, GraphDrawing
 
 #: Characters of a value that are shown where contents are allowed.
 _LONGEST_VALUE: Final = 2000
@@ -261,6 +262,10 @@ def drawn(
     shown: ShownGraph, expand: Collection[str], direction: Direction = "right"
 ) -> tuple[GraphDescription, GraphDrawing]:
     """Return description and layout of a graph; see `view_graph`."""
+    # Here: most servers never show their page. Callers are in a thread, or in a child.
+    from servers.drawing.description import describe_graph
+    from servers.drawing.layout import draw
+
     # A subgraph inside another one is open only if that is.
     paths = [tuple(each.split("/")) for each in expand]
     opened = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
