@@ -10,11 +10,10 @@ request to its answer, and the cores that the clients used. Each client has its 
 Requests are made once and answers are not parsed: the clients cost as little as their libraries
 allow. ``grpc`` is `grpcio`; ``grpc-frames`` does without a library.
 
-A client of one gRPC method that costs little: frames of HTTP/2 made once, answers not parsed.
-
-A client of `grpcio` takes about as much processor time for a call as a server. Where clients share
-their cores with a model, that time is missing from the model's throughput, although clients are
-usually elsewhere. Written from RFC 9113, RFC 7541 and gRPC's "gRPC over HTTP2".
+The latter sends frames of HTTP/2 that are made once. A client of `grpcio` takes about as much
+processor time for a call as a server. Where clients share their cores with a model, that time is
+missing from the model's throughput, although clients are usually elsewhere. Written from RFC 9113,
+RFC 7541 and gRPC's "gRPC over HTTP2".
 """
 
 from __future__ import annotations

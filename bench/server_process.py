@@ -1,6 +1,6 @@
 """A `graphrt serve` process to measure, with the CPU time and memory of its parts.
 
-Linux processes as ``/proc`` accounts for them: CPU time, memory, children.
+They are those of ``/proc``, so this needs Linux.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """`Access`: the rules for requests over HTTP and gRPC.
 
-The files of TLS on both fronts: certificate, private key, authorities of clients.
-
-The keys that clients must show: a file of them, read again when it changes.
-
-Files that an operator may change while the server runs.
+An `Access` has the files of TLS of both fronts (certificate, private key, authorities of clients)
+and the file of keys that clients must show. An operator may change the files while the server runs;
+they are read again then.
 """
 
 from __future__ import annotations

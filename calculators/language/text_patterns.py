@@ -1,13 +1,9 @@
 """Words and regular expressions in text that comes in pieces.
 
-Nodes use `calculators.language.text_patterns`.
-
-`Patterns`: words and expressions, and where they match in text of which more may come.
-
-`read_expression`: regular expressions whose matches have a bounded length.
-
-An expression is parsed by Python's own parser and written again in three forms for the package
-``regex``, which can limit the time of a search:
+`Patterns` finds where words and expressions match in text of which more may come. `read_expression`
+takes regular expressions whose matches have a bounded length. An expression is parsed by Python's
+own parser and written again in three forms for the package ``regex``, which can limit the time of a
+search:
 
 - ``exact``: the expression.
 - ``growing``: each letter may also be the end of the text, so it matches what a match may become.

@@ -1,7 +1,5 @@
 """Files and batches as they are kept, and the objects of OpenAI's API that show them.
 
-The time of files and batches.
-
 Time limits of files and batches outlive processes and restarts of the machine, so they are compared
 with the wall clock. No other time limits are.
 

@@ -1,9 +1,7 @@
 """The tables of `BatchStore`, and how those of earlier versions become today's.
 
-Rows of the store as objects, each read as far as it can be.
-
-A row is read column by column. A column that cannot be read has its default, and a batch names it
-in `Batch.damage`; the worker ends an unfinished batch that has such a column.
+It is read column by column. A column that cannot be read has its default, and a batch names it in
+`Batch.damage`; the worker ends an unfinished batch that has such a column.
 """
 
 from __future__ import annotations

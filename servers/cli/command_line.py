@@ -1,13 +1,9 @@
 """`main`: run the command line and return its exit code.
 
-Signals during the start of `graphrt serve`, before the server has its own handlers.
-
-Imports nothing slow: it is the first act of the command.
-
-Words of a command line, spelled as the parser of arguments takes them.
-
-OpenVINO Model Server's command lines, dashes for underscores, switches with values, and options
-with several values are turned into one spelling, before argparse reads them.
+The module is the first act of every command, so it imports nothing slow. It handles signals until a
+server has handlers of its own. Before argparse reads the words, OpenVINO Model Server's command
+lines, dashes for underscores, switches with values, and options with several values are turned into
+one spelling.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Log, traces and metrics, made from the arguments of `graphrt serve`.
 
-The server's log, on standard error and in a file.
-
-As text: lines like ``2026-01-01 12:00:00.000 INFO name: text``. As JSON: an object per line with
-``time`` (UTC), ``level``, ``logger``, ``message`` and ``exception``; lines of requests have the
-message ``request`` and further members. A line of one of several workers has its number: ``INFO
-worker 1 name: text``, or the member ``worker``.
+The log goes to standard error and to a file. As text: lines like ``2026-01-01 12:00:00.000 INFO
+name: text``. As JSON: an object per line with ``time`` (UTC), ``level``, ``logger``, ``message``
+and ``exception``; lines of requests have the message ``request`` and further members. A line of one
+of several workers has its number: ``INFO worker 1 name: text``, or the member ``worker``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`graphrt validate`: check files and report every finding.
 
-The check of a valid graph's resources, side packets and session models for serving.
-
+A graph that is valid is also checked for serving: its resources, side packets and session models.
 Nothing is loaded.
 """
 

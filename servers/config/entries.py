@@ -1,18 +1,12 @@
-"""One graph to serve: its name and the paths of its files.
+"""Entries of a config: graphs and plain models to serve, and the parsers of their keys.
 
-Loading and unloading of graphs and models: the keys ``load``, ``idle_unload_seconds``,
-``pinned`` and ``reload`` of a config.
+``load``, ``idle_unload_seconds``, ``pinned`` and ``reload`` say when an entry is loaded and
+unloaded. ``scale`` is the number of replicas on a cluster, and their resources, with Ray Serve's
+names; on one machine, without ``--on``, it has no effect.
 
-The key ``scale``: number of replicas of a graph or model on a cluster, and their resources.
-
-The names are Ray Serve's. On one machine, without ``--on``, the key has no effect.
-
-One plain model to serve: its name, the path of its versions, and its settings.
-
-Parsers of the strings in a model's config: shapes, layouts, numbers, conversions.
-
-The forms are OpenVINO Model Server's (``shape.cpp``, ``layout.cpp``, ``modelconfig.cpp``). Every
-function raises `ValueError` whose text says what would be right.
+Shapes, layouts, numbers and conversions of a model are strings, whose forms are OpenVINO Model
+Server's (``shape.cpp``, ``layout.cpp``, ``modelconfig.cpp``). Every function raises `ValueError`
+whose text says what would be right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The reader of config.json: every finding, and the frozen result.
 
-The schema of config.json: OpenVINO Model Server's (``src/schema.cpp``), with four differences.
-
+The schema is OpenVINO Model Server's (``src/schema.cpp``), with four differences:
 ``model_config_list`` may be missing; the keys that OpenVINO Model Server's ``--add_to_config``
 writes are accepted; entries of kinds that are not served yet are checked superficially; values of
 models that OpenVINO Model Server ignores with a warning are errors. ``python_path``, ``scale`` and

@@ -1,10 +1,9 @@
 """The data plane: the interface between the fronts and the served graphs and plain models.
 
-States and transitions of a servable: a graph, or a version of a plain model.
-
-As in `graph_runtime.engine.states`, an event that the table does not list raises and changes
-nothing. The names and codes that `/v1/config` shows are OpenVINO Model Server's
-(``modelversionstatus.hpp``, ``dags/pipelinedefinitionstatus.cpp``).
+A servable, which is a graph or a version of a plain model, has states and transitions. As in
+`graph_runtime.engine.states`, an event that the table does not list raises and changes nothing. The
+names and codes that `/v1/config` shows are OpenVINO Model Server's (``modelversionstatus.hpp``,
+``dags/pipelinedefinitionstatus.cpp``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The layers of the cells of a level. Lines run forward as far as possible, and are short.
 
-Layers with the shortest edges, by network simplex (Gansner, Koutsofios, North, Vo 1993).
+The layers have the shortest edges, by network simplex (Gansner, Koutsofios, North, Vo 1993).
 """
 
 from __future__ import annotations

@@ -5,12 +5,11 @@ to the right and downwards. A subgraph is one cell of the level around it, and a
 inside, so its frame holds its nodes and nothing else. Nets that cross the frame meet at a port on
 it.
 
-The vertices and pieces of lines of one level.
-
-A line over several layers has a *knot* in each layer between, which is ordered and placed like a
-cell. All lines of a net share their knots. A line that runs back leaves its source at the end, has
-a knot beside the source, one beside the target, and one in each layer between. The loop of a single
-cell goes around it in room of its own, and has neither knots nor pieces.
+Lines have vertices and pieces. A line over several layers has a *knot* in each layer between, which
+is ordered and placed like a cell. All lines of a net share their knots. A line that runs back
+leaves its source at the end, has a knot beside the source, one beside the target, and one in each
+layer between. The loop of a single cell goes around it in room of its own, and has neither knots
+nor pieces.
 """
 
 from __future__ import annotations

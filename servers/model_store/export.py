@@ -1,9 +1,7 @@
 """`export`: a directory of safetensors becomes a directory in OpenVINO's form.
 
-Exports of directories of this machine, kept in the directory of models.
-
-Nothing is written to the user's directory. Each directory has one export for each form of weights;
-it is made again when the files or the exporter have changed.
+Exports are kept in the directory of models; nothing is written to the user's. Each directory has
+one export for each form of weights; it is made again when the files or the exporter have changed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """`pull`: download a model of a hub into the directory of models.
 
-Requests to a hub, by the package ``huggingface_hub``.
-
-It brings the address (``HF_ENDPOINT``), the key (``HF_TOKEN``, or the one that `hf auth login`
-kept), proxies, and the offline mode (``HF_HUB_OFFLINE``). Files are read here, and not by
-``hf_hub_download``: since 1.0 it begins a file again from its first byte after an interruption.
+Requests to a hub are made by the package ``huggingface_hub``, which brings the address
+(``HF_ENDPOINT``), the key (``HF_TOKEN``, or the one that `hf auth login` kept), proxies, and the
+offline mode (``HF_HUB_OFFLINE``). Files are read here, and not by ``hf_hub_download``: since 1.0 it
+begins a file again from its first byte after an interruption.
 """
 
 from __future__ import annotations

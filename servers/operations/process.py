@@ -1,15 +1,12 @@
 """The server's process: its heap, its contents, the names of its packages, and its service manager.
 
-Garbage-collector tuning for long-lived servers.
+The garbage collector is tuned for long-lived servers. A server holds half a million objects of its
+libraries and graphs. A full collection goes through all of them, which delays every request in
+flight by 40 to 60 ms, and many short-lived objects trigger it several times a second. Requests
+leave no cycles behind, so collecting seldom costs little memory (`gc.freeze`, `gc.set_threshold`).
 
-A server holds half a million objects of its libraries and graphs. A full collection goes through
-all of them, which delays every request in flight by 40 to 60 ms, and many short-lived objects
-trigger it several times a second. Requests leave no cycles behind, so collecting seldom costs
-little memory (`gc.freeze`, `gc.set_threshold`).
-
-Messages to the service manager that has started the server: systemd's notification protocol.
-
-Source: ``sd_notify(3)``. A unit of ``Type=notify`` is up when the server answers requests.
+A service manager that has started the server gets systemd's messages (``sd_notify(3)``): a unit of
+``Type=notify`` is up when the server answers requests.
 """
 
 from __future__ import annotations

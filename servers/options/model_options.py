@@ -1,15 +1,11 @@
 """Options for one model: for the graph that its task makes, and for a plain model.
 
-The names are OpenVINO Model Server's (``cli_parser.cpp``). Tasks declare their own options.
+The names are OpenVINO Model Server's (``cli_parser.cpp``). Tasks declare their own options. Others
+say which model comes from a hub, and in which form it is kept.
 
-Options for models that come from a hub, and for the form in which they are kept.
-
-The names are OpenVINO Model Server's (``cli_parser.cpp``).
-
-Parameters of quantization in ``--extra_quantization_params``, checked before anything starts.
-
-Names and meanings are those of ``optimum-cli export openvino --help`` (optimum-intel 1.27). Other
-arguments of the exporter are refused: they would change which model is exported, or run its code.
+``--extra_quantization_params`` is checked before anything starts. Its names and meanings are those
+of ``optimum-cli export openvino --help`` (optimum-intel 1.27). Other arguments of the exporter are
+refused: they would change which model is exported, or run its code.
 """
 
 from __future__ import annotations

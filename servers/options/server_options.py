@@ -3,8 +3,7 @@
 A field becomes a flag of ``graphrt serve``, its help, and a row of
 ``docs/reference/server_options.md``. Names are OpenVINO Model Server's if it has the option.
 
-Flags of other servers: accepted without effect, refused with a reason, or named otherwise here.
-
+Flags of other servers are accepted without effect, refused with a reason, or named otherwise here.
 Together with the declared options they are the whole command line of OpenVINO Model Server
 (``cli_parser.cpp`` of its releases 2025.0 to 2026.2).
 """

@@ -1,9 +1,9 @@
 """Messages between a front and a replica, as plain data that pickles.
 
-Failures travel as data: an exception of Ray's would bring its traceback, and lose its cause.
-Times of a record are those of one machine's clock, so they travel relative to its beginning.
+Failures travel as data: an exception of Ray's would bring its traceback, and lose its cause. Times
+of a record are those of one machine's clock, so they travel relative to its beginning.
 
-`Outgoing`: the answer of a replica to one request, on its way to the front.
+`Outgoing` is the answer of a replica to one request, on its way to the front.
 """
 
 from __future__ import annotations

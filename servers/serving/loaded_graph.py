@@ -1,9 +1,8 @@
 """A loaded graph: its plan, its resources, and one run per request.
 
-Imports that the first request to a graph would wait for, made while the graph is loaded.
-
-Modules import some libraries when they need them, because a check of a graph needs none of them. In
-a server the first need is a request, and an import from a cold disk blocks the event loop.
+What the first request would import is imported while the graph is loaded. Modules import some
+libraries when they need them, because a check of a graph needs none of them. In a server the first
+need is a request, and an import from a cold disk blocks the event loop.
 """
 
 from __future__ import annotations

@@ -2,12 +2,10 @@
 
 Names, defaults, meaning and texts are OpenVINO Model Server's (``image_gen/imagegen_init.cpp``).
 
-LoRA adapters of an image model: their names, and how strong each one is in a request.
-
-The alpha of an adapter is the first of these that is given: the request's ``lora_alphas``, that of
-the component of a composite, that of the adapter, 1. Adapters that the request's model does not
-name have alpha 0. Rules and texts are those of OpenVINO Model Server
-(``image_gen/http_image_gen_calculator.cc``, ``imagegen_init.cpp``).
+A model may have LoRA adapters. The alpha of an adapter, its strength in a request, is the first of
+these that is given: the request's ``lora_alphas``, that of the component of a composite, that of
+the adapter, 1. Adapters that the request's model does not name have alpha 0. Rules and texts are
+those of OpenVINO Model Server (``image_gen/http_image_gen_calculator.cc``, ``imagegen_init.cpp``).
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ functions.
 One call at a time: the server has several processes for parallel calls, and kills the process whose
 call takes too long.
 
-Tools that are Python functions: their schemas and their calls.
-
-The parameters' annotations make the JSON schema, and the arguments of a call are checked against
-them. ``Annotated[str, "the city's name"]`` describes a parameter; the docstring describes the tool.
+A tool is a Python function. The annotations of its parameters make the JSON schema, and the
+arguments of a call are checked against them. ``Annotated[str, "the city's name"]`` describes a
+parameter; the docstring describes the tool.
 """
 
 from __future__ import annotations

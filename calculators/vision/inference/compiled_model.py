@@ -1,15 +1,13 @@
 """TFLite models, compiled once per process and content.
 
-Denormal numbers as zeros while a model computes, as TFLite has it.
+Denormal numbers count as zeros while a model computes, as in TFLite. Numbers below 1.2e-38 take a
+processor many times longer than others, and some models make them out of a picture: that of faces
+with attention is 10 % quicker so. OpenVINO's own setting holds for the thread that compiles a
+model, for good, and for no other, so the mode is set around each inference.
 
-Numbers below 1.2e-38 take a processor many times longer than others, and some models make them out
-of a picture: that of faces with attention is 10 % quicker so. OpenVINO's own setting holds for the
-thread that compiles a model, for good, and for no other, so the mode is set around each inference.
-
-The parts of a ``.tflite`` file that OpenVINO's frontend does not hand out.
-
-A TFLite model is a FlatBuffer: tables whose fields are found through a table of offsets. Only the
-fields needed here are read, so no schema package is needed.
+OpenVINO's frontend does not hand out all of a ``.tflite`` file. A TFLite model is a FlatBuffer:
+tables whose fields are found through a table of offsets. Only the fields needed here are read, so
+no schema package is needed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """Answers in pieces and as server-sent events, written to the socket without aiohttp's response.
 
-The header ``Warning``: what a client should know of a request that was answered all the same.
-
+The header ``Warning`` tells what a client should know of a request that was answered all the same.
 Kubernetes answers unknown fields with the same header and code, so some clients show it. RFC 9111
 has made the header obsolete for caches only.
 
-Answers in pieces: packets are written to the socket directly.
-
-aiohttp's own `StreamResponse` needs an await, hence a task or a queue, per packet. A packet here
-costs one formatting and one ``transport.write``, which is a call of the system: uvloop 0.23 joins
-none. So the last event waits for the end of the answer, which follows at once.
+Packets are written to the socket directly: aiohttp's own `StreamResponse` needs an await, hence a
+task or a queue, per packet. A packet here costs one formatting and one ``transport.write``, which
+is a call of the system: uvloop 0.23 joins none. So the last event waits for the end of the answer,
+which follows at once.
 """
 
 from __future__ import annotations

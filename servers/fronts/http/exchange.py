@@ -1,8 +1,7 @@
 """One request, from its headers to the end of its answer.
 
-A whole answer with status 200, written without aiohttp's response.
-
-`aiohttp.web.Response` costs as much as all other work of the front for an inference.
+A whole answer with status 200 is written without `aiohttp.web.Response`, which costs as much as all
+other work of the front for an inference.
 """
 
 from __future__ import annotations

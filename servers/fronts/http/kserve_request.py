@@ -1,11 +1,10 @@
 """POST requests under ``/v2/``: inferences, and loading of models.
 
-Bodies under ``/v2/``: JSON, followed by binary data of tensors; optionally compressed.
-
-The binary data is copied twice: aiohttp's parser makes ``bytes`` of each piece from the socket, and
-the pieces are joined here. The arrays of a request are views of the joined body, which is laid out
-so that the first tensor is aligned. A tensor that is not aligned, because it follows one of an odd
-size, is copied again.
+A body is JSON, followed by binary data of tensors, and perhaps compressed. The binary data is
+copied twice: aiohttp's parser makes ``bytes`` of each piece from the socket, and the pieces are
+joined here. The arrays of a request are views of the joined body, which is laid out so that the
+first tensor is aligned. A tensor that is not aligned, because it follows one of an odd size, is
+copied again.
 """
 
 from __future__ import annotations

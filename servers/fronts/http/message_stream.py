@@ -1,10 +1,8 @@
 """Requests that become a WebSocket: messages in both directions, one run of a graph.
 
-The messages of a WebSocket's client in the room for bodies.
-
-They count from their first byte until the graph asks for the next one. If there is no room, the
-connection is not read. A socket whose message arrives slowly, or is not taken by its graph, gives
-way to bodies that wait for its room.
+A client's messages are in the room for bodies. They count from their first byte until the graph
+asks for the next one. If there is no room, the connection is not read. A socket whose message
+arrives slowly, or is not taken by its graph, gives way to bodies that wait for its room.
 """
 
 from __future__ import annotations

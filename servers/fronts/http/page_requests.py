@@ -1,15 +1,15 @@
-"""Requests for what runs: the live stream, drawings, timelines. For the page and for operators.
+"""Requests of the page: its files, its live data, and the OpenAPI document.
 
-The files of the page: ``GET /`` and ``GET /page/*``.
+The live stream, drawings and timelines of what runs are for operators too.
 
-They are built from the folder ``page`` of the sources and shipped compressed, each as NAME.gz.
-Their text is the same on every server and contains nothing of it, so they need no key; everything
-that they show comes from below ``/v1``, where keys are asked for. All addresses in them are
-relative, so a proxy may serve them below any prefix that it strips.
+The files of the page (``GET /`` and ``GET /page/*``) are built from the folder ``page`` of the
+sources and shipped compressed, each as NAME.gz. Their text is the same on every server and contains
+nothing of it, so they need no key; everything that they show comes from below ``/v1``, where keys
+are asked for. All addresses in them are relative, so a proxy may serve them below any prefix that
+it strips.
 
-The OpenAPI document, made for the first client that asks.
-
-Most servers are never asked, and making it takes a tenth of a server's start.
+The OpenAPI document is made for the first client that asks: most servers are never asked, and it
+takes a tenth of a server's start.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 A tensor of a request is not copied: its array is a view of the message, unless that is not aligned.
 A tensor of a response is copied once, into the message.
 
-Conversion of a ``ModelInferRequest`` without its raw tensors to a request without them.
-
-A client that sends one tensor after another sends the same message with each, so the layouts of
-recent messages are cached.
+The rest of a request, without its raw tensors, is a layout. A client that sends one tensor after
+another sends the same message with each, so the layouts of recent messages are cached.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """Contents of tensors in protobuf's messages: raw bytes, and typed elements in repeated fields.
 
-Protobuf's wire format, as far as raw tensors need it: the rest is left to protobuf.
+Only what raw tensors need of protobuf's wire format is here. Protobuf copies a ``bytes`` field when
+it parses a message, when the field is read, when it is set, and when the message is serialized.
+Taking raw tensors out before the first and adding them after the last leaves no copy on the way in,
+and one on the way out.
 
-Protobuf copies a ``bytes`` field when it parses a message, when the field is read, when it is set,
-and when the message is serialized. Taking raw tensors out before the first and adding them after
-the last leaves no copy on the way in, and one on the way out.
-
-``InferTensorContents``: elements in a repeated field instead of raw bytes.
-
-Protobuf makes a Python object of each element that is read: 40 ns each, with the interpreter's lock
-held, so that a message of 8 MiB of BOOL would block the event loop for a third of a second. Packed
-fields of longer messages are therefore split off before protobuf parses them, and NumPy decodes
-their numbers, once shape and number of elements are known to agree.
+``InferTensorContents`` has elements in a repeated field instead of raw bytes. Protobuf makes a
+Python object of each element that is read: 40 ns each, with the interpreter's lock held, so that a
+message of 8 MiB of BOOL would block the event loop for a third of a second. Packed fields of longer
+messages are therefore split off before protobuf parses them, and NumPy decodes their numbers, once
+shape and number of elements are known to agree.
 """
 
 from __future__ import annotations

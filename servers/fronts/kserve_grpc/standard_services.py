@@ -1,11 +1,8 @@
 """gRPC's standard services: health, and reflection.
 
-``grpc.health.v1.Health``: gRPC's standard service for readiness.
-
-gRPC's server reflection: the served services, and the files that describe them.
-
-Its two versions have the same messages. Only the files of our services are published, not the whole
-pool, which also contains the options of authors.
+``grpc.health.v1.Health`` tells readiness. Server reflection lists the served services, and the
+files that describe them. Its two versions have the same messages. Only the files of our services
+are published, not the whole pool, which also contains the options of authors.
 """
 
 from __future__ import annotations

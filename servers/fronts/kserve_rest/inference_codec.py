@@ -1,9 +1,7 @@
 """Bodies of KServe's REST protocol as the data plane's requests, and its answers as bodies.
 
-The JSON of an inference request -> the request without its binary data.
-
-A client that sends one tensor after another sends the same JSON with each, so a front can cache the
-result of this step.
+The JSON of a request is read first, without the binary data. A client that sends one tensor after
+another sends the same JSON with each, so a front can cache the result of this step.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Members of the JSON of a request, checked for the types of the protocol; tensors among them.
 
-The member ``data``: a tensor as JSON, its elements in one array or in nested ones.
-
-Elements are checked before numpy gets them: it would accept "1.5" as a float and true as 1, and
-would turn 300 into 44 in 8 bits. Each check handles a whole array at once.
+The member ``data`` is a tensor, its elements in one array or in nested ones. Elements are checked
+before numpy gets them: it would accept "1.5" as a float and true as 1, and would turn 300 into 44
+in 8 bits. Each check handles a whole array at once.
 """
 
 from __future__ import annotations

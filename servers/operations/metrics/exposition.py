@@ -4,10 +4,9 @@ Our own families are written here, from heads that are made once, so that thousa
 the event loop for a few milliseconds at most. prometheus_client chooses the format and writes the
 metrics of the process.
 
-`MergedText`: the metrics of several processes of one server as one text.
-
-Counters and histograms are added. Gauges are added too, except those that every process reports
-about the same thing: `_LARGEST` and `_SMALLEST`.
+`MergedText` makes one text of the metrics of a server's processes. Counters and histograms are
+added. Gauges are added too, except those that every process reports about the same thing:
+`_LARGEST` and `_SMALLEST`.
 """
 
 from __future__ import annotations

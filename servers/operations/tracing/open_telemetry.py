@@ -1,10 +1,9 @@
 """`OpenTelemetryTraces`: decides which requests are traced, and makes their spans at their end.
 
-The spans of one request: the request, its graphs, their nodes, and generations.
-
-Names and attributes follow OpenTelemetry's semantic conventions for HTTP, RPC and generative
-models; others are ``graphrt.*``. Of texts they contain only the model's name as the client gave it,
-and the arguments of calls of tools if the operator logs prompts.
+A request has spans for itself, its graphs, their nodes, and generations. Names and attributes
+follow OpenTelemetry's semantic conventions for HTTP, RPC and generative models; others are
+``graphrt.*``. Of texts they contain only the model's name as the client gave it, and the arguments
+of calls of tools if the operator logs prompts.
 """
 
 from __future__ import annotations
