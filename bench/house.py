@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 import tokenize
+import tomllib
 import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,18 +43,6 @@ SMALL: Final = 60
 _CHAT: Final = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "stream": True}
 _DEMO: Final = ROOT / "examples" / "models" / "demo"
 _EMBEDDER: Final = ROOT / "examples" / "models" / "docs_embedder"
-#: The modules that do the work of processes of models; their mains import them when they start.
-WORK_OF_PROCESSES: Final = (
-    "calculators.llm.prompt.builder",
-    "calculators.llm.engine.pipelines",
-    "calculators.llm.grammar_process.compiler",
-    "calculators.kit.checkpoints.gguf_converter",
-    "calculators.speech.speech_to_text.speech_model",
-    "calculators.speech.text_to_speech.speech_model",
-    "calculators.text.text_models.batch_runner",
-    "calculators.images.image_generation.artist",
-    "calculators.speech.audio.reading",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +146,87 @@ def names_with_several_meanings(modules: Mapping[str, Module]) -> dict[str, list
         for name in {node.name for node in module.tree.body if isinstance(node, ast.ClassDef)}:
             found[name].append(module.name)
     return {name: places for name, places in sorted(found.items()) if len(places) > 1}
+
+
+#: Files that serve every family of models: a place here that names one is work for the next one.
+CENTRAL: Final = (
+    "pyproject.toml",
+    "hatch_build.py",
+    "bench/house.py",
+    "calculators/*.py",
+    "calculators/kit/**/*.py",
+    "graph_runtime/**/*.py",
+    "graphrt_base/**/*.py",
+    "protos/*.py",
+    "servers/**/*.py",
+    "tests/*.py",
+    "tests/architecture/*.py",
+    "tests/servers/cli/fork*.py",
+    "website/*.py",
+)
+
+
+def families_beside_their_folders(root: Path = ROOT) -> dict[str, list[str]]:
+    """Return, for each task of the project, the central places that name its family.
+
+    A place is a file, or a section of ``pyproject.toml``. A name is the task's, or the path of the
+    family's package, in code: comments, docstrings and documents are not counted, nor is the page,
+    which shows a family without a panel of its own as a request.
+    """
+    points = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    families = {
+        name: value.partition(":")[0].rpartition(".")[0]
+        for name, value in points["entry-points"]["graphrt.tasks"].items()
+    }
+    found: dict[str, list[str]] = {name: [] for name in families}
+    known = {*families, *(package.rpartition(".")[2] for package in families.values())}
+    for pattern in CENTRAL:
+        for path in sorted(root.glob(pattern)):
+            place = str(path.relative_to(root))
+            text = path.read_text(encoding="utf-8")
+            if not any(word in text for word in known):
+                continue
+            for part, said in _parts(path, text):
+                for name, package in families.items():
+                    own = package.replace(".", "/")
+                    words = (name, package.rpartition(".")[2])
+                    if any(
+                        word in words
+                        or f"{word}.".startswith(f"{package}.")
+                        or f"{word}/".startswith(f"{own}/")
+                        for word in said
+                    ):
+                        found[name].append(f"{place}{part}")
+    return found
+
+
+def _parts(path: Path, text: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield the parts of a file, each with what its code names: its strings and its imports."""
+    if path.suffix == ".toml":
+        for number, part in enumerate(re.split(r"^(?=\[)", text, flags=re.MULTILINE)):
+            heading = part.partition("\n")[0] + f" ({number})"
+            strings = re.findall(r'"([^"\n]*)"', re.sub(r"#.*", "", part))
+            words = {word for each in strings for word in re.split(r" -> |:|\.\*+", each)}
+            yield f" {heading}", words
+        return
+    tree = ast.parse(text)
+    documented = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    said = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if id(node) not in documented:
+                said.add(node.value)
+        elif isinstance(node, ast.Import):
+            said.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            said.update(f"{node.module}.{alias.name}" for alias in node.names)
+    yield "", said
 
 
 def count_lines(modules: Mapping[str, Module]) -> Counter[str]:
@@ -292,11 +362,36 @@ def modules_of_a_start() -> int:
     return sum(name.partition(".")[0] in PACKAGES for name in names)
 
 
-def processes_with_the_runtime() -> list[str]:
-    """Return the rooms of which a process of a model imports ``graph_runtime``."""
+def processes_of_models(modules: Mapping[str, Module]) -> dict[str, set[str]]:
+    """Return the modules of ``calculators`` that run as processes, each with what it imports.
+
+    Imports in functions are the work, which begins when a process has started.
+    """
+    found = {}
+    for name, module in modules.items():
+        if name.startswith("calculators.") and name.endswith("process") and _is_main(module):
+            named = {
+                node.value.partition(":")[0]
+                for node in ast.walk(module.tree)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            }
+            found[name] = imports_of(module, modules) | named & modules.keys()
+    return found
+
+
+def _is_main(module: Module) -> bool:
+    return any(
+        isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+        for node in module.tree.body
+    )
+
+
+def processes_with_the_runtime(modules: Mapping[str, Module]) -> list[str]:
+    """Return the modules of which a process of a model imports ``graph_runtime``."""
     found = []
-    for name in WORK_OF_PROCESSES:
-        code = f"import sys, {name}; print('graph_runtime' in sys.modules)"
+    for name, imported in processes_of_models(modules).items():
+        names = ", ".join((name, *sorted(imported)))
+        code = f"import sys, {names}; print('graph_runtime' in sys.modules)"
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
         )
@@ -315,6 +410,8 @@ def static_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
     counted = count_lines(modules)
     share = 100 * counted["comments"] / counted["lines"]
     arrows = sum(map(len, rooms.values()))
+    beside = families_beside_their_folders()
+    language = len(beside.pop("text_generation"))
     return [
         ("entries of `calculators/`, floors, arrows", f"{len(rooms)}, {height}, {arrows}"),
         ("modules of the product", f"{len(modules):,}"),
@@ -331,13 +428,18 @@ def static_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
             str(len(names_with_several_meanings(modules))),
         ),
         ("lines with a comment", f"{share:.1f} %"),
+        (
+            "places that name a family of models beside its folder",
+            f"{max(map(len, beside.values()))} (language models: {language})",
+        ),
     ]
 
 
-def running_rows() -> list[tuple[str, str]]:
+def running_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
     """Return the figures of servers that run."""
     chat = path_of_a_request(_DEMO, "/v3/chat/completions", _CHAT)
     embeddings = path_of_a_request(_EMBEDDER, "/v3/embeddings", {"input": "Hello"})
+    processes = len(processes_of_models(modules))
     return [
         (
             "files and functions of a warm streamed chat; of embeddings",
@@ -345,8 +447,8 @@ def running_rows() -> list[tuple[str, str]]:
         ),
         ("modules that `graphrt serve demo` imports", str(modules_of_a_start())),
         (
-            f"of {len(WORK_OF_PROCESSES)} kinds of processes, those with `graph_runtime`",
-            str(len(processes_with_the_runtime())),
+            f"of {processes} kinds of processes, those with `graph_runtime`",
+            str(len(processes_with_the_runtime(modules))),
         ),
     ]
 
@@ -358,7 +460,7 @@ def main() -> int:
     arguments = parser.parse_args()
     modules = read_modules()
     print("| figure | |\n|---|---|")
-    for row in static_rows(modules) + ([] if arguments.static else running_rows()):
+    for row in static_rows(modules) + ([] if arguments.static else running_rows(modules)):
         print(f"| {row[0]} | {row[1]} |")
     if arguments.names:
         for name, places in names_with_several_meanings(modules).items():

@@ -7,6 +7,7 @@ Families that serve endpoints are tasks, which have entry points of their own
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -38,16 +39,8 @@ def register_all(registry: Registry) -> None:
     tasks.register(registry)
 
 
-#: Rooms of today, by packages of earlier versions, which authors' modules may still import.
-_ROOM_OF: Final = {
-    **dict.fromkeys(("child_process", "model_cache", "requests", "settings", "tasks"), "kit"),
-    **dict.fromkeys(("image", "image_generation", "media"), "images"),
-    **dict.fromkeys(("answer_cache", "ensemble", "moderation", "redaction"), "language"),
-    **dict.fromkeys(("retrieval", "routing", "server_tools", "text_patterns"), "language"),
-    **dict.fromkeys(("audio", "speech_to_text", "text_to_speech"), "speech"),
-    **dict.fromkeys(("inference", "openvino", "python"), "tensors"),
-    **dict.fromkeys(("embeddings", "rerank", "text_classification", "text_models"), "text"),
-}
+#: Rooms whose entries stood in this package in earlier versions, as which authors may import them.
+_ROOMS: Final = ("kit", "images", "language", "speech", "tensors", "text")
 #: Modules that authors of parsers import, in other packages today.
 _MODULES_OF_PARSERS: Final = {
     "llm.parsers.events": "language.events",
@@ -62,8 +55,10 @@ def _present_name(name: str) -> str | None:
     if package != __name__:
         return None
     first, *others = rest.split(".")
-    if first in _ROOM_OF:
-        return f"{package}.{_ROOM_OF[first]}.{rest}"
+    for room in _ROOMS:
+        place = os.path.join(os.path.dirname(__file__), room, first)
+        if os.path.isdir(place) or os.path.isfile(f"{place}.py"):
+            return f"{package}.{room}.{rest}"
     former = ".".join((first, *others[:2]))
     if former in _MODULES_OF_PARSERS:
         return ".".join((package, _MODULES_OF_PARSERS[former], *others[2:]))

@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.llm import pdf_messages
 from graph_runtime import Code
 
 #: The members in which lists of messages, items, parts and blocks stand.
@@ -118,54 +118,6 @@ def _replaced(value: Any, steps: _Steps, member: str, text: str) -> Any:
     return {**value, member: f"data:text/plain;base64,{written}"}
 
 
-# The protocol with the process --------------------------------------------------------------------
-
-#: The most bytes of a file.
-MAX_BYTES: Final = 32 * 1024 * 1024
-
-
-class PdfLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """The first message.
-
-    Attributes:
-        memory_limit: bytes that the process may grow by when it has started.
-        model_path: unused; there is no model.
-    """
-
-    memory_limit: int
-    model_path: str = ""
-
-
-class PdfReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
-    """The process can read files."""
-
-
-class ReadPdf(msgspec.Struct, frozen=True, tag="read", array_like=True):
-    """Read a file, which is written in Base64."""
-
-    content: str
-
-
-class PdfText(msgspec.Struct, frozen=True, tag="text", array_like=True):
-    """The text of all pages."""
-
-    text: str
-
-
-class PdfRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
-    """The file has no text that can be read; ``reason`` completes "the PDF ..."."""
-
-    reason: str
-
-
-to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    PdfLoad | ReadPdf | StopChild
-)
-from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    PdfReady | LoadingPhase | LoadFailed | Log | PdfText | PdfRefused
-)
-
-
 # Reading ------------------------------------------------------------------------------------------
 
 #: Processor seconds for one file, and bytes that the process may grow by.
@@ -216,9 +168,9 @@ async def read_pdfs(files: Sequence[PdfFile]) -> list[str]:
             '"graphrt[pdf]"), or send the text',
         )
     for file in files:
-        if len(file.content) > MAX_BYTES * 4 // 3 + 4:
+        if len(file.content) > pdf_messages.MAX_BYTES * 4 // 3 + 4:
             raise fields.invalid(
-                file.path, f"the PDF has more than the maximum of {MAX_BYTES} bytes"
+                file.path, f"the PDF has more than the maximum of {pdf_messages.MAX_BYTES} bytes"
             )
     async with _turn(), _lane() as lane:
         return [await _read(lane, file) for file in files]
@@ -248,12 +200,12 @@ async def _turn() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _lane() -> AsyncIterator[QuestionLane[PdfReady]]:
+async def _lane() -> AsyncIterator[QuestionLane[pdf_messages.PdfReady]]:
     lane = QuestionLane(
         "calculators.llm.pdf_process",
-        PdfLoad(MEMORY),
-        decode=from_reader_decoder.decode,
-        ready=PdfReady,
+        pdf_messages.PdfLoad(MEMORY),
+        decode=pdf_messages.from_reader_decoder.decode,
+        ready=pdf_messages.PdfReady,
         name="reader of PDF files",
         subject="PDF",
         cpu_seconds=CPU_SECONDS,
@@ -272,8 +224,8 @@ async def _lane() -> AsyncIterator[QuestionLane[PdfReady]]:
         await lane.close()
 
 
-async def _read(lane: QuestionLane[PdfReady], file: PdfFile) -> str:
-    question = ReadPdf(file.content)
+async def _read(lane: QuestionLane[pdf_messages.PdfReady], file: PdfFile) -> str:
+    question = pdf_messages.ReadPdf(file.content)
     if len(file.content) > _LONG:
         body = await asyncio.to_thread(msgspec.msgpack.encode, question)
     else:
@@ -284,7 +236,7 @@ async def _read(lane: QuestionLane[PdfReady], file: PdfFile) -> str:
         if error.code is Code.INVALID_ARGUMENT:
             raise fields.invalid(file.path, str(error)) from None
         raise
-    if isinstance(answer, PdfRefused):
+    if isinstance(answer, pdf_messages.PdfRefused):
         raise fields.invalid(file.path, f"the PDF {answer.reason}")
-    assert isinstance(answer, PdfText)
+    assert isinstance(answer, pdf_messages.PdfText)
     return answer.text

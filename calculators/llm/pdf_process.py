@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.child_process.answering_process import Report, run
-from calculators.llm.pdf_files import (
+from calculators.llm.pdf_messages import (
     MAX_BYTES,
     PdfLoad,
     PdfReady,

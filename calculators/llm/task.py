@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.images.media.media_rules import MediaRules
 from calculators.kit.tasks.endpoint import PREFIXES
 from calculators.kit.tasks.model_config import has_safetensors, is_language_model, read_model_config
 from calculators.kit.tasks.task import ModelToServe, Task
 from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
 from calculators.llm.engine import ENVIRONMENT
 from calculators.llm.options import OPTIONS_TYPE
-from calculators.llm.task_options import TextGenerationOptions
+from calculators.llm.task_options import LlmSettings, TextGenerationOptions
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
@@ -33,6 +34,7 @@ class TextGenerationTask(Task):
         "GenerationResponseWriterCalculator",
     )
     options = TextGenerationOptions
+    settings = (LlmSettings, MediaRules)
     model_flags = ("draft_source_model",)
     is_default = True
     generates_text = True

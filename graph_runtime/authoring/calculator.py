@@ -18,11 +18,11 @@ from typing import (
     overload,
 )
 
-from graph_runtime.annotations import resolved
 from graph_runtime.authoring.ports import In, Out, ports_of
 from graph_runtime.errors import Code, GraphError, PacketTypeError, reason_of
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.options.options import is_options_type
+from graphrt_base.annotations import resolved
+from graphrt_base.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

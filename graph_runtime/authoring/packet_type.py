@@ -16,9 +16,9 @@ import types
 from collections.abc import Iterable
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-from graph_runtime.annotations import resolved
 from graph_runtime.errors import Code, PacketTypeError
 from graph_runtime.packet import EMPTY
+from graphrt_base.annotations import resolved
 
 _NAMES: dict[Any, str] = {
     bool: "bool",

@@ -27,11 +27,11 @@ from graph_runtime.errors import (
     RunError,
     reason_of,
 )
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.packet import Packet
 from graph_runtime.plan.executor_plan import APPLICATION_THREAD, THREAD_POOL
 from graph_runtime.streams.input_stream import InputStream
 from graph_runtime.streams.output_stream import OutputStream, StreamObserver
+from graphrt_base.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from graph_runtime.engine.run_setup import RunSetup

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from graph_runtime.errors import CalculatorError, Cancelled, Code, GraphError, reason_of
-from graph_runtime.interrupts import raise_interrupt
+from graphrt_base.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from graph_runtime.engine.node import Node

@@ -70,9 +70,9 @@ from graph_runtime.authoring.context import NO_PACKET
 from graph_runtime.engine.node import clear_inputs, load_inputs
 from graph_runtime.engine.states import NodeEvent, NodeState
 from graph_runtime.errors import GraphError, PacketTypeError, TimestampError
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.packet import EMPTY
 from graph_runtime.streams.input_handlers.handler import CLOSE, ENDED, NOT_READY, PROCESS
+from graphrt_base.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext, OutputStreamShard

@@ -24,9 +24,9 @@ from graph_runtime.errors import (
     UnavailableError,
     reason_of,
 )
-from graph_runtime.interrupts import is_being_cancelled, raise_interrupt
 from graph_runtime.language.tag_map import parse_tag_index_name
 from graph_runtime.packet import EMPTY, Packet
+from graphrt_base.interrupts import is_being_cancelled, raise_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

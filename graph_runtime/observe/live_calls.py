@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graph_runtime import timestamp as ts
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.observe.tracing import phase_of
 from graph_runtime.packet import EMPTY, Packet
+from graphrt_base.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-from graph_runtime.annotations import resolved
 from graph_runtime.errors import GraphConfigError
+from graphrt_base.annotations import resolved
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import (

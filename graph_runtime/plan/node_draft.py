@@ -19,7 +19,6 @@ from graph_runtime.errors import (
     did_you_mean,
     reason_of,
 )
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.tag_map import TagMap, parse_tag_index
 from graph_runtime.plan.link_errors import check_sync_sets, undeclared_executor
 from graph_runtime.plan.plan import GraphWarning
@@ -27,6 +26,7 @@ from graph_runtime.plan.registry import Registry, unknown_calculator
 from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler, Settings
 from graph_runtime.streams.input_handlers.handler import InputStreamHandler
 from graph_runtime.streams.input_handlers.sync_set import SyncSetInputStreamHandler, places_of
+from graphrt_base.interrupts import raise_interrupt
 
 DEFAULT_HANDLER = "DefaultInputStreamHandler"
 SYNC_SET_HANDLER = "SyncSetInputStreamHandler"

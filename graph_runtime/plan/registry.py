@@ -20,7 +20,6 @@ from weakref import WeakValueDictionary
 from graph_runtime.authoring.calculator import Calculator, function_calculator
 from graph_runtime.authoring.executor import Executor
 from graph_runtime.errors import Code, GraphError, NotFoundError, did_you_mean, reason_of
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.text_parser import type_sources
 from graph_runtime.options.isolated_modules import new_package_name, own_name
 from graph_runtime.plan.resources import ResourceInitializer
@@ -34,6 +33,7 @@ from graph_runtime.streams.input_handlers.immediate import ImmediateInputStreamH
 from graph_runtime.streams.input_handlers.mux import MuxInputStreamHandler
 from graph_runtime.streams.input_handlers.sync_set import SyncSetInputStreamHandler
 from graph_runtime.streams.input_handlers.timestamp_align import TimestampAlignInputStreamHandler
+from graphrt_base.interrupts import raise_interrupt
 
 ENTRY_POINT_GROUP: Final = "graphrt.calculators"
 

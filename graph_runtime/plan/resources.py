@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runti
 
 from graph_runtime.authoring.metrics import NO_METRICS, GraphMetrics
 from graph_runtime.errors import GraphError, ResourceError, reason_of
-from graph_runtime.interrupts import is_being_cancelled, raise_interrupt
 from graph_runtime.plan.identity import identity_of
 from graph_runtime.plan.leases import Identity, KeptResources, Lease, NodeResource, let_go_of
 from graph_runtime.plan.load_progress import LoadProgress
 from graph_runtime.plan.moving_metrics import MovingMetrics
+from graphrt_base.interrupts import is_being_cancelled, raise_interrupt
 
 if TYPE_CHECKING:
     from graph_runtime.plan.plan import NodePlan, ValidatedGraph

@@ -13,11 +13,11 @@ from typing import Any, Protocol, TypeVar, overload
 
 from graph_runtime.authoring.contract import options_of_node
 from graph_runtime.errors import Code, GraphConfigError, GraphError, reason_of
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.graph_config import parse_graph_text
 from graph_runtime.language.names import canonical_names
 from graph_runtime.language.tag_map import TagMap, parse_tag_index_name
 from graph_runtime.options.option_value import copy_option_values
+from graphrt_base.interrupts import raise_interrupt
 
 T = TypeVar("T")
 

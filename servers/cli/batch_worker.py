@@ -21,7 +21,7 @@ from typing import Final
 from calculators.kit.child_process.parent_connection import die_with_parent
 from calculators.kit.file_threads import DaemonThreads
 from graph_runtime import NodePlan
-from graph_runtime.interrupts import without_interrupts
+from graphrt_base.interrupts import without_interrupts
 from servers.batch_work.inner_server import inner_client
 from servers.batch_work.worker import BatchWorker, when_there_is_room
 from servers.batches.contents import StoreLock

@@ -18,7 +18,7 @@ import calculators
 from calculators.kit.child_process.early_start import tell_early
 from calculators.kit.tasks import Task, task_of_node
 from graph_runtime import REGISTRY, Registry, ResourceSettings
-from graph_runtime.interrupts import raise_interrupt
+from graphrt_base.interrupts import raise_interrupt
 from servers.cli.model_graph import graph_of_model
 from servers.cli.serve_options import ServeOptions, serve_options
 from servers.config import GraphEntry, find_graph

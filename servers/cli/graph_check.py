@@ -19,11 +19,11 @@ from graph_runtime import (
 )
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
-from graph_runtime.interrupts import contained, raise_interrupt
 from graph_runtime.language.graph_config import MAX_BYTES
 from graph_runtime.language.statements import DraftText
 from graph_runtime.plan.plan import GraphWarning
 from graph_runtime.plan.resources import check_resources
+from graphrt_base.interrupts import contained, raise_interrupt
 from graphrt_base.regular_file import read_regular_file
 from servers.contract.finding import Finding, with_word
 from servers.serving.graph_source import GraphSource, answer_problems

@@ -30,7 +30,7 @@ class Interrupt:
     @contextlib.contextmanager
     def installed(self) -> Iterator[Interrupt]:
         # Imported here: with it comes the runtime, which only a command that runs a graph needs.
-        from graph_runtime.interrupts import without_interrupts
+        from graphrt_base.interrupts import without_interrupts
 
         previous = signal.signal(signal.SIGINT, self._on_signal)
         try:

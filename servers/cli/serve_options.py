@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calculators.kit.settings.declaration import SettingError, given, read, values_of
-from calculators.kit.settings.families import settings_of_families
+from calculators.kit.tasks import settings_of_tasks
 from calculators.kit.tasks.task import DeviceOptions
 from graph_runtime import FamilySettings
 from servers.cli.config_file import config_of_repository
@@ -98,7 +98,7 @@ def serve_options(args: argparse.Namespace) -> ServeOptions:
             of_model=given(ModelOptions, values),
             graphs=read(GraphOptions, values),
             lifecycle=read(LifecycleOptions, values),
-            families=FamilySettings(*(read(kind, values) for kind in settings_of_families())),
+            families=FamilySettings(*(read(kind, values) for kind in settings_of_tasks())),
         )
     except SettingError as error:
         raise CommandFailed(str(error)) from None

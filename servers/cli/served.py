@@ -301,7 +301,7 @@ class _Search:
         own_name = None if path.is_dir() else path.stem
         given, path = path, Path(os.path.abspath(path))
         is_gguf = path.is_file()
-        if is_gguf and (task is None or task.name in ("embeddings", "rerank")):
+        if is_gguf and (task is None or task.converts_gguf):
             # Imported here: other models need none of it.
             from servers.cli.gguf_models import held_encoder
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from calculators.kit.device_options import device_problem
 from graph_runtime import GraphError, Registry, ResourceSettings, ValidatedGraph
-from graph_runtime.interrupts import contained, raise_interrupt
+from graphrt_base.interrupts import contained, raise_interrupt
 from servers.cli.graph_check import GraphCheck, check_graph
 from servers.cli.graph_registry import make_registry
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config

@@ -27,7 +27,7 @@ from calculators.kit.settings.declaration import (
     options_of,
 )
 from calculators.kit.settings.value_types import count_or_zero, one_of, switch
-from calculators.kit.tasks import KNOWN_ELSEWHERE, installed_tasks
+from calculators.kit.tasks import failed_tasks, installed_tasks
 from calculators.kit.tasks.task import DeviceOptions
 
 INDEX: Final = Group("the index")
@@ -202,7 +202,7 @@ def task_choice() -> Option:
         flag="task",
         group=TASK,
         metavar="TASK",
-        reads=one_of(names, tuple(name for name in KNOWN_ELSEWHERE if name not in names)),
+        reads=one_of(names, tuple(failed_tasks())),
         default=None,
         help=text if names else "none is known",
     )

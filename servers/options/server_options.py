@@ -19,7 +19,7 @@ from calculators.kit.requests.request_queue import RequestQueue
 from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.kit.settings import value_types
 from calculators.kit.settings.declaration import RUNNING, Option, option, options_of
-from calculators.kit.settings.families import settings_of_families
+from calculators.kit.tasks import settings_of_tasks
 from servers.options.model_options import (
     BATCHES,
     GRPC,
@@ -516,7 +516,7 @@ def declared_options() -> tuple[Option, ...]:
         BatchOptions,
         LifecycleOptions,
         GraphOptions,
-        *settings_of_families(),
+        *settings_of_tasks(),
     )
     last = len(ORDER)
     places = {group: place for place, group in enumerate(ORDER)}

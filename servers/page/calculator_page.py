@@ -22,11 +22,11 @@ from graph_runtime.authoring.calculator import options_of
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.authoring.ports import Port, ports_of
 from graph_runtime.errors import did_you_mean
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.language.tag_map import TagMap
 from graph_runtime.options.options import OptionsType
 from graph_runtime.options.options_text import OptionField, describe_options, options_snippet
 from graph_runtime.plan.subgraph import Subgraph
+from graphrt_base.interrupts import raise_interrupt
 from servers.page.scratch_messages import CalculatorEntry, Calculators, CalculatorView
 
 #: Fields of a node by kind of port, in the usual order.

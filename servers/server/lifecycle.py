@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from calculators.kit.file_threads import DaemonThreads
 from graph_runtime import REGISTRY, GraphError, Registry
-from graph_runtime.interrupts import raise_interrupt, without_interrupts
+from graphrt_base.interrupts import raise_interrupt, without_interrupts
 from graphrt_base.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.access import Followed, follow
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig

@@ -24,7 +24,7 @@ from graph_runtime import (
 )
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import reason_of
-from graph_runtime.interrupts import contained, is_being_cancelled
+from graphrt_base.interrupts import contained, is_being_cancelled
 from servers.config import GraphEntry
 from servers.config.entries import Scale
 from servers.contract.data_plane import (

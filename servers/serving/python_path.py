@@ -29,8 +29,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from graph_runtime import GraphError, Registry
-from graph_runtime.interrupts import raise_interrupt
 from graph_runtime.plan.registry import new_package
+from graphrt_base.interrupts import raise_interrupt
 from servers.config import GraphEntry
 from servers.serving.watched_files import WatchedFiles
 

@@ -16,23 +16,14 @@ ROOMS: Final = ("graphrt_base", "graph_runtime", "calculators", "servers")
 #: Functions of the modules time and datetime that read the wall clock.
 WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"})
 
-#: Files that may read it, and what for.
+#: Names of members and attributes that hold when something was made or done, in any file.
+NAMED: Final = ("created", "completed")
+#: Files that may read it for anything else, and what for.
 SHOWN: Final = {
-    "calculators/images/image_generation/nodes.py": "created",
     "calculators/llm/prompt/chat_template/environment.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
-    "calculators/llm/answers/response.py": "created",
-    "calculators/llm/api/neutral_request.py": "created",
-    "calculators/llm/api/whole_answer.py": "created",
-    "calculators/llm/api/openai/responses_object.py": "created_at, completed_at",
-    "calculators/text/rerank/nodes.py": "created",
-    "calculators/text/text_classification/classifier.py": "created",
     "servers/batches/objects.py": "expiry, which outlives processes and restarts of the machine",
-    "servers/replicas/replicated_servable.py": "created",
-    "servers/serving/graph_definition.py": "created",
     "servers/serving/page_sources.py": "when it was",
-    "servers/serving/models/model_definition.py": "created",
-    "servers/serving/models/model_version.py": "created",
     "servers/cli/bench.py": "the date of a report",
     "servers/cli/tune.py": "the date of a report",
     "servers/fronts/http/answer_streams.py": "the header Date",
@@ -53,7 +44,10 @@ def wall_clock_uses(path: Path) -> Iterator[int]:
         for alias in node.names
         if alias.name in WALL
     }
+    displayed = {id(node) for part in _displayed(tree) for node in ast.walk(part)}
     for node in ast.walk(tree):
+        if id(node) in displayed:
+            continue
         match node:
             case ast.Name(id=name, ctx=ast.Load()) if name in named:
                 yield node.lineno
@@ -65,6 +59,25 @@ def wall_clock_uses(path: Path) -> Iterator[int]:
                 yield node.lineno
             case _:
                 pass
+
+
+def _displayed(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield the values of what is called as `NAMED` says."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[target], value=value):
+                pairs: list[tuple[ast.expr | None, ast.expr]] = [(target, value)]
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                pairs = [(target, value)]
+            case ast.keyword(arg=str(word), value=value):
+                pairs = [(ast.Constant(word), value)]
+            case ast.Dict(keys=keys, values=values):
+                pairs = list(zip(keys, values, strict=True))
+            case _:
+                continue
+        for name, value in pairs:
+            if name is not None and any(word in ast.unparse(name) for word in NAMED):
+                yield value
 
 
 def test_only_displayed_times_come_from_the_wall_clock() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,6 @@ import pytest
 
 from calculators.images.image import decoding_turns
 from calculators.images.image.encoded_image import ImageLimits
-from calculators.images.image_generation import servable as drawing
-from calculators.images.image_generation.image_settings import ImageSettings
 from calculators.images.media import image as images
 from calculators.images.media.download import MAX_REDIRECTIONS
 from calculators.images.media.download import SECONDS as DOWNLOAD_SECONDS
@@ -27,12 +28,13 @@ from calculators.kit.file_threads import ANSWER_SECONDS, AT_A_TIME
 from calculators.kit.requests import tokenize_request
 from calculators.kit.requests.request_queue import REQUEST_LIMIT
 from calculators.kit.requests.request_record import MOST_WARNINGS
+from calculators.kit.tasks import ENTRY_POINT_GROUP
 from calculators.language import text_patterns
 from calculators.language.moderation import moderation_calculator
 from calculators.language.retrieval import passages as indexed_documents
 from calculators.language.retrieval import retriever as retrieval
 from calculators.language.server_tools import messages as tool_messages
-from calculators.llm import pdf_files, pdf_process
+from calculators.llm import pdf_files, pdf_messages, pdf_process
 from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.process_engine import HANG_SECONDS
 from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
@@ -60,17 +62,7 @@ from calculators.llm.requests.tools import (
 from calculators.speech.audio import reading_process, sound_reader
 from calculators.speech.audio.reading import MOST_CHANNELS
 from calculators.speech.audio.sound import HIGHEST_RATE, LOWEST_RATE
-from calculators.speech.speech_to_text import pipeline_process
-from calculators.speech.speech_to_text import servable as listening
-from calculators.speech.speech_to_text.realtime import session
-from calculators.speech.speech_to_text.realtime.session import MOST_SECONDS
-from calculators.speech.text_to_speech import request as speech_request
-from calculators.speech.text_to_speech import servable as speech
 from calculators.tensors.openvino.model import NUMBERS_ON_CPU
-from calculators.text.embeddings import request as texts
-from calculators.text.rerank import request as ranking
-from calculators.text.rerank.task import RerankTaskOptions
-from calculators.text.text_classification import request as classified_texts
 from calculators.text.text_models import batch_runner, text_model
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
 from servers.access import KEY_FILE_BYTES, MAX_KEY
@@ -250,8 +242,6 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{http.max_form_text_bytes >> 20} MiB; {http.max_part_headers}, "
         f"{http.max_part_header_bytes} bytes",
         f"{http.max_message_bytes >> 20} MiB; {http.max_sockets}; {http.socket_idle_seconds:g} s",
-        f"{session.MOST_SPEECH_MS // 1000} s, {MOST_SECONDS} s; "
-        f"{session.MOST_WAITING}, {session.MOST_EVENTS}; {session.MOST_BAD}",
         f"{CAPACITY >> 20} MiB; {WAIT_SECONDS:g} s, {SLOW_SECONDS:g} s",
         f"{MOST_RESETS}, then it is disconnected",
         f"{MOST_HEAD_BYTES >> 10} KiB",
@@ -286,13 +276,10 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{images.MAX_REQUEST_PIXELS // 10**6} million; "
         f"{images.MAX_SENT_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
-        f"{pdf_files.MAX_BYTES >> 20} MiB, {pdf_process.MAX_PAGES}, "
+        f"{pdf_messages.MAX_BYTES >> 20} MiB, {pdf_process.MAX_PAGES}, "
         f"{pdf_process.MAX_CHARACTERS:,}; "
         f"{pdf_files.CPU_SECONDS:g} s, {pdf_files.MEMORY >> 30} GiB; "
         f"{pdf_files.MOST_AT_A_TIME}, {pdf_files.MOST_WAITING}",
-        f"{drawing.MORE} times the usual pixels, and pixels times steps; "
-        f"{drawing.IDLE_SECONDS:g} s, {drawing.CANCEL_SECONDS:g} s; "
-        f"{ImageSettings().image_queue_limit} (`--image_queue_limit`)",
         f"{template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
         f"{LONGEST_TEMPLATE >> 10} Ki characters, {template.compile_seconds:g} s",
         f"{client.SECONDS:g} s, {client.LONG_SECONDS:g} s, {client.FOR_TEMPLATE:.0%}; "
@@ -304,18 +291,11 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{tokenize_request.MAX_PADDED >> 20} Mi",
         f"{text_patterns.MAX_WIDTH:,} characters; {text_patterns.SECONDS * 1000:g} ms; "
         f"{moderation_calculator.MAX_WINDOW:,} characters",
-        f"{ranking.MAX_QUERY_CHARACTERS >> 10} Ki, {ranking.MAX_CHARACTERS >> 20} Mi, "
-        f"{ranking.MAX_ALL_CHARACTERS >> 20} Mi, "
-        f"{ranking.MAX_INSTRUCTION_CHARACTERS >> 10} Ki; "
-        f"{RerankTaskOptions().max_allowed_chunks:,} (`--max_allowed_chunks`)",
-        f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",
         f"{retrieval.MOST_PASSAGES}, {retrieval.MOST_CHARACTERS:,}; "
         f"{indexed_documents.MAX_DOCUMENT_BYTES >> 20} MiB",
         f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
         f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
         f"{text_model.MEMORY >> 30} GiB",
-        f"{classified_texts.MAX_TEXTS}; {classified_texts.MAX_CHARACTERS >> 10} Ki; "
-        f"{classified_texts.MAX_ALL_CHARACTERS >> 20} Mi",
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",
@@ -324,8 +304,6 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{grammars.SECONDS:g} s, {SECONDS_PER_TOKEN * 1e6:g} us; {grammars.HANG_SECONDS:g} s, "
         f"{grammars.MEMORY >> 30} GiB, "
         f"{grammars.MAX_WAITING}, {grammars.MAX_PROCESSES}",
-        f"{speech_request.MAX_CHARACTERS:,}, {speech_request.MAX_WHOLE_CHARACTERS:,}; "
-        f"{speech.MOST_REQUESTS}; {speech.CPU_SECONDS:g} s",
         f"{MAX_FRAME >> 20} MiB",
         f"{SECONDS_PER_STREAM * 1000:g} ms per stream, at most {LONGEST * 1000:g} ms",
         f"{STALL_SECONDS:g} s; {HANG_SECONDS:g} s",
@@ -334,10 +312,6 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{reading_process.SLICE_SECONDS:g} s; {reading_process.MOST_OPEN}, "
         f"{reading_process.MOST_BYTES >> 30} GiB",
         f"{LOWEST_RATE:,} to {HIGHEST_RATE:,}; {MOST_CHANNELS}",
-        f"{listening.MOST_SECONDS:g} s; {listening.MOST_SOUNDS}, {listening.MOST_BYTES >> 20} MiB; "
-        f"{listening.MOST_CLIENT_SECONDS:,.0f} s",
-        f"{pipeline_process.CPU_SECONDS:g} s, {pipeline_process.CPU_SECONDS_PER_SECOND:g} s; "
-        f"{pipeline_process.HANG_SECONDS:g} s",
         f"{LOOP_STALL_SECONDS:g} s; {GIVE_UP_SECONDS:g} s",
         f"{MAX_BYTES >> 20} MiB; {MAX_ENTRIES:,}",
         f"{ANSWER_SECONDS:g} s; {AT_A_TIME}",
@@ -375,4 +349,11 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{array_rules.MAX_IN_ANY_ORDER}, {array_rules.MAX_DIFFERENT}",
         f"{object_rules.MAX_COUNTING:,} rules",
     ]
-    assert [limit for limit in told if limit not in ("limit", "---")] == expected
+    found = [limit for limit in told if limit not in ("limit", "---")]
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        family = point.module.rpartition(".")[0]
+        if find_spec(f"tests.{family}.limits") is not None:
+            for limit in import_module(f"tests.{family}.limits").LIMITS:
+                assert limit in found, family
+                found.remove(limit)
+    assert found == expected

@@ -9,6 +9,7 @@ import pytest
 from bench.house import (
     Module,
     count_lines,
+    families_beside_their_folders,
     floors,
     names_with_several_meanings,
     read_modules,
@@ -43,3 +44,11 @@ def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> Non
 
 def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
     assert count_lines(modules)["imports"] <= 11_970
+
+
+def test_a_family_of_models_is_one_folder_and_one_entry_point() -> None:
+    places = families_beside_their_folders()
+    # It has commands of its own, and the rooms of its folder have a contract.
+    del places["text_generation"]
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert len(places) >= 6

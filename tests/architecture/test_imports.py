@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.house import processes_with_the_runtime
+from bench.house import processes_with_the_runtime, read_modules
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 
@@ -95,4 +95,4 @@ def test_importing_the_runtime_starts_nothing() -> None:
 
 
 def test_no_process_of_a_model_imports_the_runtime() -> None:
-    assert processes_with_the_runtime() == []
+    assert processes_with_the_runtime(read_modules()) == []

@@ -28,9 +28,9 @@ from graph_runtime import (
     parse_graph_text,
     validate_graph,
 )
-from graph_runtime.annotations import resolved
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.testing import Sink
+from graphrt_base.annotations import resolved
 
 T = TypeVar("T")
 S = TypeVar("S")

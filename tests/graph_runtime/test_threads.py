@@ -22,8 +22,8 @@ from graph_runtime import (
     StateError,
     UnavailableError,
 )
-from graph_runtime.interrupts import without_interrupts
 from graph_runtime.testing import Sink
+from graphrt_base.interrupts import without_interrupts
 from tests.graph_runtime.every_driver import DRIVERS, make_graph, run_graph
 from tests.graph_runtime.small_calculators import Forward, one_node
 from tests.patience import PATIENCE

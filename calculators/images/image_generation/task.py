@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.images.image_generation.image_settings import ImageSettings
 from calculators.images.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
 from calculators.images.image_generation.model_directory import is_exported, is_source
 from calculators.images.image_generation.sizes import SIDE_STEP, Size, parse_size
@@ -293,6 +294,7 @@ class ImageGenerationTask(Task):
     docs = "calculators/images/image_generation/README.md"
     calculators = ("ImageGenCalculator", "ImageGenerationCalculator")
     options = ImageGenerationOptions
+    settings = (ImageSettings,)
 
     def register(self, registry: Registry) -> None:
         from calculators.images.image_generation.nodes import (

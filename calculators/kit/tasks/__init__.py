@@ -9,7 +9,6 @@ by name.
 from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint, without_prefix
 from calculators.kit.tasks.installed import (
     ENTRY_POINT_GROUP,
-    KNOWN_ELSEWHERE,
     default_task,
     endpoint_at,
     endpoint_paths,
@@ -18,6 +17,7 @@ from calculators.kit.tasks.installed import (
     installed_tasks,
     operation_of,
     register,
+    settings_of_tasks,
     task_of_model,
     task_of_node,
     task_of_source,
@@ -27,7 +27,6 @@ from calculators.kit.tasks.task import ModelToServe, Task, TaskError
 
 __all__ = [
     "ENTRY_POINT_GROUP",
-    "KNOWN_ELSEWHERE",
     "PREFIXES",
     "ErrorForm",
     "ModelToServe",
@@ -42,6 +41,7 @@ __all__ = [
     "installed_tasks",
     "operation_of",
     "register",
+    "settings_of_tasks",
     "task_of_model",
     "task_of_node",
     "task_of_source",

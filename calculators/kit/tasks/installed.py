@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.installed_points import installed_points
 from calculators.kit.settings.declaration import options_of
@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from graph_runtime import Registry
 
 ENTRY_POINT_GROUP: Final = "graphrt.tasks"
-
-#: The tasks of OpenVINO Model Server, for errors about tasks that are not installed.
-KNOWN_ELSEWHERE: Final = (
-    "text_generation",
-    "embeddings",
-    "rerank",
-    "image_generation",
-    "text2speech",
-    "speech2text",
-)
 
 
 @cache
@@ -82,7 +72,12 @@ def _check(task: Task, others: Collection[Task]) -> None:
                 raise ValueError(
                     f'the path "{path}" is the task {name}\'s, which serves it otherwise'
                 )
-    options_of(DeviceOptions, *(other.options for other in others), task.options)
+    tasks = (*others, task)
+    options_of(
+        DeviceOptions,
+        *(one.options for one in tasks),
+        *(each for one in tasks for each in one.settings),
+    )
 
 
 def _behaviour(endpoint: TaskEndpoint) -> tuple[object, ...]:
@@ -137,6 +132,11 @@ def _default_last() -> list[Task]:
 def task_of_node(calculator: str) -> Task | None:
     """Return the task of a node with this calculator type; None if it has none."""
     return next((task for task in installed_tasks() if task.serves(calculator)), None)
+
+
+def settings_of_tasks() -> tuple[type[Any], ...]:
+    """Return the dataclasses of the settings of all installed tasks, each once."""
+    return tuple(dict.fromkeys(each for task in installed_tasks() for each in task.settings))
 
 
 @cache

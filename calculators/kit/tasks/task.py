@@ -84,6 +84,8 @@ class Task(ABC):
         options: the options of `graph` for the command line: a frozen dataclass whose fields are
             declared with `calculators.kit.settings.declaration.option`. Tasks share options by
             inheritance.
+        settings: the dataclasses of settings that all graphs of a server share, declared as
+            ``options``; nodes read them by `FamilySettings.of`.
         model_flags: flags of ``options`` whose values are further models: directories, or names of
             a hub's models, which servers download.
         is_default: the task is assumed where none is named.
@@ -91,6 +93,7 @@ class Task(ABC):
         processes: modules of the processes that a node of the task starts when it loads, with
             their environment variables: a server may start them early
             (`calculators.kit.child_process.early_start`).
+        converts_gguf: a GGUF file of an encoder is served as the directory that it is converted to.
     """
 
     name: str
@@ -98,10 +101,12 @@ class Task(ABC):
     docs: str = ""
     calculators: tuple[str, ...] = ()
     options: type[Any] = NoOptions
+    settings: tuple[type[Any], ...] = ()
     model_flags: tuple[str, ...] = ()
     is_default: bool = False
     generates_text: bool = False
     processes: tuple[tuple[str, Mapping[str, str]], ...] = ()
+    converts_gguf: bool = False
 
     @abstractmethod
     def register(self, registry: Registry) -> None:

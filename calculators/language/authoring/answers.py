@@ -49,7 +49,7 @@ from calculators.language.events import (
 from calculators.language.generation_request import GenerationRequest, Refusal, text_of_content
 from calculators.language.mistakes import AuthorMistake, named
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out
-from graph_runtime.interrupts import contained, is_being_cancelled
+from graphrt_base.interrupts import contained, is_being_cancelled
 
 log = logging.getLogger(__name__)
 

@@ -29,9 +29,9 @@ from graph_runtime import (
     Out,
     calculator,
 )
-from graph_runtime.annotations import resolved
-from graph_runtime.interrupts import contained
 from graph_runtime.options.options import is_options_type
+from graphrt_base.annotations import resolved
+from graphrt_base.interrupts import contained
 
 T = TypeVar("T")
 U = TypeVar("U", covariant=True)

@@ -58,7 +58,7 @@ from calculators.language.events import (
 from calculators.language.generation_request import Refusal
 from calculators.language.mistakes import AuthorMistake, named, place_of
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out
-from graph_runtime.interrupts import contained, raise_interrupt
+from graphrt_base.interrupts import contained, raise_interrupt
 
 log = logging.getLogger(__name__)
 

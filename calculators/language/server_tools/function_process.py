@@ -50,7 +50,7 @@ from calculators.language.server_tools.messages import (
     encode,
 )
 from calculators.language.server_tools.path_rules import PathRefused, PathRules
-from graph_runtime.annotations import resolved
+from graphrt_base.annotations import resolved
 
 #: Defaults that the schema shows. Each call gets a copy of any other.
 _SHOWN: Final = (bool, int, float, str, Enum, type(None))

@@ -66,6 +66,7 @@ class EmbeddingsTask(EncoderTask):
     docs = "calculators/text/embeddings/README.md"
     calculators = ("EmbeddingsCalculatorOV", "TextEmbeddingCalculator")
     options = EmbeddingsTaskOptions
+    converts_gguf = True
 
     def register(self, registry: Registry) -> None:
         from calculators.text.embeddings.nodes import (

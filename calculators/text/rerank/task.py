@@ -51,6 +51,7 @@ class RerankTask(EncoderTask):
     docs = "calculators/text/rerank/README.md"
     calculators = ("RerankCalculatorOV", "TextRerankCalculator")
     options = RerankTaskOptions
+    converts_gguf = True
 
     def register(self, registry: Registry) -> None:
         from calculators.text.rerank.nodes import RerankCalculatorOV, TextRerankCalculator

@@ -68,7 +68,7 @@ from graph_runtime.authoring.executor import Executor
 from graph_runtime.engine.drivers.awaited_call import CallRecorder, drive_awaitable
 from graph_runtime.engine.drivers.call_results import from_below, not_a_result
 from graph_runtime.errors import GraphError, StateError, reason_of
-from graph_runtime.interrupts import raise_interrupt
+from graphrt_base.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.context import CalculatorContext

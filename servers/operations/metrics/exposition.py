@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
-from graph_runtime.interrupts import raise_interrupt
+from graphrt_base.interrupts import raise_interrupt
 from servers.operations.metrics.families import AnyFamily, Families, MetricKind, number_text
 
 _log: Final = logging.getLogger(__name__)

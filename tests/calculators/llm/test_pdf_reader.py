@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pypdf")
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm import pdf_files
+from calculators.llm import pdf_files, pdf_messages
 from calculators.llm.pdf_files import PdfFile, read_pdfs
 from calculators.llm.pdf_process import MAX_PAGES, PdfError, pdf_text
 from tests.calculators.llm.made_pdfs import bomb, encrypted, pdf, pdf_of
@@ -94,7 +94,7 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.Monke
 
 
 def test_a_file_that_is_too_large_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf_files, "MAX_BYTES", 9)
+    monkeypatch.setattr(pdf_messages, "MAX_BYTES", 9)
     with pytest.raises(RequestError, match="more than the maximum of 9 bytes"):
         read(pdf("One"))
 

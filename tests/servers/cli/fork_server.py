@@ -23,11 +23,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from calculators.kit.child_process.lean_openvino import leave_out_converter, leave_out_tokenizers
 from calculators.kit.machine import cpu_flags
+from calculators.kit.tasks import ENTRY_POINT_GROUP
+from graph_runtime import Registry
 from tests.checkout import ROOT
 from tests.servers.cli.forked_children import IMPORTED_BY_CHILDREN, fork_children, run_child
 from tests.servers.cli.forks import (
@@ -46,33 +49,13 @@ _COMMANDS: Final = "servers.cli"
 #: Commands that start child processes.
 _PARENTS: Final = frozenset({"serve", "tune"})
 
-#: What commands import; nothing here starts a thread.
+#: What commands import beside the nodes of tasks; nothing here starts a thread.
 _IMPORTED: Final = (
     "calculators.core",
-    "calculators.text.embeddings.nodes",
-    "calculators.text.embeddings.servable",
-    "calculators.text.embeddings.task",
-    "calculators.text.rerank.nodes",
-    "calculators.text.rerank.servable",
-    "calculators.text.rerank.task",
-    "calculators.text.rerank.nodes",
     "calculators.images.image.calculators",
-    "calculators.images.image_generation.servable",
-    "calculators.images.image_generation.task",
-    "calculators.llm.http_llm_calculator",
-    "calculators.llm.resources",
-    "calculators.llm.task",
     "calculators.tensors.python.resources",
-    "calculators.speech.speech_to_text.resources",
-    "calculators.speech.speech_to_text.task",
-    "calculators.speech.text_to_speech.servable",
-    "calculators.speech.text_to_speech.task",
     "calculators.tensors.python.python_executor_calculator",
     "calculators.tensors.python.py_tensor_ov_tensor_converter_calculator",
-    "calculators.text.text_classification.classifier",
-    "calculators.text.text_classification.task",
-    "calculators.text.text_classification.nodes",
-    "calculators.text.text_classification.nodes",
     "google.protobuf.text_format",
     "protos.pool",
     "servers.cli.describe",
@@ -192,6 +175,8 @@ def main() -> NoReturn:
     leave_out_tokenizers()
     for name in (*_IMPORTED, *IMPORTED_BY_CHILDREN):
         import_module(name)
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        point.load().register(Registry())
     _openvino_core()
     gc.freeze()  # a collection in a fork would copy all pages
     rename_process([sys.executable, "-m", NAME, *sys.argv[1:2]])

@@ -10,31 +10,39 @@ server does.
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import entry_points
 from typing import Final, NoReturn
 
 from calculators.kit.child_process import child_process, early_start
 from calculators.kit.child_process.parent_connection import die_with_parent
+from calculators.kit.tasks import ENTRY_POINT_GROUP
+from tests.checkout import ROOT
 from tests.servers.cli.forks import ForkedProcess, Program, ask, become, serve_forks, wires
 
+
+def _work_of_tasks() -> Iterator[str]:
+    """Yield what the processes of tasks import when they have started."""
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        folder = ROOT.joinpath(*point.module.split(".")[:-1])
+        for path in sorted(folder.rglob("*process.py")):
+            yield from _INNER_IMPORT.findall(path.read_text(encoding="utf-8"))
+
+
+_INNER_IMPORT: Final = re.compile(r"^ +from (calculators\.[\w.]+) import", re.MULTILINE)
 #: What children import, but their own modules, which run as `__main__`.
 IMPORTED_BY_CHILDREN: Final = (
     "calculators.speech.audio.reading",
-    "calculators.images.image_generation.artist",
-    "calculators.images.image_generation.pipelines",
-    "calculators.llm.engine.pipelines",
-    "calculators.llm.grammar_process.compiler",
-    "calculators.llm.prompt.builder",
     "calculators.tensors.python.handler",
     "calculators.language.server_tools.mcp_session",
-    "calculators.speech.speech_to_text.speech_model",
     "calculators.text.text_models.process",
-    "calculators.speech.text_to_speech.speech_model",
     "servers.cli.scratch",
     "servers.server.workers.worker",
+    *_work_of_tasks(),
 )
 _START: Final = "start_module"
 _start_module: Final = early_start.start_module

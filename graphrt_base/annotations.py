@@ -32,8 +32,8 @@ from typing import (
     get_origin,
 )
 
-from graph_runtime.errors import Code, GraphError, reason_of
-from graph_runtime.interrupts import raise_interrupt
+from graphrt_base.errors import Code, GraphError, reason_of
+from graphrt_base.interrupts import raise_interrupt
 
 _UNIONS = (Union, types.UnionType)
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from graph_runtime.errors import Code, GraphError, reason_of
+from graphrt_base.errors import Code, GraphError, reason_of
 
 #: How many parts of the program have taken Ctrl-C over, so that it raises nothing.
 _taken_over = 0
