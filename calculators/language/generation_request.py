@@ -342,28 +342,68 @@ class GenerationRequest:
             value = getattr(self, name)
             if type(value) is not kind and not isinstance(value, kind):
                 raise _mistake(name, value)
-        for name in _COUNTS:
+        for name, least in _COUNTS.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            if value is None and name == "max_tool_calls":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool):
                 raise _mistake(name, value)
+            if value < least:
+                raise AuthorMistake(f"{name} of a request is {value}, below {least}")
         for message in self.messages:
             if type(message) is not FrozenObject and (problem := message_problem(message)):
                 raise AuthorMistake(f"a message {problem}: {_MEANT['messages']}")
-        if type(self.sampling) is not FrozenObject:
-            for name, value in self.sampling.items():
-                if problem := self._sampling_problem(name, value):
-                    raise AuthorMistake(f"sampling: {problem}: {_MEANT['sampling']}")
+        self._check_parts()
+        if type(self.sampling) is not FrozenObject or self.n != 1:
+            self._check_sampling()
         object.__setattr__(self, "messages", tuple(map(frozen, self.messages)))
         object.__setattr__(self, "sampling", frozen(self.sampling))
         object.__setattr__(self, "echo", frozen(self.echo))
+        object.__setattr__(self.template, "values", frozen(self.template.values))
 
-    def _sampling_problem(self, name: str, value: object) -> str:
-        """Return what is wrong with a member of ``sampling``; "" if nothing is known to be."""
-        if problem := json_problem(value):
-            return f"{name} {problem}"
-        if value is None:
-            return ""
-        return next((found for check in _checks if (found := check(self.api, name, value))), "")
+    def _check_parts(self) -> None:
+        """Check what stands within fields, as far as a client would be blamed for it later.
+
+        What was checked once is frozen: only changes are looked at.
+        """
+        for prompt in self.prompts:
+            for wrong in set(map(type, prompt)) - {int} if not isinstance(prompt, str) else ():
+                raise AuthorMistake(
+                    f"prompts of a request has {named(wrong())} among token ids: "
+                    f"{_MEANT['prompts']}"
+                )
+        if self.api is Api.COMPLETIONS and not self.prompts:
+            raise AuthorMistake(f"prompts of a request is empty: {_MEANT['prompts']}")
+        for image in self.images:
+            if not (isinstance(image.url, str) and isinstance(image.param, str)):
+                raise _mistake("images", image)
+        for name, value in (("echo", self.echo), ("template", self.template.values)):
+            if type(value) is not FrozenObject and (problem := json_problem(value)):
+                raise AuthorMistake(f"{name} of a request {problem}: {_meant(name)}")
+        for name in _TEXTS:
+            if problem := json_problem(getattr(self, name)):
+                raise AuthorMistake(f"{name} of a request {problem}")
+        if self.form is not None and type(self.form.format) is not FrozenObject:
+            if not isinstance(self.form.format, dict):
+                raise _mistake("form", self.form.format)
+            if problem := json_problem(self.form.format):
+                raise AuthorMistake(f"form of a request {problem}")
+            object.__setattr__(self.form, "format", frozen(self.form.format))
+
+    def _check_sampling(self) -> None:
+        """Check the members of ``sampling`` together, as a model would those of a client.
+
+        Raises:
+            AuthorMistake: a model would blame the client for one.
+        """
+        problem = ""
+        for name, value in self.sampling.items():
+            if found := json_problem(value):
+                problem = f"{name} {found}"
+        for check in _checks:
+            problem = problem or check(self)
+        if problem:
+            raise AuthorMistake(f"sampling: {problem}: {_MEANT['sampling']}")
 
     @property
     def choices(self) -> int:
@@ -435,14 +475,11 @@ class GenerationRequest:
         Raises:
             AuthorMistake: a value is none of JSON's, or none that the member can have.
         """
-        for name, value in members.items():
-            if problem := self._sampling_problem(name, value):
-                raise AuthorMistake(f"with_sampling: {problem}: {_MEANT['sampling']}")
         replaced = {other for name in members for other in _SAME.get(name, ())}
         kept = {name: value for name, value in self.sampling.items() if name not in replaced}
         merged = {**kept, **members}
         given = {name: value for name, value in merged.items() if value is not None}
-        return replace(self, sampling=frozen(given))
+        return replace(self, sampling=given)
 
     def answered_by(self, model: str) -> Self:
         """Return the request with the name of the model in its answer."""
@@ -453,13 +490,13 @@ class GenerationRequest:
         return replace(self, refusal=refusal)
 
 
-_checks: Final[list[Callable[[Api, str, Any], str]]] = []
+_checks: Final[list[Callable[[GenerationRequest], str]]] = []
 
 
-def check_sampling_by(check: Callable[[Api, str, Any], str]) -> None:
-    """Add a check of the members of ``sampling`` that authors set; a model that reads them has one.
+def check_sampling_by(check: Callable[[GenerationRequest], str]) -> None:
+    """Add a check of ``sampling`` and ``n`` that authors set; a model that reads them has one.
 
-    It gets the API, a name and a value of JSON, and returns what is wrong, or "".
+    It gets a request whose ``sampling`` has values of JSON, and returns what is wrong, or "".
     """
     _checks.append(check)
 
@@ -486,7 +523,6 @@ _KINDS: Final[Mapping[str, Any]] = {
     "model": str,
     "tools": Tools,
     "parallel_tool_calls": bool,
-    "max_tool_calls": (int, NoneType),
     "form": (StructuredOutput, NoneType),
     "template": TemplateArguments,
     "sampling": Mapping,
@@ -510,7 +546,9 @@ _SEQUENCES: Final[Mapping[str, Any]] = {
     "tool_servers": ToolServer,
     "sources": Source,
 }
-_COUNTS: Final = ("n", "created", "turn")
+#: Numbers, and the least that each can be.
+_COUNTS: Final[Mapping[str, int]] = {"n": 1, "created": 0, "turn": 0, "max_tool_calls": 0}
+_TEXTS: Final = ("model", "id", "answer_model")
 #: The calls that are meant where a field has a wrong value.
 _MEANT: Final[Mapping[str, str]] = {
     "messages": 'request.with_messages({"role": "user", "content": "Hello"}, *request.messages)',
@@ -526,8 +564,11 @@ _MEANT: Final[Mapping[str, str]] = {
 
 
 def _mistake(name: str, value: object) -> AuthorMistake:
-    meant = _MEANT.get(name, f"see the field {name} of GenerationRequest")
-    return AuthorMistake(f"{name} of a request has {named(value)}: {meant}")
+    return AuthorMistake(f"{name} of a request has {named(value)}: {_meant(name)}")
+
+
+def _meant(name: str) -> str:
+    return _MEANT.get(name, f"see the field {name} of GenerationRequest")
 
 
 def text_of_content(content: object) -> str:

@@ -20,6 +20,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from calculators.language import *
+from calculators.language.generation_request import *
+from calculators.images.media.image import ImageReference
 
 
 @answers
@@ -50,6 +52,33 @@ ON_REQUESTS: Final = {
     ),
     "too_hot": ("return request.with_sampling(temperature=5)", '"temperature"'),
     "no_limit": ('return request.with_sampling(max_tokens="5")', '"max_tokens": expected'),
+    "stop_number": ("return request.with_sampling(stop=[1])", r'"stop\[0\]": expected a string'),
+    "stop_empty": ('return request.with_sampling(stop=["a", ""])', r'"stop\[1\]": an empty'),
+    "stop_many": ('return request.with_sampling(stop=["a"] * 99)', '"stop": 99 strings'),
+    "stop_ids": ('return request.with_sampling(stop_token_ids=["x"])', r'"stop_token_ids\[0\]"'),
+    "no_tokens": ("return request.with_sampling(max_tokens=0)", '"max_tokens": 0 is below'),
+    "least": ("return request.with_sampling(max_tokens=2, min_tokens=3)", '"min_tokens": 3'),
+    "beams": ("return replace(request.with_sampling(best_of=2), n=3)", '"n": 3 is above best_of'),
+    "no_answers": ("return replace(request, n=0)", "n of a request is 0, below 1"),
+    "ids": (
+        'return replace(request, api=Api.COMPLETIONS, messages=(), prompts=((1, "x"),))',
+        "prompts of a request has a str",
+    ),
+    "top": ("return request.with_sampling(top_logprobs=3)", '"top_logprobs": 3 needs logprobs'),
+    "formed": (
+        'return request.with_sampling(response_format={"type": "json_schema"})',
+        '"response_format',
+    ),
+    "form_number": ("return replace(request, form=StructuredOutput(5, 'x'))", "form of a request"),
+    "arguments": (
+        'return replace(request, template=TemplateArguments({"a": object()}))',
+        "template of a request has an object in it",
+    ),
+    "picture": ("return replace(request, images=[ImageReference(5, 'x')])", "images of a request"),
+    "echoed": ('return replace(request, echo={"a": object()})', "echo of a request has an object"),
+    "half_a_name": (r'return request.answered_by("\ud800")', "answer_model of .* not Unicode"),
+    "calls": ("return replace(request, max_tool_calls=-1)", "max_tool_calls of a request is -1"),
+    "no_prompts": ("return replace(request, api=Api.COMPLETIONS)", "prompts of a request is empty"),
     "misspelt": ("return request.with_sampling(temprature=1)", "temperature"),
     "replaced": ('return replace(request, sampling={"top_p": "x"})', r'"top_p": .*with_sampling\('),
     "in_place": (

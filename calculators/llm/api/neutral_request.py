@@ -92,17 +92,6 @@ def _sampled(api: Api) -> Members:
 _SAMPLED: Final[Mapping[Api, Members]] = {api: _sampled(api) for api in Api}
 
 
-def _sampling_problem(api: Api, name: str, value: Any) -> str:
-    try:
-        read_members({name: value}, _SAMPLED[api])
-    except RequestError as error:
-        return str(error)
-    return ""
-
-
-# Clients' members were read by the same readers.
-check_sampling_by(_sampling_problem)
-
 #: The limits of requests that no model takes, and defaults that refuse nothing.
 OPEN_LIMITS: Final = RequestLimits(
     best_of_limit=2**31,
@@ -112,6 +101,25 @@ OPEN_LIMITS: Final = RequestLimits(
     may_get_tools=True,
 )
 OPEN_DEFAULTS: Final = ModelDefaults(temperature=0.0)
+
+
+def _sampling_problem(request: GenerationRequest) -> str:
+    try:
+        body = read_members(request.sampling, _SAMPLED[request.api])
+        members = {name: value for name, value in body.items() if name not in ASSISTED_MEMBERS}
+        read_generation(
+            {**members, "model": request.model, "n": request.n},
+            OPEN_DEFAULTS,
+            OPEN_LIMITS,
+            may_echo=request.api is Api.COMPLETIONS,
+        )
+    except RequestError as error:
+        return str(error)
+    return ""
+
+
+# Clients' members were read by the same readers.
+check_sampling_by(_sampling_problem)
 
 
 def without_model_dependent(body: object) -> object:

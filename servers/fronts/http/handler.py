@@ -91,11 +91,11 @@ _HEADERS: Final = {
 }
 
 
-def docs_answer(exchange: Exchange, path: str) -> web.Response:
+async def docs_answer(exchange: Exchange, path: str) -> web.Response:
     """Return the page, or one of its files."""
     name, content_type = _FILES[path]
     return web.Response(
-        body=_content(name),
+        body=await asyncio.to_thread(_content, name),
         content_type=content_type,
         charset="utf-8",
         headers={**exchange.headers, **_HEADERS},
@@ -304,9 +304,9 @@ class Handler:
             case Endpoint.VERSION:
                 return _json(exchange, {"version": version()})
             case Endpoint.PAGE:
-                return self._page_files.answer(exchange, route.item)
+                return await self._page_files.answer(exchange, route.item)
             case Endpoint.DOCS:
-                return docs_answer(exchange, exchange.request.path)
+                return await docs_answer(exchange, exchange.request.path)
             case Endpoint.SERVER:
                 return _json(
                     exchange,

@@ -19,7 +19,6 @@ import gzip
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
@@ -126,7 +125,7 @@ class PageFiles:
             path.name.removesuffix(".gz"): _PageFile(path) for path in folder.glob("*.gz")
         }
 
-    def answer(self, exchange: Exchange, name: str) -> web.Response:
+    async def answer(self, exchange: Exchange, name: str) -> web.Response:
         """Return the file of this name, or 304 to a client that has it.
 
         Raises:
@@ -149,6 +148,7 @@ class PageFiles:
         if name == INDEX and not _takes_html(request.headers.get("Accept", "")):
             raise HttpError(404, "here is a page, text/html; /openapi.json lists what is served")
         is_packed = _takes_gzip(request.headers.get("Accept-Encoding", ""))
+        content = await file.content(is_packed)
         tag = file.tag if is_packed else f"{file.tag}-plain"
         headers = {
             **exchange.headers,
@@ -163,7 +163,7 @@ class PageFiles:
             headers["Content-Encoding"] = "gzip"
         ending = name.rpartition(".")[2]
         return web.Response(
-            body=file.packed if is_packed else file.plain,
+            body=content,
             content_type=_TYPES.get(ending, "application/octet-stream"),
             charset="utf-8" if ending in _TEXTS else None,
             headers=headers,
@@ -171,22 +171,22 @@ class PageFiles:
 
 
 class _PageFile:
-    """One file as shipped, and inflated."""
+    """One file as shipped, and inflated. ``tag``: its digest, once it has been read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._contents: dict[bool, bytes] = {}
+        self.tag = ""
 
-    @cached_property
-    def packed(self) -> bytes:
-        return self._path.read_bytes()
+    async def content(self, is_packed: bool) -> bytes:
+        if is_packed not in self._contents:
+            self._contents[is_packed] = await asyncio.to_thread(self._read, is_packed)
+        return self._contents[is_packed]
 
-    @cached_property
-    def plain(self) -> bytes:
-        return gzip.decompress(self.packed)
-
-    @cached_property
-    def tag(self) -> str:
-        return hashlib.sha256(self.packed).hexdigest()[:32]
+    def _read(self, is_packed: bool) -> bytes:
+        packed = self._path.read_bytes()
+        self.tag = hashlib.sha256(packed).hexdigest()[:32]
+        return packed if is_packed else gzip.decompress(packed)
 
 
 def _takes_gzip(accepted: str) -> bool:
