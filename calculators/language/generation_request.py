@@ -375,8 +375,9 @@ class GenerationRequest:
         if self.api is Api.COMPLETIONS and not self.prompts:
             raise AuthorMistake(f"prompts of a request is empty: {_MEANT['prompts']}")
         for image in self.images:
-            if not (isinstance(image.url, str) and isinstance(image.param, str)):
-                raise _mistake("images", image)
+            for part in image:
+                if type(part) is not str:
+                    raise _mistake("images", part)
         for name, value in (("echo", self.echo), ("template", self.template.values)):
             if type(value) is not FrozenObject and (problem := json_problem(value)):
                 raise AuthorMistake(f"{name} of a request {problem}: {_meant(name)}")

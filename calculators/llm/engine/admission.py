@@ -6,8 +6,9 @@ places for sequences; a request takes one for each of its sequences, with beam s
 beam. Clients get places in turns (`ClientOrder`): a client that has filled them with samples of
 many answers gets the next one only after everybody else. The library generates every sequence to
 its end, so a turn alone would not help while all places are taken: an eighth of them is kept for
-clients that have none, and half of these for small requests of connections that have none, because
-many users may share an address. The eighth also keeps room for prompts in every step.
+clients that have none, and half of these for short answers of connections that have none, because
+many users may share an address. Places that long answers could take would be gone for minutes, however
+many there were. The eighth also keeps room for prompts in every step.
 
 Prompts wait here rather than in the library, which would compute all of one client's before
 another's: it gets those of the next few steps. One long prompt is not divided.
@@ -151,8 +152,10 @@ _TOKEN_BYTES: Final = np.dtype(np.int64).itemsize
 _ENDLESS: Final = 2**62
 #: The part of places, and of reserved tokens, that clients which have some already cannot get.
 _KEPT_PART: Final = 8
-#: The part of what is kept for connections that one of their requests may take.
+#: The part of what is kept for connections that one of their requests may take, and the tokens of
+#: its answer.
 _SMALL_PART: Final = 4
+_SHORT_ANSWER: Final = 128
 #: Steps whose prompts the library has.
 _STEPS_AHEAD: Final = 4
 #: A pipeline of fewer places keeps none: a client that is alone would miss it.
@@ -164,25 +167,28 @@ class _AdmittedRequest(msgspec.Struct, eq=False):
 
     Attributes:
         number: requests are numbered as they arrive.
-        rank: the sequences that its answer, and its connection, had with it when it arrived. So the
-            first choice of each of a client's answers comes before the second choice of any, and a
-            connection that asks for little before one that asks for much.
+        rank: the sequences that its answer, and its connection, had with it when it arrived, and a
+            half more if its answer may be long. So the first choice of each of a client's answers
+            comes before the second choice of any, and a connection that asks for little before one
+            that asks for much.
         places: the number of its sequences.
         prompt: its tokens that are to be computed before the first of the answer.
         need: tokens of the cache that are reserved for it; 0: none.
         unfinished: sequences that have not ended.
         is_short: its answer is limited by the cache.
+        asks_little: its answer has few tokens.
     """
 
     number: int
     client: ClientIdentity
-    rank: int
+    rank: float
     add: Add
     places: int
     prompt: int
     need: int
     unfinished: int
     is_short: bool
+    asks_little: bool
     has_begun: bool = False
 
 
@@ -197,10 +203,11 @@ class _SharedAmount:
         self._of: Counter[str] = Counter()
         self._of_connection: Counter[ClientIdentity] = Counter()
 
-    def has(self, amount: int, client: ClientIdentity, *, only_kept: bool) -> bool:
+    def has(self, amount: int, client: ClientIdentity, *, only_kept: bool, is_brief: bool) -> bool:
         """Return whether a client may have so much more.
 
-        ``only_kept``: the rest is for somebody whose turn is earlier.
+        ``only_kept``: the rest is for somebody whose turn is earlier. ``is_brief``: it will be
+        given back soon.
         """
         if not self._used:
             return True  # more than all of it is for whoever is alone
@@ -210,7 +217,7 @@ class _SharedAmount:
         if not self._of[client.name]:
             return free >= 0
         half = (self._kept + 1) // 2
-        is_small = amount <= max(1, half // _SMALL_PART)
+        is_small = is_brief and amount <= max(1, half // _SMALL_PART)
         return is_small and not self._of_connection[client] and free >= half > 0
 
     def take(self, amount: int, client: ClientIdentity) -> None:
@@ -299,16 +306,19 @@ class Admission(OuterPipeline):
                 request, is_short = _fitted(request, self._cache, prompt, beams)
                 answer = request.settings.max_new_tokens
                 need = self._cache.need(prompt, _ENDLESS if answer is None else answer, beams)
+        answer = request.settings.max_new_tokens
+        asks_little = answer is not None and answer <= _SHORT_ANSWER
         return _AdmittedRequest(
             next(self._numbers),
             request.client,
-            self._rank(request) + beams,
+            self._rank(request) + beams + (0.0 if asks_little else 0.5),
             request,
             beams,
             _STEPS_AHEAD * self._step_tokens if request.images else prompt,
             need if self._reserves else 0,
             settings.num_return_sequences,
             is_short,
+            asks_little,
         )
 
     def _rank(self, request: Add) -> int:
@@ -324,8 +334,9 @@ class Admission(OuterPipeline):
     def _has_room(self, work: _AdmittedRequest, *, only_kept: bool = False) -> bool:
         if self._prompts and self._prompts + work.prompt > _STEPS_AHEAD * self._step_tokens:
             return False
-        return self._places.has(work.places, work.client, only_kept=only_kept) and (
-            not self._reserves or self._tokens.has(work.need, work.client, only_kept=only_kept)
+        how = {"only_kept": only_kept, "is_brief": work.asks_little}
+        return self._places.has(work.places, work.client, **how) and (
+            not self._reserves or self._tokens.has(work.need, work.client, **how)
         )
 
     def _begin(self, work: _AdmittedRequest) -> None:

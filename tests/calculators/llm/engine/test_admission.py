@@ -111,6 +111,17 @@ def test_a_connection_that_has_none_gets_half_of_them(bench: Bench) -> None:
     assert bench.begun_by(stranger)
 
 
+def test_a_short_answer_of_a_new_connection_does_not_wait_for_long_ones_of_others(
+    bench: Bench,
+) -> None:
+    hogs = [bench.add(ClientIdentity("ann", str(n)), tokens=2000)[0] for n in range(40)]
+    bench.admission.step()
+    assert bench.running == hogs[:14]
+    (other,) = bench.add(ClientIdentity("ann", "new"))
+    bench.admission.step()
+    assert bench.begun_by(other)
+
+
 def test_the_oldest_work_of_a_client_does_not_keep_its_connections_from_their_places(
     bench: Bench,
 ) -> None:
