@@ -7,8 +7,8 @@ beam. Clients get places in turns (`ClientOrder`): a client that has filled them
 many answers gets the next one only after everybody else. The library generates every sequence to
 its end, so a turn alone would not help while all places are taken: an eighth of them is kept for
 clients that have none, and half of these for short answers of connections that have none, because
-many users may share an address. Places that long answers could take would be gone for minutes, however
-many there were. The eighth also keeps room for prompts in every step.
+many users may share an address. Long answers would take these places for minutes, however many
+there were. The eighth also keeps room for prompts in every step.
 
 Prompts wait here rather than in the library, which would compute all of one client's before
 another's: it gets those of the next few steps. One long prompt is not divided.
