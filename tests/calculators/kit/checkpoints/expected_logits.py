@@ -24,10 +24,12 @@ _POSITIONS: Final = (45, 79)
 _TOKENS: Final = 4
 #: The largest difference, divided by the largest logit.
 _USUAL: Final = 3e-6
-#: llama.cpp computes GELU by a table of float16; Gemma 4's attention is sharp, so that the rounding
-#: grows.
+#: llama.cpp computes GELU by a table of float16. Gemma 4's attention is sharp, so that the rounding
+#: grows, and flips the choice between experts that are nearly level; where the table is not used
+#: (`steep` gates), float32's rounding is what is left.
 _GELU: Final = 1e-3
-_GEMMA4: Final = 3e-2
+_GEMMA4: Final = 6e-2
+_GEMMA4_STEEP: Final = 2e-4
 
 
 def ids_for(seed: int) -> list[int]:
@@ -63,7 +65,7 @@ def tolerance_of(name: str) -> float:
     """Return how far a model's logits may be from llama.cpp's."""
     architecture = CASES[name].architecture
     if architecture == "gemma4":
-        return _GEMMA4
+        return _GEMMA4_STEEP if "steep" in CASES[name].parts else _GEMMA4
     if FAMILIES[architecture].builder == "delta":
         return 10 * _USUAL  # a sum over all tokens
     return _GELU if FAMILIES[architecture].activation == "gelu" else _USUAL

@@ -21,6 +21,9 @@ from calculators.kit.checkpoints.families import FAMILIES
 from calculators.kit.checkpoints.gguf import TENSOR_TYPES
 
 VOCABULARY: Final = 96
+#: Factor of gates that are inputs of GELU: nearly all are beyond 10 then, where llama.cpp has no
+#: table of float16, so that its logits are exact.
+_STEEP: Final = np.float32(1e6)
 _NUMBERS: Final = {each.name: number for number, each in TENSOR_TYPES.items()}
 #: Places of the float16 scales and offsets in a block.
 _SCALES: Final[Mapping[str, tuple[int, ...]]] = {
@@ -56,7 +59,7 @@ class Case:
             ``attention_bias``, ``output_bias``, ``qk_norm``,
             ``wide_qk_norm`` (over all heads), ``fused_qkv``, ``fused_up``, ``no_gate``, ``tied``,
             ``norm_bias``, ``sinks``, ``factors`` of frequencies, ``long_factors``, ``shared``
-            expert, ``shared_gate``, ``choice_bias``.
+            expert, ``shared_gate``, ``choice_bias``, ``steep`` gates (`_STEEP`).
         values: of its file, below its architecture's name.
     """
 
@@ -171,7 +174,8 @@ CASES: Final[Mapping[str, Case]] = {
         },
     ),
     "gemma4": _case("gemma4", "tied", layers=6, kv_heads=1),
-    "gemma4-moe": _case("gemma4", "tied", layers=6, kv_heads=1, experts=4),
+    "gemma4-steep": _case("gemma4", "tied steep", layers=6, kv_heads=1),
+    "gemma4-moe": _case("gemma4", "tied steep", layers=6, kv_heads=1, experts=4),
     "phi2": _case(
         "phi2",
         "norm_bias bias fused_qkv no_gate output_bias",
@@ -664,6 +668,8 @@ class _Maker:
             self._matrix(f"{blk}proj", case.width, part)
             self._norm(f"{blk}post_norm", case.width)
             self._tensors[f"{blk}layer_output_scale.weight"] = np.array([0.6], "<f4")
+            if "steep" in case.parts:
+                self._make_steep(blk)
         self.values = {
             "attention.key_length": full,
             "attention.value_length": full,
@@ -680,6 +686,12 @@ class _Maker:
             "final_logit_softcapping": 30.0,
         }
         return self._tensors
+
+    def _make_steep(self, blk: str) -> None:
+        for name in (f"{blk}ffn_gate.weight", f"{blk}inp_gate.weight"):
+            self._tensors[name] *= _STEEP
+        if self._case.experts:
+            self._tensors[f"{blk}ffn_gate_up_exps.weight"][:, : self._case.inner] *= _STEEP
 
     # Single tensors.
 
