@@ -79,7 +79,10 @@ async def find_source(
     source = LlmSource(options.model_path, options.engine, progress)
     draft, draft_file = options.engine.draft, _draft_file(options.engine)
     # All files are read before one of them is converted, which takes long.
-    main = await _read(options.model_path, options) if options.model_path.is_file() else None
+    main = None
+    if options.model_path.is_file():
+        main = await _read(options.model_path, options)
+        await asyncio.to_thread(check_templates, main)
     drafting = None if draft_file is None else await _read(draft_file, options)
     try:
         if main is not None:
@@ -111,6 +114,26 @@ async def _read(path: Path, options: NodeOptions) -> GgufSource:
             "FILE` serves it for embeddings or rerank"
         )
     return gguf
+
+
+def check_templates(gguf: GgufSource) -> None:
+    """Compile the chat templates of a GGUF file.
+
+    Raises:
+        ResourceError: one does not compile; the text names its key and line.
+    """
+    if not gguf.templates:
+        return
+    from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError
+
+    for name, text in gguf.templates.items():
+        key = f"tokenizer.chat_template.{name}" if name else "tokenizer.chat_template"
+        try:
+            ChatTemplate.of_source(text, file=key)
+        except ChatTemplateError as error:
+            raise ResourceError(
+                f'"{gguf.file.name}": its chat template does not compile: {error}'
+            ) from None
 
 
 async def _convert(

@@ -25,6 +25,7 @@ from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import user_cache
 from calculators.llm.model_files import cache_size_for, read_cache_shape
+from calculators.llm.model_source import check_templates
 from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from graph_runtime import LoadProgress, ResourceError
 from servers.cli.messages import CommandFailed, ProgressLine
@@ -82,6 +83,7 @@ def convert_to(path: Path, directory: Path, *, exact: bool) -> None:
     draft = directory.with_name(f".{directory.name}.part")
     try:
         source = read_source(path, "exact" if exact else "")
+        check_templates(source)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         _check_room(draft, source.size)
@@ -212,6 +214,7 @@ def _template_of(vocabulary: Vocabulary, file: GgufFile) -> ChatTemplate:
         source,
         bos_token=vocabulary.text(vocabulary.bos),
         eos_token=vocabulary.text(vocabulary.eos),
+        file="tokenizer.chat_template",
     )
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from calculators.kit.checkpoints.decoder import Decoder, check_file
+from calculators.kit.checkpoints.checks import check_file
+from calculators.kit.checkpoints.decoder import Decoder
 from calculators.kit.checkpoints.families import pooling_of
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.messages import ConversionLoad, Converted, from_converter_decoder
@@ -52,6 +54,7 @@ class GgufSource:
         decoder: the numbers of its model.
         form: of weights with offsets.
         size: bytes of the converted weights.
+        templates: of chats, by name; "" is the default one.
         pooling: of a model that turns texts into vectors; "" for language models.
     """
 
@@ -59,6 +62,7 @@ class GgufSource:
     decoder: Decoder
     form: OffsetForm
     size: int
+    templates: Mapping[str, str]
     pooling: str = ""
 
     @property
@@ -112,9 +116,11 @@ def read_source(path: Path, form: str = "") -> GgufSource:
     except OSError as error:
         raise ResourceError(f'"{path.name}" cannot be read: {error.strerror}') from None
     decoder = check_file(file)
-    pre_tokenizer_of(read_vocabulary(file.metadata, file.name), file.name)
+    vocabulary = read_vocabulary(file.metadata, file.name)
+    pre_tokenizer_of(vocabulary, file.name)
     chosen = OffsetForm(form) if form else _fitting_form(file, usable_memory())
-    return GgufSource(file, decoder, chosen, converted_bytes(file, chosen), pooling_of(file))
+    size = converted_bytes(file, chosen)
+    return GgufSource(file, decoder, chosen, size, vocabulary.templates, pooling_of(file))
 
 
 def converted_bytes(file: GgufFile, form: OffsetForm) -> int:

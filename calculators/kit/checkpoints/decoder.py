@@ -10,21 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calculators.kit.checkpoints.families import (
-    NO_ROTATION,
-    ModelFamily,
-    find_encoder,
-    find_family,
-    pooling_of,
-)
+from calculators.kit.checkpoints.families import NO_ROTATION, ModelFamily, find_family
 from calculators.kit.checkpoints.gguf import GgufFile
-from calculators.kit.checkpoints.packed import check_type
 from graphrt_base.errors import ResourceError
 
 
@@ -122,26 +114,6 @@ def read_decoder(file: GgufFile, context: int = 0, *, family: ModelFamily | None
         ResourceError: the model cannot be run, or a value is missing or wrong.
     """
     return _DecoderReader(file, family or find_family(file)).read(context)
-
-
-def check_model(path: Path) -> Decoder:
-    """Read the headers of a model's files, and check what can be checked without their weights.
-
-    Raises:
-        ResourceError: it cannot be run; the text says why.
-    """
-    return check_file(GgufFile(path))
-
-
-def check_file(file: GgufFile) -> Decoder:
-    """Check a model whose headers are read; see `check_model`."""
-    family = find_encoder(file) if pooling_of(file) else None
-    decoder = read_decoder(file, family=family)
-    for tensor in file.tensors.values():
-        check_type(file.name, tensor)
-    if "token_embd.weight" not in file.tensors:
-        raise ResourceError(f'"{file.name}" lacks the tensor "token_embd.weight"')
-    return decoder
 
 
 #: Numbers beyond these are damage: no model comes near them, and what is made of them is large.

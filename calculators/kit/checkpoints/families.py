@@ -61,6 +61,11 @@ class ModelFamily:
         parallel: ``yes``: attention and feed-forward have the same input, and both are added to it.
             ``value``: as ``use_parallel_residual`` says. ``unnormed``: where the norm before the
             feed-forward part is absent.
+        norms_queries: queries and keys have norms.
+        has_gate: the feed-forward part has a gate.
+        tensors: further ones that its files always have. ``output...`` and ``token_embd...`` are of
+            the model, others of layers: a bias where its weight is, and that of a choice of experts
+            or the gate of a shared one where there are such.
         activation: of the feed-forward part: ``silu``, ``gelu`` (by tanh), ``gelu_erf``, ``relu2``,
             ``clamped`` (gpt-oss).
         rotates_before_norm: queries and keys are rotated, then normed.
@@ -90,6 +95,9 @@ class ModelFamily:
     norms_have_weights: bool = True
     norms: Norms = _BEFORE
     parallel: str = ""
+    norms_queries: bool = False
+    has_gate: bool = True
+    tensors: frozenset[str] = frozenset()
     activation: str = "silu"
     rotates_before_norm: bool = False
     values: frozenset[str] = frozenset()
@@ -113,6 +121,12 @@ def _values(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_OUTPUT: Final = _values("output.weight")  # never tied to the embedding
+_NORM_BIASES: Final = _values("output_norm.bias attn_norm.bias ffn_norm.bias")
+_BIASES: Final = _NORM_BIASES | _values("attn_output.bias ffn_up.bias ffn_down.bias")
+_QKV_BIAS: Final = _values("attn_qkv.bias")
+_SHARED_GATE: Final = _values("ffn_gate_inp_shexp.weight")
+_CHOICE: Final = _values("exp_probs_b.bias")
 _GRANITE: Final = _values("embedding_scale residual_scale attention.scale logit_scale")
 
 #: The families by ``general.architecture``.
@@ -127,10 +141,10 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         values=_values("attention.temperature_scale"),
     ),
     "deci": ModelFamily("DeciLM, Nemotron with uneven layers", NEIGHBOURS),
-    "arcee": ModelFamily("Arcee AFM", NEIGHBOURS, activation="relu2"),
+    "arcee": ModelFamily("Arcee AFM", NEIGHBOURS, activation="relu2", has_gate=False),
     "smollm3": ModelFamily("SmolLM3", NEIGHBOURS, unrotated_period=4),
-    "internlm2": ModelFamily("InternLM 2 to 3", NEIGHBOURS),
-    "xverse": ModelFamily("XVERSE", NEIGHBOURS),
+    "internlm2": ModelFamily("InternLM 2 to 3", NEIGHBOURS, tensors=_OUTPUT),
+    "xverse": ModelFamily("XVERSE", NEIGHBOURS, tensors=_OUTPUT),
     "minicpm": ModelFamily(
         "MiniCPM",
         NEIGHBOURS,
@@ -177,25 +191,49 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
     "glm4": ModelFamily("GLM 4", NEIGHBOURS, norms=_AROUND),
     "chatglm": ModelFamily("ChatGLM 3, GLM 4 9B", NEIGHBOURS),
     "deepseek": ModelFamily("DeepSeek 1", NEIGHBOURS, expert_sum=False),
-    "bailingmoe": ModelFamily("Ling", NEIGHBOURS),
-    "maincoder": ModelFamily("Maincoder", NEIGHBOURS, rotates_before_norm=True),
+    "bailingmoe": ModelFamily("Ling", NEIGHBOURS, tensors=_OUTPUT),
+    "maincoder": ModelFamily("Maincoder", NEIGHBOURS, rotates_before_norm=True, norms_queries=True),
     "deepseek2": ModelFamily(
         "DeepSeek V2, V3, R1, Kimi K2 (latent attention)", NEIGHBOURS, builder="latent"
     ),
     "starcoder": ModelFamily(
-        "StarCoder", NO_ROTATION, positions="learned", norm="layer", activation="gelu"
+        "StarCoder",
+        NO_ROTATION,
+        positions="learned",
+        norm="layer",
+        activation="gelu",
+        has_gate=False,
+        tensors=_BIASES | _QKV_BIAS,
     ),
-    "gpt2": ModelFamily("GPT-2", NO_ROTATION, positions="learned", norm="layer", activation="gelu"),
-    "bloom": ModelFamily("BLOOM", NO_ROTATION, positions="slopes", norm="layer", activation="gelu"),
+    "gpt2": ModelFamily(
+        "GPT-2",
+        NO_ROTATION,
+        positions="learned",
+        norm="layer",
+        activation="gelu",
+        has_gate=False,
+        tensors=_BIASES | _QKV_BIAS,
+    ),
+    "bloom": ModelFamily(
+        "BLOOM",
+        NO_ROTATION,
+        positions="slopes",
+        norm="layer",
+        activation="gelu",
+        has_gate=False,
+        tensors=_BIASES | _QKV_BIAS | _values("token_embd_norm.weight token_embd_norm.bias"),
+    ),
     "refact": ModelFamily("Refact", NO_ROTATION, positions="slopes"),
-    "qwen": ModelFamily("Qwen 1"),
+    "qwen": ModelFamily("Qwen 1", tensors=_OUTPUT | _QKV_BIAS),
     "qwen2": ModelFamily("Qwen 1.5 to 2.5, DeepSeek R1 distilled"),
     "qwen2vl": ModelFamily("Qwen 2 and 2.5 VL (text)"),
-    "qwen3": ModelFamily("Qwen 3"),
-    "qwen3vl": ModelFamily("Qwen 3 VL (text)"),
-    "qwen2moe": ModelFamily("Qwen 1.5 and 2 with experts", expert_sum=False),
-    "qwen3moe": ModelFamily("Qwen 3 with experts", expert_sum=True),
-    "qwen3vlmoe": ModelFamily("Qwen 3 VL with experts (text)", expert_sum=True),
+    "qwen3": ModelFamily("Qwen 3", norms_queries=True),
+    "qwen3vl": ModelFamily("Qwen 3 VL (text)", norms_queries=True),
+    "qwen2moe": ModelFamily(
+        "Qwen 1.5 and 2 with experts", expert_sum=False, tensors=_OUTPUT | _SHARED_GATE
+    ),
+    "qwen3moe": ModelFamily("Qwen 3 with experts", expert_sum=True, norms_queries=True),
+    "qwen3vlmoe": ModelFamily("Qwen 3 VL with experts (text)", expert_sum=True, norms_queries=True),
     "gemma": ModelFamily("Gemma 1, CodeGemma", activation="gelu", values=_values("width_scale")),
     "gemma2": ModelFamily(
         "Gemma 2",
@@ -222,6 +260,7 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         window_base=10000.0,
         attention_scale="width",
         width_scale_layers=62,
+        norms_queries=True,
     ),
     "gemma4": ModelFamily(
         "Gemma 4 (text)",
@@ -233,44 +272,126 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         attention_scale="one",
         expert_sum=True,
         builder="gemma4",
+        norms_queries=True,
     ),
-    "phi2": ModelFamily("Phi 1.5, 2", norm="layer", activation="gelu", norms=_ONE, parallel="yes"),
+    "phi2": ModelFamily(
+        "Phi 1.5, 2",
+        norm="layer",
+        activation="gelu",
+        norms=_ONE,
+        parallel="yes",
+        has_gate=False,
+        tensors=_OUTPUT | _BIASES | _values("output.bias"),
+    ),
     "phi3": ModelFamily("Phi 3, 3.5, 4, 4 mini"),
-    "phimoe": ModelFamily("Phi 3.5 with experts", expert_sum=True),
-    "starcoder2": ModelFamily("StarCoder 2", norm="layer", activation="gelu"),
-    "codeshell": ModelFamily("CodeShell", norm="layer", activation="gelu"),
-    "gptneox": ModelFamily(
-        "GPT-NeoX, Pythia, Dolly, RedPajama", norm="layer", activation="gelu", parallel="value"
+    "phimoe": ModelFamily(
+        "Phi 3.5 with experts",
+        expert_sum=True,
+        tensors=_OUTPUT | _NORM_BIASES | _values("output.bias attn_output.bias"),
     ),
-    "falcon": ModelFamily("Falcon", norm="layer", activation="gelu", norms=_ONE, parallel="yes"),
-    "stablelm": ModelFamily("StableLM 2, Zephyr", norm="layer", parallel="unnormed"),
-    "orion": ModelFamily("Orion", norm="layer"),
-    "nemotron": ModelFamily("Nemotron 3, 4, Minitron", norm="layer", activation="relu2"),
-    "olmo2": ModelFamily("OLMo 2, 3", norms=_AFTER, window_period=4),
-    "olmoe": ModelFamily("OLMoE", expert_sum=False),
-    "openelm": ModelFamily("OpenELM"),
+    "starcoder2": ModelFamily(
+        "StarCoder 2", norm="layer", activation="gelu", has_gate=False, tensors=_BIASES
+    ),
+    "codeshell": ModelFamily(
+        "CodeShell", norm="layer", activation="gelu", has_gate=False, tensors=_OUTPUT | _BIASES
+    ),
+    "gptneox": ModelFamily(
+        "GPT-NeoX, Pythia, Dolly, RedPajama",
+        norm="layer",
+        activation="gelu",
+        parallel="value",
+        has_gate=False,
+        tensors=_OUTPUT | _BIASES | _QKV_BIAS,
+    ),
+    "falcon": ModelFamily(
+        "Falcon",
+        norm="layer",
+        activation="gelu",
+        norms=_ONE,
+        parallel="yes",
+        has_gate=False,
+        tensors=_NORM_BIASES,
+    ),
+    "stablelm": ModelFamily(
+        "StableLM 2, Zephyr", norm="layer", parallel="unnormed", tensors=_OUTPUT | _NORM_BIASES
+    ),
+    "orion": ModelFamily("Orion", norm="layer", tensors=_OUTPUT | _NORM_BIASES),
+    "nemotron": ModelFamily(
+        "Nemotron 3, 4, Minitron",
+        norm="layer",
+        activation="relu2",
+        has_gate=False,
+        tensors=_OUTPUT | _NORM_BIASES,
+    ),
+    "olmo2": ModelFamily(
+        "OLMo 2, 3", norms=_AFTER, window_period=4, norms_queries=True, tensors=_OUTPUT
+    ),
+    "olmoe": ModelFamily("OLMoE", expert_sum=False, norms_queries=True, tensors=_OUTPUT),
+    "openelm": ModelFamily("OpenELM", norms_queries=True),
     "exaone": ModelFamily("EXAONE 3"),
     "exaone4": ModelFamily(
-        "EXAONE 4", norms=_AFTER, window_period=4, window_layers=64, rotates_windows_only=True
+        "EXAONE 4",
+        norms=_AFTER,
+        window_period=4,
+        window_layers=64,
+        rotates_windows_only=True,
+        norms_queries=True,
     ),
-    "hunyuan-dense": ModelFamily("Hunyuan (dense)", rotates_before_norm=True),
-    "hunyuan-moe": ModelFamily("Hunyuan A13B", rotates_before_norm=True, expert_sum=True),
+    "hunyuan-dense": ModelFamily("Hunyuan (dense)", rotates_before_norm=True, norms_queries=True),
+    "hunyuan-moe": ModelFamily(
+        "Hunyuan A13B", rotates_before_norm=True, expert_sum=True, norms_queries=True
+    ),
     "seed_oss": ModelFamily("Seed OSS", norms=_OTHER_NAME),
-    "pangu-embedded": ModelFamily("Pangu Embedded"),
-    "dots1": ModelFamily("dots.llm1"),
-    "glm4moe": ModelFamily("GLM 4.5, 4.6, Air", norms=_OTHER_NAME, expert_gating="sigmoid"),
-    "bailingmoe2": ModelFamily("Ling 2, Ring"),
-    "minimax-m2": ModelFamily("MiniMax M2", expert_sum=True),
-    "mellum": ModelFamily("Mellum 2", expert_sum=True, window_period=4),
-    "lfm2": ModelFamily("LFM2", builder="convolution"),
-    "lfm2moe": ModelFamily("LFM2 with experts", builder="convolution", expert_sum=True),
-    "qwen3next": ModelFamily("Qwen3-Next", norms=_OTHER_NAME, expert_sum=True, builder="delta"),
-    "qwen35": ModelFamily("Qwen 3.5 (text)", norms=_OTHER_NAME, builder="delta"),
+    "pangu-embedded": ModelFamily("Pangu Embedded", tensors=_values("attn_output.bias")),
+    "dots1": ModelFamily("dots.llm1", norms_queries=True, tensors=_OUTPUT),
+    "glm4moe": ModelFamily(
+        "GLM 4.5, 4.6, Air", norms=_OTHER_NAME, expert_gating="sigmoid", tensors=_CHOICE
+    ),
+    "bailingmoe2": ModelFamily("Ling 2, Ring", norms_queries=True, tensors=_OUTPUT),
+    "minimax-m2": ModelFamily(
+        "MiniMax M2", expert_sum=True, norms_queries=True, tensors=_OUTPUT | _CHOICE
+    ),
+    "mellum": ModelFamily(
+        "Mellum 2", expert_sum=True, window_period=4, norms_queries=True, tensors=_OUTPUT
+    ),
+    "lfm2": ModelFamily("LFM2", builder="convolution", norms_queries=True),
+    "lfm2moe": ModelFamily(
+        "LFM2 with experts",
+        builder="convolution",
+        expert_sum=True,
+        norms_queries=True,
+        tensors=_CHOICE,
+    ),
+    "qwen3next": ModelFamily(
+        "Qwen3-Next",
+        norms=_OTHER_NAME,
+        expert_sum=True,
+        builder="delta",
+        norms_queries=True,
+        tensors=_SHARED_GATE,
+    ),
+    "qwen35": ModelFamily(
+        "Qwen 3.5 (text)", norms=_OTHER_NAME, builder="delta", norms_queries=True
+    ),
     "qwen35moe": ModelFamily(
-        "Qwen 3.5 with experts (text)", norms=_OTHER_NAME, expert_sum=True, builder="delta"
+        "Qwen 3.5 with experts (text)",
+        norms=_OTHER_NAME,
+        expert_sum=True,
+        builder="delta",
+        norms_queries=True,
+        tensors=_SHARED_GATE,
     ),
     "gpt-oss": ModelFamily(
-        "gpt-oss", norms=_OTHER_NAME, activation="clamped", window_period=2, expert_gating="chosen"
+        "gpt-oss",
+        norms=_OTHER_NAME,
+        activation="clamped",
+        window_period=2,
+        expert_gating="chosen",
+        tensors=_OUTPUT
+        | _values(
+            "attn_output.bias attn_sinks.weight ffn_gate_inp.bias ffn_gate_exps.bias "
+            "ffn_up_exps.bias ffn_down_exps.bias"
+        ),
     ),
 }
 

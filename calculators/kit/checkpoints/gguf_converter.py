@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import openvino as ov
 
-from calculators.kit.checkpoints.decoder import check_file
+from calculators.kit.checkpoints.checks import check_file
 from calculators.kit.checkpoints.encoder import build_encoder
 from calculators.kit.checkpoints.families import ENCODERS, pooling_of
 from calculators.kit.checkpoints.family_builders import build_model

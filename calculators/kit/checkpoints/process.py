@@ -10,6 +10,7 @@ from typing import Any
 
 from calculators.kit.checkpoints.messages import ConversionLoad, Converted, to_converter_decoder
 from calculators.kit.child_process.answering_process import Report, run
+from calculators.kit.child_process.lean_openvino import leave_out_converter
 from calculators.kit.child_process.messages import LoadFailed
 
 
@@ -25,6 +26,7 @@ def load(message: ConversionLoad, report: Report) -> tuple[Converted, Callable[[
 
 
 if __name__ == "__main__":
+    leave_out_converter()
     # Without the library's destructors, which are slow.
     descriptor, parent = map(int, sys.argv[1:])
     os._exit(run(descriptor, parent, to_converter_decoder.decode, ConversionLoad, load, LoadFailed))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from calculators.kit.checkpoints.decoder import check_model
+from calculators.kit.checkpoints.checks import check_model
 from calculators.llm.model_files import CacheShape, cache_size_for, read_cache_shape
 from graph_runtime import ResourceError
 

@@ -256,10 +256,18 @@ class ChatTemplate:
         bos_token: str = "",
         eos_token: str = "",
         limits: RenderLimits | None = None,
+        file: str = "chat template",
     ) -> ChatTemplate:
-        """Make a template from its text alone."""
+        """Make a template from its text alone.
+
+        Args:
+            file: the place of the text, for errors.
+
+        Raises:
+            ChatTemplateError: it does not compile.
+        """
         files = TemplateFiles(
-            TemplateSource(source, "chat template"), bos_token=bos_token, eos_token=eos_token
+            TemplateSource(source, file), bos_token=bos_token, eos_token=eos_token
         )
         return cls(files, limits)
 

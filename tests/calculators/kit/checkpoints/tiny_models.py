@@ -688,10 +688,10 @@ class _Maker:
         return self._tensors
 
     def _make_steep(self, blk: str) -> None:
-        for name in (f"{blk}ffn_gate.weight", f"{blk}inp_gate.weight"):
-            self._tensors[name] *= _STEEP
-        if self._case.experts:
-            self._tensors[f"{blk}ffn_gate_up_exps.weight"][:, : self._case.inner] *= _STEEP
+        for name in ("ffn_gate", "inp_gate", "ffn_gate_up_exps"):
+            gates = self._tensors.get(f"{blk}{name}.weight")
+            if isinstance(gates, np.ndarray):
+                gates[..., : self._case.inner, :] *= _STEEP
 
     # Single tensors.
 
