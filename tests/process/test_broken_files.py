@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from bench.gguf_file import write_gguf
+from bench.random_model import TINY, metadata, weights
 from tests.checkout import ROOT
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ServerProcess
@@ -52,6 +54,19 @@ def part_of_gguf(folder: Path) -> None:
     graph.write_text(graph.read_text().replace('"./"', '"model.gguf"'))
 
 
+def gguf_of(tensors: Mapping[str, Any], **values: Any) -> Break:
+    """Serve a GGUF file with other tensors (None: without) or values than a whole one has."""
+
+    def write(folder: Path) -> None:
+        facts, arrays = {**metadata(TINY), **values}, {**dict(weights(TINY)), **tensors}
+        present = {name: array for name, array in arrays.items() if array is not None}
+        write_gguf(folder / "model.gguf", facts, present)
+        graph = folder / "graph.pbtxt"
+        graph.write_text(graph.read_text().replace('"./"', '"model.gguf"'))
+
+    return write
+
+
 #: How each is broken, and a word of its error.
 LANGUAGE_MODELS: Final[dict[str, tuple[Break, str]]] = {
     "weights": (half("openvino_model.bin"), "openvino_model.bin"),
@@ -71,6 +86,18 @@ LANGUAGE_MODELS: Final[dict[str, tuple[Break, str]]] = {
     "gguf": (
         part_of_gguf,
         '"model.gguf" is only a part of a GGUF file: it ends',
+    ),
+    "gguf_tensor": (
+        gguf_of({"blk.1.ffn_gate.weight": None}),
+        '"model.gguf" lacks the tensor "blk.1.ffn_gate.weight"',
+    ),
+    "gguf_template": (
+        gguf_of({}, **{"tokenizer.chat_template": "{{ bos_token }}\n{% for %}"}),
+        '"model.gguf": its chat template does not compile: tokenizer.chat_template:2: ',
+    ),
+    "gguf_value": (
+        gguf_of({}, **{"qwen3.attention.head_count": "two"}),
+        '"model.gguf": the value "qwen3.attention.head_count" must be a whole number',
     ),
 }
 PLAIN_MODELS: Final[dict[str, tuple[Break, str]]] = {

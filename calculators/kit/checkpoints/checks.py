@@ -9,6 +9,7 @@ its tensors could be built, and answer wrongly. Two rules find that:
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
@@ -40,10 +41,15 @@ def check_file(file: GgufFile) -> Decoder:
     return decoder
 
 
-#: Tensors of layers that some layers may lack: scales of single matrices (NVFP4), and what is not
-#: used.
+#: Tensors of the model itself that a family may declare.
 _OF_MODEL: Final = ("output", "token_embd")
-_OF_SOME: Final = (".scale", ".input_scale", "rope_freqs.weight")
+#: Tensors that no layer has alone. Scales of single matrices (NVFP4) are not among them.
+_OF_ALL: Final = re.compile(
+    r"(attn_(q|k|v|qkv|output|sinks)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?|ffn_gate_inp(_shexp)?"
+    r"|exp_probs_b|layer_output_scale|\w*norm\w*)\.(weight|bias)"
+)
+#: Layers of an encoder may have other norms (ModernBERT's first) and gates (Jina's).
+_OF_ENCODERS: Final = re.compile(r"attn_(q|k|v|qkv|output)\.(weight|bias)")
 
 
 def _check_tensors(file: GgufFile, decoder: Decoder, *, is_encoder: bool) -> None:
@@ -57,21 +63,25 @@ def _check_tensors(file: GgufFile, decoder: Decoder, *, is_encoder: bool) -> Non
             layers[int(place)].add(rest)
         elif int(place) >= blocks:
             raise ResourceError(
-                f'"{file.name}" has the tensor "{name}", and {blocks} layers by the value '
-                f'"{decoder.architecture}.block_count"'
+                f'"{file.name}" has a tensor that the {blocks} layers of '
+                f'"{decoder.architecture}.block_count" do not have: {name}'
             )
     for name in ("token_embd.weight", *(() if is_encoder else _needed_once(file, decoder))):
         if name not in file.tensors:
             raise ResourceError(f'"{file.name}" lacks the tensor "{name}"')
-    _check_layers_are_alike(file, decoder, layers)
+    _check_layers_are_alike(file, decoder, layers, is_encoder=is_encoder)
     if not is_encoder:
+        anywhere = set().union(*layers)
         for number, names in enumerate(layers):
-            for name in _needed(file, decoder, number, names):
+            for name in _needed(file, decoder, number, names, anywhere):
                 if name not in names:
                     raise ResourceError(f'"{file.name}" lacks the tensor "blk.{number}.{name}"')
 
 
-def _check_layers_are_alike(file: GgufFile, decoder: Decoder, layers: Sequence[Set[str]]) -> None:
+def _check_layers_are_alike(
+    file: GgufFile, decoder: Decoder, layers: Sequence[Set[str]], *, is_encoder: bool
+) -> None:
+    common = _OF_ENCODERS if is_encoder else _OF_ALL
     kinds: dict[object, list[int]] = defaultdict(list)
     for number, (layer, names) in enumerate(zip(decoder.layers, layers, strict=True)):
         is_gemma = decoder.family.builder == "gemma4"  # values are keys in layers without a window
@@ -79,12 +89,9 @@ def _check_layers_are_alike(file: GgufFile, decoder: Decoder, layers: Sequence[S
         kinds[_has_experts(names), layer.kv_heads > 0, of_window].append(number)
     for numbers in kinds.values():
         union = {
-            name: number
-            for number in numbers
-            for name in layers[number]
-            if not name.endswith(_OF_SOME)
+            name: number for number in numbers for name in layers[number] if common.fullmatch(name)
         }
-        for number in numbers:
+        for number in filter(layers.__getitem__, numbers):
             for name in sorted(union.keys() - layers[number]):
                 raise ResourceError(
                     f'"{file.name}" lacks the tensor "blk.{number}.{name}", which layer '
@@ -113,7 +120,10 @@ def _needed_once(file: GgufFile, decoder: Decoder) -> Iterator[str]:
         yield f"{name}.weight"
     if family.positions == "learned":
         yield "position_embd.weight"
-    yield from (name for name in sorted(family.tensors) if name.startswith(_OF_MODEL))
+    has_output = not pooling_of(file)
+    for name in sorted(family.tensors):
+        if name.startswith(_OF_MODEL) and (has_output or not name.startswith("output.")):
+            yield name
     if family.builder == "gemma4":
         if any(layer.window == 0 for layer in decoder.layers):
             yield "rope_freqs.weight"
@@ -129,8 +139,15 @@ def _has_parts(file: GgufFile) -> bool:
     return "per_layer_token_embd.weight" in file.tensors or "blk.0.inp_gate.weight" in file.tensors
 
 
-def _needed(file: GgufFile, decoder: Decoder, number: int, names: Set[str]) -> Iterator[str]:
-    """Yield the tensors of a layer, without the beginning of their names."""
+def _needed(
+    file: GgufFile, decoder: Decoder, number: int, names: Set[str], anywhere: Set[str]
+) -> Iterator[str]:
+    """Yield the tensors that a layer needs, without the beginning of their names.
+
+    Args:
+        names: the tensors that it has.
+        anywhere: those of all layers, which tell a family's forms apart.
+    """
     family, layer = decoder.family, decoder.layers[number]
     if family.norms_have_weights:
         for norm in family.norms:
@@ -139,7 +156,7 @@ def _needed(file: GgufFile, decoder: Decoder, number: int, names: Set[str]) -> I
                 yield f"{norm}.weight"
     match family.builder:
         case "latent":
-            yield from _of_latent_attention(names)
+            yield from _of_latent_attention(anywhere)
         case "gemma4":
             yield from _of_gemma4(names, _has_parts(file), number < _own_caches(file, decoder))
         case "convolution" if not layer.kv_heads:
@@ -147,10 +164,12 @@ def _needed(file: GgufFile, decoder: Decoder, number: int, names: Set[str]) -> I
         case "delta" if not layer.kv_heads:
             yield from ("attn_qkv.weight", "attn_gate.weight", "ssm_conv1d.weight")
             yield from ("ssm_dt.bias", "ssm_a", "ssm_norm.weight", "ssm_out.weight")
-            if "ssm_ba.weight" not in names:
+            if "ssm_ba.weight" in anywhere:
+                yield "ssm_ba.weight"
+            else:
                 yield from ("ssm_beta.weight", "ssm_alpha.weight")
         case _:
-            yield from _of_attention(names)
+            yield from _of_attention(family.builder != "delta" and "attn_qkv.weight" in anywhere)
             if family.norms_queries:
                 yield from ("attn_q_norm.weight", "attn_k_norm.weight")
     for name in sorted(family.tensors):
@@ -164,7 +183,9 @@ def _needed(file: GgufFile, decoder: Decoder, number: int, names: Set[str]) -> I
             yield name
     if _has_experts(names):
         yield from ("ffn_gate_inp.weight", "ffn_down_exps.weight")
-        if "ffn_gate_up_exps.weight" not in names:
+        if "ffn_gate_up_exps.weight" in anywhere:
+            yield "ffn_gate_up_exps.weight"
+        else:
             yield from ("ffn_up_exps.weight", "ffn_gate_exps.weight")
         if _has_shared_expert(names):
             yield from (f"ffn_{part}_shexp.weight" for part in ("up", "gate", "down"))
@@ -176,17 +197,21 @@ def _needed(file: GgufFile, decoder: Decoder, number: int, names: Set[str]) -> I
             yield "ffn_gate.weight"
 
 
-def _of_attention(names: Set[str]) -> Iterator[str]:
-    if "attn_qkv.weight" not in names:
+def _of_attention(is_fused: bool) -> Iterator[str]:
+    if is_fused:
+        yield "attn_qkv.weight"
+    else:
         yield from ("attn_q.weight", "attn_k.weight", "attn_v.weight")
     yield "attn_output.weight"
 
 
-def _of_latent_attention(names: Set[str]) -> Iterator[str]:
-    if "attn_q.weight" not in names:
+def _of_latent_attention(anywhere: Set[str]) -> Iterator[str]:
+    if "attn_q.weight" in anywhere:
+        yield "attn_q.weight"
+    else:
         yield from ("attn_q_a.weight", "attn_q_a_norm.weight", "attn_q_b.weight")
     yield from ("attn_kv_a_mqa.weight", "attn_kv_a_norm.weight", "attn_output.weight")
-    if "attn_kv_b.weight" not in names:  # of an older form, which the builder refuses
+    if "attn_kv_b.weight" not in anywhere:  # of an older form, which the builder refuses
         yield from ("attn_k_b.weight", "attn_v_b.weight")
 
 

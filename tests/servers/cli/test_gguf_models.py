@@ -75,11 +75,16 @@ def test_a_base_model_has_no_prompt_of_a_chat(file: Path) -> None:
     assert "has no chat template, as base models have none" in done.stderr
 
 
-def test_a_template_that_does_not_compile_is_named(file: Path) -> None:
-    facts = {**metadata(TINY), "tokenizer.chat_template": "{% for %}"}
+def test_a_template_that_does_not_compile_is_named(file: Path, tmp_path: Path) -> None:
+    facts = {**metadata(TINY), "tokenizer.chat_template": "{% if x %}\n{% for %}"}
     write_gguf(file, facts, dict(weights(TINY)))
+    reason = "tokenizer.chat_template:2: "
 
-    assert "template      cannot be used: chat template:1" in graphrt("describe", str(file)).stdout
+    assert f"template      cannot be used: {reason}" in graphrt("describe", str(file)).stdout
+    done = graphrt("pull", str(file), "--to", str(tmp_path / "converted"))
+    assert done.returncode == 1
+    assert f'"model.gguf": its chat template does not compile: {reason}' in done.stderr
+    assert not (tmp_path / "converted").exists()
 
 
 def test_a_cut_file_is_refused(file: Path) -> None:

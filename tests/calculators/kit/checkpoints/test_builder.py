@@ -237,7 +237,7 @@ def with_tensor(name: str, *shape: int) -> Change:
         (without("blk.0.ffn_down.weight"), 'lacks the tensor "blk.0.ffn_down.weight"'),
         (without("token_embd.weight"), 'lacks the tensor "token_embd.weight"'),
         (with_tensor("blk.0.attn_extra.weight", 4), "does not have: blk.0.attn_extra.weight"),
-        (with_tensor("blk.7.attn_norm.weight", 64), "does not have: blk.7.attn_norm.weight"),
+        (with_tensor("blk.7.attn_norm.weight", 64), "do not have: blk.7.attn_norm.weight"),
         (
             with_tensor("blk.0.attn_k.weight", 16, 64),
             '"blk.0.attn_k.weight" has the shape [16, 64], and the rest of the file wants the '
@@ -245,7 +245,7 @@ def with_tensor(name: str, *shape: int) -> Change:
         ),
         (with_tensor("output_norm.weight", 63), '"output_norm.weight" has the shape [63]'),
         (with_tensor("output.weight", 95, 64), "wants the shape [96, 64]"),
-        (with_value("llama.block_count", 1), "does not have: blk.1.attn_norm.weight"),
+        (with_value("llama.block_count", 1), "do not have: blk.1.attn_norm.weight"),
         (with_value("llama.block_count", 3), 'lacks the tensor "blk.2.attn_norm.weight"'),
         (with_value("llama.block_count", 1 << 30), "from 1 to 4096, not 1073741824"),
         (with_value("llama.embedding_length", 128), '"token_embd.weight" has the shape [96, 64]'),
