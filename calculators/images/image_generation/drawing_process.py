@@ -27,9 +27,14 @@ from calculators.images.image_generation.messages import (
     from_artist_decoder,
 )
 from calculators.images.image_generation.request import ImageRequest
-from calculators.kit.child_process.supervisor import RETRY_AFTER, Overrun, Supervisor, WorkLimit
+from calculators.kit.child_process.supervisor import (
+    RETRY_AFTER,
+    Overrun,
+    SupervisedProcess,
+    WorkLimit,
+)
 from calculators.kit.requests.http_payload import RequestError
-from graph_runtime import Code, LoadProgress, NodeMetrics
+from graph_runtime import Code, NodeMetrics
 
 #: Bounds of histograms in seconds, up to an hour.
 _SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)
@@ -178,7 +183,7 @@ _READ_WALL_SECONDS: Final = 120.0
 _log = logging.getLogger("graphrt.image_generation")
 
 
-class DrawingProcess:
+class DrawingProcess(SupervisedProcess[DrawingReady]):
     """A process with the model. It draws one image at a time; the caller orders the requests.
 
     Attributes:
@@ -188,7 +193,6 @@ class DrawingProcess:
 
     def __init__(self, load: DrawingLoad, what: str, metrics: ImageMetrics) -> None:
         """``what``: the process in words, for messages."""
-        self._what = what
         self._metrics = metrics
         self._encode = msgspec.msgpack.Encoder().encode
         self.current: Drawing | None = None
@@ -198,49 +202,15 @@ class DrawingProcess:
         self._limit: WorkLimit | None = None
         self._overrun: Overrun | None = None
         self._is_at_fault = False
-        self._child = Supervisor(
+        super().__init__(
             name=what,
             module="calculators.images.image_generation.process",
             load=load,
             decode=from_artist_decoder.decode,
             ready=DrawingReady,
-            on_message=self._take,
-            on_down=self._down,
-            is_requests_fault=self._judge,
-            is_busy=lambda: self.current is not None,
             hang_seconds=HANG_SECONDS,
             stall_seconds=HANG_SECONDS,  # a step of a large model may take that long
         )
-
-    async def start(self, progress: LoadProgress | None = None) -> DrawingReady:
-        """Load the model; ``progress`` gets the phases.
-
-        Raises:
-            LoadError: it cannot be loaded; nothing is left running.
-        """
-        ready: DrawingReady = await self._child.start(progress)
-        return ready
-
-    @property
-    def pid(self) -> int | None:
-        """The process, while there is one."""
-        return self._child.pid
-
-    @property
-    def unavailable_reason(self) -> str:
-        return self._child.unavailable_reason
-
-    @property
-    def restarts(self) -> int:
-        return self._child.restarts
-
-    async def close(self) -> None:
-        """End the process. The request under way fails."""
-        closing = asyncio.create_task(self._child.close())
-        await asyncio.sleep(0)  # it is closed, so no drawing begins
-        if self.current is not None:
-            self._fail(self.current, self._child.unavailable())
-        await closing
 
     async def draw(self, drawing: Drawing, first: Draw) -> bool:
         """Draw the next image of a request; return whether it has more.
@@ -253,17 +223,17 @@ class DrawingProcess:
         Raises:
             RequestError: no process can work.
         """
-        await self._child.until_ready()
-        pid = self._child.pid
+        await self.until_ready()
+        pid = self.pid
         begins = drawing.pid != pid
         # A picture in it may have megabytes.
         message = first if begins else Continue(drawing.number)
         body = await asyncio.to_thread(self._encode, message)
-        await self._child.until_ready()
+        await self.until_ready()
         if drawing.is_cancelled:
             drawing.end()
             return False
-        if pid is None or self._child.pid != pid:
+        if pid is None or self.pid != pid:
             raise self._stopped()
         drawing.pid = pid
         self._overrun = None
@@ -271,8 +241,8 @@ class DrawingProcess:
             self.progress = None
         self.current = drawing
         self._turn = asyncio.get_running_loop().create_future()
-        self._child.expect_answer()
-        self._child.send(body)
+        self.expect_answer()
+        self.send(body)
         del message, body
         self._limit = WorkLimit(
             pid, cpu=_READ_CPU_SECONDS, wall=_READ_WALL_SECONDS, on_overrun=self._stop
@@ -287,12 +257,16 @@ class DrawingProcess:
 
     def cancel(self, drawing: Drawing) -> None:
         """End a drawing that has begun: at its next step, or at once if it has paused."""
-        if drawing.pid is not None and drawing.pid == self._child.pid:
-            self._child.send(self._encode(CancelDrawing(drawing.number)))
+        if drawing.pid is not None and drawing.pid == self.pid:
+            self.send(self._encode(CancelDrawing(drawing.number)))
 
-    # Called by the supervisor ---------------------------------------------------------------------
+    # See `SupervisedProcess` ----------------------------------------------------------------------
 
-    def _take(self, message: Any) -> None:
+    @property
+    def is_busy(self) -> bool:
+        return self.current is not None
+
+    def take(self, message: Any) -> None:
         drawing = self.current
         if drawing is None or message.number != drawing.number:
             return
@@ -305,7 +279,7 @@ class DrawingProcess:
                 done = 0 if self.progress is None else self.progress.step
                 self.progress = message
                 self._metrics.steps.add(max(step - done, 0))
-                _log.debug("%s: step %d of %d", self._what, step, steps)
+                _log.debug("%s: step %d of %d", self.name, step, steps)
             case SentImage():
                 if message.partial < 0:
                     self._metrics.images.add()
@@ -331,32 +305,35 @@ class DrawingProcess:
 
     def _stop(self, overrun: Overrun) -> None:
         self._overrun = overrun
-        self._child.kill("it took too long to read the images of a request")
+        self.kill("it took too long to read the images of a request")
 
-    def _judge(self) -> bool:
-        """Return whether the current request caused the end of the process."""
+    def caused_end(self) -> bool:
         self._is_at_fault = self.current is not None and (
-            self._overrun is Overrun.CPU or (self._overrun is None and self._child.has_crashed)
+            self._overrun is Overrun.CPU or (self._overrun is None and self.has_crashed)
         )
         return self._is_at_fault
 
-    def _down(self, reason: str) -> None:
+    def down(self, reason: str) -> None:
         if self.current is None:
             return
         if self._overrun is Overrun.CPU:
             error = RequestError("the images of the request take too long to read", param="image")
         elif self._is_at_fault:
             error = RequestError(
-                f"the {self._what} broke down while it drew this request; it is started again",
+                f"the {self.name} broke down while it drew this request; it is started again",
                 code=Code.INTERNAL,
             )
         else:
             error = self._stopped()
         self._fail(self.current, error)
 
+    def end_work(self) -> None:
+        if self.current is not None:
+            self._fail(self.current, self.unavailable())
+
     def _stopped(self) -> RequestError:
         return RequestError(
-            f"the {self._what} stopped while it drew this request; it is started again",
+            f"the {self.name} stopped while it drew this request; it is started again",
             code=Code.UNAVAILABLE,
             retry_after=RETRY_AFTER,
         )

@@ -22,7 +22,7 @@ from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.messages import ConversionLoad, Converted, from_converter_decoder
 from calculators.kit.checkpoints.packed import OffsetForm, is_large, stored_bytes
 from calculators.kit.checkpoints.vocabulary import pre_tokenizer_of, read_vocabulary
-from calculators.kit.child_process.supervisor import LoadError, Supervisor
+from calculators.kit.child_process.supervisor import LoadError, SupervisedProcess
 from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import BeingMade, CacheEntry, ModelCache, key_of
 from graph_runtime import LoadProgress, ResourceError
@@ -217,7 +217,7 @@ async def convert(source: GgufSource, directory: Path, name: str, progress: Load
     Raises:
         LoadError: it failed; the text says why.
     """
-    child = Supervisor(
+    child = SupervisedProcess(
         name=f'conversion of "{name}"',
         module="calculators.kit.checkpoints.process",
         load=ConversionLoad(
@@ -225,9 +225,6 @@ async def convert(source: GgufSource, directory: Path, name: str, progress: Load
         ),
         decode=from_converter_decoder.decode,
         ready=Converted,
-        on_message=lambda message: None,
-        on_down=lambda reason: None,
-        is_busy=lambda: False,
         hang_seconds=60.0,
     )
     loop = asyncio.get_running_loop()

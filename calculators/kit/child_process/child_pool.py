@@ -1,8 +1,8 @@
 """`ChildPool`: the child processes that the workers of one server share.
 
 The pool starts a child when a worker wants it, and another worker that wants the same gets the same
-child. It does not start a child again by itself: each worker's `Supervisor` wants it again after
-its back-off, and the first one to do so starts it for all.
+child. It does not start a child again by itself: each worker's `SupervisedProcess` wants it again
+after its back-off, and the first one to do so starts it for all.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -17,11 +17,12 @@ from calculators.kit.child_process.supervisor import (
     STALL_SECONDS,
     ChildState,
     Overrun,
-    Supervisor,
+    ReadyT,
+    SupervisedProcess,
     WorkLimit,
 )
 from calculators.kit.requests.http_payload import RequestError
-from graph_runtime import Code, LoadProgress
+from graph_runtime import Code
 
 #: Seconds after which a process that has computed little for one question counts as hung: it is
 #: stopped, gets no processor time, or waits for something.
@@ -50,10 +51,7 @@ class _QueuedQuestion(msgspec.Struct, eq=False):
     is_left: bool = False
 
 
-ReadyT = TypeVar("ReadyT", bound=msgspec.Struct)
-
-
-class QuestionLane(Generic[ReadyT]):
+class QuestionLane(SupervisedProcess[ReadyT]):
     """Asks a supervised child one question at a time; clients take turns.
 
     A question that computes for too long, or makes the process crash, is refused, and the next one
@@ -87,7 +85,6 @@ class QuestionLane(Generic[ReadyT]):
         ``is_shared``: one process serves all workers of a server. Each of them puts one question,
         and the process answers them in turns, so that one may use the time of all.
         """
-        self._name = name
         self._subject = subject
         turns = sharers() if is_shared else 1
         self._cpu_seconds = cpu_seconds * turns
@@ -96,51 +93,22 @@ class QuestionLane(Generic[ReadyT]):
         self._question: _QueuedQuestion | None = None
         self._overrun: Overrun | None = None
         self._is_at_fault = False
-        self._child = Supervisor(
+        super().__init__(
             name=name,
             module=module,
             load=load,
             decode=decode,
             ready=ready,
-            on_message=self._take,
-            on_down=self._down,
-            is_requests_fault=self._judge,
-            is_busy=lambda: self._question is not None,
             hang_seconds=2 * wall_seconds,  # the lane itself looks after each question
             stall_seconds=stall_seconds * turns,
             environment=environment,
             is_shared=is_shared,
         )
 
-    async def start(self, progress: LoadProgress | None = None) -> ReadyT:
-        """Start the process; ``progress`` gets the phases of its loading.
-
-        Raises:
-            LoadError: it cannot load; the text says why.
-        """
-        ready: ReadyT = await self._child.start(progress)
-        return ready
-
-    @property
-    def pid(self) -> int | None:
-        """The process, while there is one."""
-        return self._child.pid
-
-    @property
-    def unavailable_reason(self) -> str:
-        return self._child.unavailable_reason
-
     @property
     def is_idle(self) -> bool:
         """True if no question is being answered or waits."""
         return self._question is None and not len(self._turns)
-
-    async def close(self) -> None:
-        """End the process; questions that wait fail."""
-        closing = asyncio.create_task(self._child.close())
-        await asyncio.sleep(0)  # it is closed, so no question begins
-        self._fail(self._child.unavailable())
-        await closing
 
     async def ask(self, body: bytes, expected: float) -> Any:
         """The answer to an encoded question; ``expected``: as in `FairTurns.turn`.
@@ -151,8 +119,8 @@ class QuestionLane(Generic[ReadyT]):
             RequestError: it takes too long or too much memory; too much waits (RESOURCE_EXHAUSTED);
                 there is no process (UNAVAILABLE).
         """
-        if self._child.state in _DOWN:
-            raise self._child.unavailable()
+        if self.state in _DOWN:
+            raise self.unavailable()
         try:
             turn = await self._turns.begin(expected)
         except TooManyWaiting:
@@ -164,14 +132,14 @@ class QuestionLane(Generic[ReadyT]):
         try:
             reason = ""
             for _ in range(2):
-                if self._child.state is not ChildState.READY:
-                    await self._child.until_ready()
+                if self.state is not ChildState.READY:
+                    await self.until_ready()
                 try:
                     return await self._put(body, turn)
                 except _Lost as lost:
                     reason = str(lost)
             raise RequestError(
-                f"the {self._name} ended twice before it answered: {reason}",
+                f"the {self.name} ended twice before it answered: {reason}",
                 code=Code.UNAVAILABLE,
                 retry_after=RETRY_AFTER,
             )
@@ -184,11 +152,11 @@ class QuestionLane(Generic[ReadyT]):
 
     def _put(self, body: bytes, turn: FairTurn) -> asyncio.Future[Any]:
         """Put a question to the process, which is ready; return the future answer."""
-        pid = self._child.pid
+        pid = self.pid
         assert pid is not None
         self._overrun = None
-        self._child.expect_answer()
-        self._child.send(body)
+        self.expect_answer()
+        self.send(body)
         limit = WorkLimit(
             pid, cpu=self._cpu_seconds, wall=self._wall_seconds, on_overrun=self._stop
         )
@@ -214,30 +182,36 @@ class QuestionLane(Generic[ReadyT]):
             answer.set_exception(error)
             answer.exception()  # its asker may leave before it learns of this
 
-    # Called by the supervisor ---------------------------------------------------------------------
+    # See `SupervisedProcess` ----------------------------------------------------------------------
 
-    def _take(self, message: Any) -> None:
+    @property
+    def is_busy(self) -> bool:
+        return self._question is not None
+
+    def take(self, message: Any) -> None:
         answer = self._end_question()
         if answer is not None:
             answer.set_result(message)
 
     def _stop(self, overrun: Overrun) -> None:
         self._overrun = overrun
-        self._child.kill(
+        self.kill(
             f"it took too long for one {self._subject}"
             if overrun is Overrun.CPU
             else f"it has not answered for {self._wall_seconds:.0f} s"
         )
 
-    def _judge(self) -> bool:
-        """Return whether the current question caused the end of the process."""
+    def caused_end(self) -> bool:
         self._is_at_fault = self._question is not None and (
-            self._overrun is Overrun.CPU or (self._overrun is None and self._child.has_crashed)
+            self._overrun is Overrun.CPU or (self._overrun is None and self.has_crashed)
         )
         return self._is_at_fault
 
-    def _down(self, reason: str) -> None:
+    def down(self, reason: str) -> None:
         if self._is_at_fault:
             self._fail(RequestError(f"the {self._subject} takes too long or too much memory"))
         else:
             self._fail(_Lost(reason))
+
+    def end_work(self) -> None:
+        self._fail(self.unavailable())

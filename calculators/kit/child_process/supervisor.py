@@ -1,4 +1,4 @@
-"""Keeps a child process alive: start, watch, restart with back-off.
+"""`SupervisedProcess`: a child process that is kept alive: start, watch, restart with back-off.
 
 ::
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -164,8 +164,22 @@ def unavailable(reason: str) -> RequestError:
     return RequestError(reason, code=Code.UNAVAILABLE, retry_after=RETRY_AFTER)
 
 
-class Supervisor:
+ReadyT = TypeVar("ReadyT", bound=msgspec.Struct)
+
+
+class SupervisedProcess(Generic[ReadyT]):
     """Runs one child after another, all loaded with the same message.
+
+    A subclass says what the child's messages mean, and what becomes of the work that a child had
+    when it ended: it overrides the methods under "What a subclass says".
+
+    Attributes:
+        name: see below.
+        state: see the table at the top.
+        send: sends an encoded message, in pieces or whole. It is lost unless the state is READY.
+        restarts: the number of times that the process was started again.
+        was_hung: the last child was killed because it hung.
+        has_crashed: the last child that ended did so by its own fault.
 
     Args:
         name: the child's name in logs, ``engine of "demo"``.
@@ -173,14 +187,6 @@ class Supervisor:
         load: the first message to each child.
         decode: decodes a frame to a message: a `LoadingPhase`, a `LoadFailed`, a `Log`, one of type
             ``ready``, or another.
-        on_message: called with each other message.
-        on_down: called with the reason when a child that was ready has ended.
-        on_back: called when a later child is ready.
-        on_failed_restart: called with the reason when a later child could not load; restarts go
-            on.
-        is_requests_fault: called when a child that was ready has ended, before ``on_down``. If one
-            request caused the end, the next child starts at once, and the back-off does not grow.
-        is_busy: True while the child owes an answer; silence then means that it hangs.
         hang_seconds: seconds that a busy child may be silent before it is killed.
         stall_seconds: seconds of silence after which a busy child counts as unavailable; more than
             an answer takes.
@@ -197,44 +203,30 @@ class Supervisor:
         module: str,
         load: msgspec.Struct,
         decode: Callable[[Frame], Any],
-        ready: type[msgspec.Struct],
-        on_message: Callable[[Any], None],
-        on_down: Callable[[str], None],
-        is_busy: Callable[[], bool],
+        ready: type[ReadyT],
         hang_seconds: float,
         stall_seconds: float = STALL_SECONDS,
-        on_back: Callable[[], None] = lambda: None,
-        on_failed_restart: Callable[[str], None] = lambda reason: None,
-        is_requests_fault: Callable[[], bool] = lambda: False,
         stop_seconds: float | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
         is_shared: bool = False,
     ) -> None:
-        self._name = name
+        self.name = name
         self._module = module
         self._load = msgspec.msgpack.encode(load)
         self._decode = decode
         self._ready_type = ready
-        self._on_message = on_message
-        self._on_down = on_down
-        self._on_back = on_back
-        self._on_failed_restart = on_failed_restart
-        self._is_requests_fault = is_requests_fault
-        self._is_busy = is_busy
         self._hang_seconds = hang_seconds
         self._stall_seconds = stall_seconds
         self._stop_seconds = stop_seconds
         self._environment = environment
         self._sharing = sharing_here() if is_shared else None
-        #: See the table at the top.
         self.state = ChildState.STOPPED
         #: Set while nobody need wait for the state to become READY: it is, or a start has failed.
         self._settled = asyncio.Event()
         self._settled.set()
         self._child: Child | None = None
-        #: Sends an encoded message, in pieces or whole. It is lost unless the state is READY.
         self.send: Callable[..., object] = _lose
-        self._first: asyncio.Future[Any] | None = None
+        self._first: asyncio.Future[ReadyT] | None = None
         self._progress: LoadProgress | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -243,9 +235,7 @@ class Supervisor:
         self._heard_at = 0.0
         self._last_reason = ""
         self.restarts = 0
-        #: True if the last child was killed because it hung.
         self.was_hung = False
-        #: True if the last child that ended did so by its own fault.
         self.has_crashed = False
 
     @property
@@ -260,19 +250,19 @@ class Supervisor:
             case ChildState.READY:
                 silence = self.silence
                 if silence > self._stall_seconds:
-                    return f"the {self._name} has not answered for {silence:.0f} s"
+                    return f"the {self.name} has not answered for {silence:.0f} s"
                 return ""
             case ChildState.CLOSED:
-                return f"the {self._name} is shut down"
+                return f"the {self.name} is shut down"
             case ChildState.STOPPED:
-                return f"the {self._name} is not loaded"
+                return f"the {self.name} is not loaded"
             case _:
                 why = f" ({self._last_reason})" if self._last_reason else ""
-                return f"the {self._name} is starting{why}"
+                return f"the {self.name} is starting{why}"
 
     def unavailable(self) -> RequestError:
         """Return the error of a request that needs the child, which cannot work now."""
-        return unavailable(self.unavailable_reason or f"the {self._name} is starting")
+        return unavailable(self.unavailable_reason or f"the {self.name} is starting")
 
     async def until_ready(self) -> None:
         """Wait for a child that is being started.
@@ -288,7 +278,7 @@ class Supervisor:
     @property
     def silence(self) -> float:
         """Seconds for which the child has owed an answer; 0 if it owes none."""
-        if self.state is not ChildState.READY or not self._is_busy():
+        if self.state is not ChildState.READY or not self.is_busy:
             return 0.0
         return asyncio.get_running_loop().time() - self._heard_at
 
@@ -296,7 +286,38 @@ class Supervisor:
         """Note that the child owes an answer from now on: silence counts from here."""
         self._heard_at = asyncio.get_running_loop().time()
 
-    async def start(self, progress: LoadProgress | None = None) -> Any:
+    # What a subclass says -------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """True while the child owes an answer; silence then means that it hangs."""
+        return False
+
+    def take(self, message: Any) -> None:
+        """Take a message of a child that is ready."""
+
+    def caused_end(self) -> bool:
+        """Return whether one request caused the end of a child that was ready.
+
+        Then the next child starts at once, and the back-off does not grow. Called before `down`.
+        """
+        return False
+
+    def down(self, reason: str) -> None:
+        """End the work of a child that was ready and has ended."""
+
+    def back(self) -> None:
+        """Go on with the work: a later child is ready."""
+
+    def cannot_restart(self, reason: str) -> None:
+        """Note that a later child could not load; restarts go on."""
+
+    def end_work(self) -> None:
+        """End all work: the process is closed, so nothing begins any more."""
+
+    # Its life, from outside -----------------------------------------------------------------------
+
+    async def start(self, progress: LoadProgress | None = None) -> ReadyT:
         """Start the first child; returns its ready message.
 
         Args:
@@ -306,7 +327,8 @@ class Supervisor:
             LoadError: the child could not load, or was closed meanwhile. Nothing is left running.
         """
         self._move(ChildEvent.START)
-        self._first = first = asyncio.get_running_loop().create_future()
+        first: asyncio.Future[ReadyT] = asyncio.get_running_loop().create_future()
+        self._first = first
         self._progress = progress
         if progress is not None:
             progress.begin("starting a process", 0.0)
@@ -331,13 +353,14 @@ class Supervisor:
             self._child.kill(reason)
 
     async def close(self) -> None:
-        """Stop for good, and wait until the process is gone."""
+        """Stop for good: the work ends (`end_work`). Wait until the process is gone."""
         if self.state is not ChildState.CLOSED:
             self._move(ChildEvent.CLOSE)
             if self._timer is not None:
                 self._timer.cancel()
             if self._first is not None and not self._first.done():
                 self._first.set_exception(LoadError("it was shut down before it was ready"))
+            self.end_work()
         if self._starting is not None:
             await asyncio.wait([self._starting])
         child = self._child
@@ -353,14 +376,14 @@ class Supervisor:
     # One life -------------------------------------------------------------------------------------
 
     async def _spawn(self) -> None:
-        name = f"the {self._name}"
-        self._child = child = make_child(self._take, self._ended, name, self._sharing)
+        name = f"the {self.name}"
+        self._child = child = make_child(self._receive, self._ended, name, self._sharing)
         try:
             await child.start(self._module, self._environment, first=self._load)
         except OSError as error:
             self._ended(f"it could not be started: {error.strerror}")
 
-    def _take(self, frame: Frame) -> None:
+    def _receive(self, frame: Frame) -> None:
         self._heard_at = asyncio.get_running_loop().time()
         try:
             message = self._decode(frame)
@@ -370,7 +393,7 @@ class Supervisor:
         if isinstance(message, Log):
             logging.getLogger(message.logger).log(message.level, "%s", message.text)
         elif self.state is ChildState.READY:
-            self._on_message(message)
+            self.take(message)
         elif self.state is ChildState.LOADING:
             if isinstance(message, LoadFailed):
                 self._last_reason = message.reason
@@ -386,8 +409,8 @@ class Supervisor:
                     self._first.set_result(message)
                     self._first = None
                 else:
-                    log.info("the %s is back", self._name)
-                    self._on_back()
+                    log.info("the %s is back", self.name)
+                    self.back()
 
     def _note_phase(self, phase: LoadingPhase) -> None:
         if self._progress is not None and self._child is not None:
@@ -415,18 +438,18 @@ class Supervisor:
         if was_ready:
             self._last_reason = reason
             self._back_off.note_life(loop.time() - self._ready_at)
-        if was_ready and self._is_requests_fault():
+        if was_ready and self.caused_end():
             delay = 0.0
         else:
             delay = self._back_off.next_pause()
         self._move(ChildEvent.END)
         log.error("the %s is gone: %s; starting it again in %.1f s",
-                  self._name, self._last_reason or reason, delay)  # fmt: skip
+                  self.name, self._last_reason or reason, delay)  # fmt: skip
         self._timer = loop.call_later(delay, self._restart)
         if was_ready:
-            self._on_down(reason)
+            self.down(reason)
         else:
-            self._on_failed_restart(self._last_reason or reason)
+            self.cannot_restart(self._last_reason or reason)
 
     def _restart(self) -> None:
         self._move(ChildEvent.DELAY_OVER)
@@ -448,7 +471,7 @@ class Supervisor:
     def _move(self, event: ChildEvent) -> None:
         state = TRANSITIONS.get((self.state, event))
         if state is None:
-            raise RuntimeError(f"{self._name}: {event} in state {self.state}")
+            raise RuntimeError(f"{self.name}: {event} in state {self.state}")
         self.state = state
         child = self._child if state is ChildState.READY else None
         self.send = _lose if child is None else child.send

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from calculators.kit.child_process.supervisor import ChildState, LoadError, Supervisor
+from calculators.kit.child_process.supervisor import ChildState, LoadError, SupervisedProcess
 from calculators.kit.tasks.nodes import naming_node
 from calculators.language.server_tools.messages import (
     Abandon,
@@ -40,7 +40,7 @@ from graph_runtime import (
 _numbers: Final = itertools.count()
 
 
-class _FunctionProcess:
+class _FunctionProcess(SupervisedProcess[ToolsReady]):
     """One process, which makes one call at a time; a call that takes too long is killed with it."""
 
     def __init__(
@@ -49,20 +49,15 @@ class _FunctionProcess:
         self._on_free = on_free
         self._number = -1
         self._done: asyncio.Future[ToolResult] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._call_timer: asyncio.TimerHandle | None = None
         self._limit = ""
-        self.child = Supervisor(
+        super().__init__(
             name=name,
             module="calculators.language.server_tools.function_process",
             load=load,
             decode=decode_answer,
             ready=ToolsReady,
-            on_message=self._take,
-            on_down=self._down,
-            on_back=lambda: on_free(self),
-            is_requests_fault=lambda: self._done is not None,
-            is_busy=lambda: False,  # each call has its own limit
-            hang_seconds=_NEVER,
+            hang_seconds=_NEVER,  # each call has its own limit
         )
 
     def call(self, tool: str, arguments: str, seconds: float) -> asyncio.Future[ToolResult]:
@@ -71,25 +66,34 @@ class _FunctionProcess:
         self._number = next(_numbers)
         self._done = loop.create_future()
         self._limit = ""
-        self._timer = loop.call_later(seconds, self._stop, seconds)
-        self.child.send(encode(CallTool(self._number, "", tool, arguments, seconds)))
+        self._call_timer = loop.call_later(seconds, self._stop, seconds)
+        self.send(encode(CallTool(self._number, "", tool, arguments, seconds)))
         return self._done
 
     def _stop(self, seconds: float) -> None:
         self._limit = f"the tool took longer than {seconds:g} s"
-        self.child.kill("a tool took too long")
+        self.kill("a tool took too long")
 
-    def _take(self, message: Any) -> None:
+    def take(self, message: Any) -> None:
         if isinstance(message, Result) and message.number == self._number:
             self._end(ToolResult(message.output, message.error))
             self._on_free(self)
 
-    def _down(self, reason: str) -> None:
+    def caused_end(self) -> bool:
+        return self._done is not None
+
+    def back(self) -> None:
+        self._on_free(self)
+
+    def end_work(self) -> None:
+        self.down("it was shut down")
+
+    def down(self, reason: str) -> None:
         self._end(ToolResult("", self._limit or f"the tool's process ended: {reason}"))
 
     def _end(self, result: ToolResult) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._call_timer is not None:
+            self._call_timer.cancel()
         done, self._done = self._done, None
         if done is not None and not done.done():
             done.set_result(result)
@@ -107,29 +111,29 @@ class FunctionLane:
         self._idle: list[_FunctionProcess] = []
         self._waiting: deque[asyncio.Future[_FunctionProcess]] = deque()
 
-    async def start(self, progress: LoadProgress | None = None) -> list[ToolSpec]:
+    async def start(self, progress: LoadProgress | None = None) -> ToolsReady:
         """Start all processes; returns the functions.
 
         Raises:
             LoadError: a module cannot be imported, or has no tools; the text names it.
         """
         first, *others = self._workers
-        ready: ToolsReady = await first.child.start(progress)
+        ready = await first.start(progress)
         self._free(first)
         started = await asyncio.gather(
-            *(worker.child.start() for worker in others), return_exceptions=True
+            *(worker.start() for worker in others), return_exceptions=True
         )
         for failure in started:
             if isinstance(failure, BaseException):
                 raise failure
         for worker in others:
             self._free(worker)
-        return ready.tools
+        return ready
 
     @property
     def pids(self) -> list[int]:
         """The processes that there are now."""
-        return [worker.child.pid for worker in self._workers if worker.child.pid is not None]
+        return [worker.pid for worker in self._workers if worker.pid is not None]
 
     async def call(self, spec: ToolSpec, arguments: str, seconds: float) -> ToolResult:
         """Make a call; failures are results, too.
@@ -145,14 +149,12 @@ class FunctionLane:
 
     async def close(self) -> None:
         """End the processes; calls fail."""
-        await asyncio.gather(*(worker.child.close() for worker in self._workers))
-        for worker in self._workers:
-            worker._down("it was shut down")
+        await asyncio.gather(*(worker.close() for worker in self._workers))
 
     async def _take_worker(self) -> _FunctionProcess:
         while self._idle:
             worker = self._idle.pop()
-            if worker.child.state is ChildState.READY:
+            if worker.state is ChildState.READY:
                 return worker
         waiting: asyncio.Future[_FunctionProcess] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
@@ -181,7 +183,7 @@ _STOP_SECONDS: Final = 8.0
 _NEVER: Final = 1e6
 
 
-class McpLane:
+class McpLane(SupervisedProcess[ToolsReady]):
     """One process with the sessions of all MCP servers of a node; any number of calls at a time.
 
     When the process ends, its calls fail and it is restarted.
@@ -189,70 +191,50 @@ class McpLane:
 
     def __init__(self, load: LoadServers, name: str) -> None:
         """``name``: of the process, for messages."""
-        self._name = name
         self._numbers = itertools.count()
         self._asked: dict[int, asyncio.Future[ToolResult]] = {}
-        self._child = Supervisor(
+        super().__init__(
             name=name,
             module="calculators.language.server_tools.mcp_process",
             load=load,
             decode=decode_answer,
             ready=ToolsReady,
-            on_message=self._take,
-            on_down=self._down,
-            is_busy=lambda: False,  # each call has its own limit
-            hang_seconds=_NEVER,
+            hang_seconds=_NEVER,  # each call has its own limit
             stop_seconds=_STOP_SECONDS,
         )
 
-    async def start(self, progress: LoadProgress | None = None) -> list[ToolSpec]:
-        """Start all servers; returns their tools.
-
-        Raises:
-            LoadError: a server does not start; the text names it.
-        """
-        ready: ToolsReady = await self._child.start(progress)
-        return ready.tools
-
-    @property
-    def pid(self) -> int | None:
-        """The process, while there is one."""
-        return self._child.pid
-
     async def call(self, spec: ToolSpec, arguments: str, seconds: float) -> ToolResult:
         """Make a call; failures are results, too."""
-        if self._child.unavailable_reason:
+        if self.unavailable_reason:
             return ToolResult("", f'the tool server "{spec.server}" is being restarted')
         number = next(self._numbers)
         done: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._asked[number] = done
         try:
-            self._child.send(encode(CallTool(number, spec.server, spec.name, arguments, seconds)))
+            self.send(encode(CallTool(number, spec.server, spec.name, arguments, seconds)))
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
                 return await done
         except TimeoutError:
-            self._child.kill("it has not answered in time")
+            self.kill("it has not answered in time")
             return ToolResult("", f"the tool took longer than {seconds:g} s")
         except asyncio.CancelledError:
-            self._child.send(encode(Abandon(number)))
+            self.send(encode(Abandon(number)))
             raise
         finally:
             self._asked.pop(number, None)
 
-    async def close(self) -> None:
-        """End the servers and the process; calls fail."""
-        await self._child.close()
-        self._down("")
+    # See `SupervisedProcess` ----------------------------------------------------------------------
 
-    # Called by the supervisor ---------------------------------------------------------------------
-
-    def _take(self, message: Any) -> None:
+    def take(self, message: Any) -> None:
         if isinstance(message, Result):
             done = self._asked.pop(message.number, None)
             if done is not None and not done.done():
                 done.set_result(ToolResult(message.output, message.error))
 
-    def _down(self, reason: str) -> None:
+    def end_work(self) -> None:
+        self.down("")
+
+    def down(self, reason: str) -> None:
         asked, self._asked = self._asked, {}
         for done in asked.values():
             if not done.done():
@@ -324,7 +306,7 @@ async def load_toolbox(settings: ToolsSettings, name: str, progress: LoadProgres
     started: list[tuple[Lane, Sequence[ToolSpec]]] = []
     try:
         for lane, part in zip(lanes, progress.split(*(1.0 for _ in lanes)), strict=True):
-            started.append((lane, await lane.start(part)))
+            started.append((lane, (await lane.start(part)).tools))
             part.finish()
         return Toolbox(
             started,

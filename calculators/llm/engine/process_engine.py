@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from calculators.kit.child_process.supervisor import ChildState, Supervisor
+from calculators.kit.child_process.supervisor import ChildState, SupervisedProcess
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record
@@ -114,18 +114,24 @@ class Requests:
     Attributes:
         open: the unfinished requests by their ids.
         metrics: the latest metrics that the engine sent.
+        cache_full: sequences that have ended because the cache had no room for more.
         prefixes: counts how much of the prompts the engine has in its cache; None: nothing does.
     """
 
     prefixes: SharedPrefixes | None = None
 
-    def __init__(self, send: Callable[[Add | CancelGeneration], None]) -> None:
-        self._send = send
+    def __init__(self, post: Callable[[Add | CancelGeneration], object]) -> None:
+        """``post``: sends a message to the engine."""
+        self._post = post
         self._ids = itertools.count()
         self.open: dict[int, _OpenGeneration] = {}
         self.metrics = Metrics()
-        #: Sequences that have ended because the cache had no room for more.
         self.cache_full = 0
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that have been submitted and not ended."""
+        return len(self.open)
 
     @property
     def running(self) -> int:
@@ -140,7 +146,7 @@ class Requests:
             for request_id, first in ids.items():
                 is_meant = choice is None or first == choice
                 if is_meant and self.open.pop(request_id, None) is not None:
-                    self._send(CancelGeneration(request_id))
+                    self._post(CancelGeneration(request_id))
 
         record = current_record()
         client = UNKNOWN_CLIENT if record is None else record.client
@@ -166,7 +172,7 @@ class Requests:
                 prompt = part.input_ids
                 entry.tokens = array("q", part.input_ids)
             first_choice += count
-            self._send(
+            self._post(
                 Add(
                     request_id,
                     part.input_ids,
@@ -251,7 +257,7 @@ def engine_load(settings: EngineSettings) -> EngineLoad:
     return EngineLoad(VERSION, settings)
 
 
-class ProcessEngine:
+class ProcessEngine(Requests, SupervisedProcess[EngineReady]):
     """The server's side of an engine process; see `calculators.llm.engine.engine.Engine`.
 
     `start` starts the process; it is started again whenever it dies or hangs.
@@ -261,19 +267,16 @@ class ProcessEngine:
         self, settings: EngineSettings, *, name: str, hang_seconds: float = HANG_SECONDS
     ) -> None:
         """``name``: the served model's, for messages; ``hang_seconds``: of silence while busy."""
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._requests = Requests(self._send)
+        encode = msgspec.msgpack.Encoder().encode
+        Requests.__init__(self, lambda message: self.send(encode(message)))
         self._caches_prefixes = settings.enable_prefix_caching
-        self._what = f'engine of "{name}"'
-        self._child = Supervisor(
-            name=self._what,
+        SupervisedProcess.__init__(
+            self,
+            name=f'engine of "{name}"',
             module="calculators.llm.engine.process",
             load=engine_load(settings),
             decode=from_engine_decoder.decode,
             ready=EngineReady,
-            on_message=self._requests.take,
-            on_down=self._down,
-            is_busy=lambda: bool(self._requests.open),
             hang_seconds=hang_seconds,
             environment=ENVIRONMENT,
             is_shared=True,
@@ -285,57 +288,27 @@ class ProcessEngine:
         Raises:
             LoadError: the model cannot be loaded; the text says why.
         """
-        ready: EngineReady = await self._child.start(progress)
+        ready = await super().start(progress)
         if self._caches_prefixes and ready.cache_tokens:
-            self._requests.prefixes = SharedPrefixes(ready.cache_tokens)
+            self.prefixes = SharedPrefixes(ready.cache_tokens)
         return ready
 
-    @property
-    def pid(self) -> int | None:
-        """The id of the process, while there is one."""
-        return self._child.pid
-
-    @property
-    def restarts(self) -> int:
-        """The number of times that the process was restarted."""
-        return self._child.restarts
-
-    @property
-    def unavailable_reason(self) -> str:
-        return self._child.unavailable_reason
-
-    @property
-    def metrics(self) -> Metrics:
-        return self._requests.metrics
-
-    @property
-    def unfinished(self) -> int:
-        return len(self._requests.open)
-
-    @property
-    def running(self) -> int:
-        return self._requests.running
-
-    @property
-    def cache_full(self) -> int:
-        return self._requests.cache_full
-
     def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
-        if self._child.state is not ChildState.READY:
-            raise EngineDown(self._child.unavailable_reason, retry_after=RETRY_AFTER)
-        if not self._requests.open:
-            self._child.expect_answer()
-        return self._requests.submit(parts)
+        if self.state is not ChildState.READY:
+            raise EngineDown(self.unavailable_reason, retry_after=RETRY_AFTER)
+        if not self.open:
+            self.expect_answer()
+        return super().submit(parts)
 
-    async def close(self) -> None:
-        await self._child.close()
-        self._requests.fail_all(f"the {self._what} is shut down", RETRY_AFTER)
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.open)
 
-    def _send(self, message: Add | CancelGeneration) -> None:
-        self._child.send(self._encode(message))
+    def down(self, reason: str) -> None:
+        self.metrics = Metrics()
+        if self.prefixes is not None:
+            self.prefixes.forget()
+        self.fail_all(f"the {self.name} stopped; it is being started again", RETRY_AFTER)
 
-    def _down(self, reason: str) -> None:
-        self._requests.metrics = Metrics()
-        if self._requests.prefixes is not None:
-            self._requests.prefixes.forget()
-        self._requests.fail_all(f"the {self._what} stopped; it is being started again", RETRY_AFTER)
+    def end_work(self) -> None:
+        self.fail_all(self.unavailable_reason, RETRY_AFTER)

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from calculators.kit.child_process.shared_child import sharers
-from calculators.kit.child_process.supervisor import ChildState, Overrun, Supervisor, WorkLimit
+from calculators.kit.child_process.supervisor import (
+    ChildState,
+    Overrun,
+    SupervisedProcess,
+    WorkLimit,
+)
 from calculators.kit.requests.http_payload import RequestError
 from calculators.speech.speech_to_text.messages import (
     CancelSpeech,
@@ -23,7 +28,7 @@ from calculators.speech.speech_to_text.messages import (
     encode,
     from_model_decoder,
 )
-from graph_runtime import Cancelled, LoadProgress
+from graph_runtime import Cancelled
 
 #: The limit of processor seconds for a sound, and what each second of the sound adds to it. A
 #: model of 1.5 billion parameters takes about 10 for each second on slow cores.
@@ -41,76 +46,40 @@ class Lost(Exception):
     """The process ended, and the sound was not the cause."""
 
 
-class PipelineProcess:
+class PipelineProcess(SupervisedProcess[RecognizerReady]):
     """One model in one process: one sound at a time. It is started again whenever it dies."""
 
     def __init__(self, load: RecognizerLoad, name: str) -> None:
         """``name``: of the process, for messages."""
-        self._name = name
         self._answer: asyncio.Future[Recognized] | None = None
         self._on_piece: Callable[[str], None] = _drop
         self._overrun: Overrun | None = None
         self._cancelled = -1
         self._is_at_fault = False
-        self._child = Supervisor(
+        super().__init__(
             name=name,
             module="calculators.speech.speech_to_text.process",
             load=load,
             decode=from_model_decoder.decode,
             ready=RecognizerReady,
-            on_message=self._take,
-            on_down=self._down,
-            is_requests_fault=self._judge,
-            is_busy=lambda: self._answer is not None,
             hang_seconds=HANG_SECONDS * sharers(),
             stall_seconds=HANG_SECONDS * sharers(),
             is_shared=True,
         )
 
-    async def start(self, progress: LoadProgress | None = None) -> None:
-        """Load the model; ``progress`` gets the phases.
-
-        Raises:
-            LoadError: it cannot be loaded; the text says why.
-        """
-        await self._child.start(progress)
-
-    @property
-    def pid(self) -> int | None:
-        """The process, while there is one."""
-        return self._child.pid
-
-    @property
-    def restarts(self) -> int:
-        """The number of times that the process was started again."""
-        return self._child.restarts
-
-    @property
-    def unavailable_reason(self) -> str:
-        """The reason why no sound can be recognized now, in plain words; "" while one can."""
-        return self._child.unavailable_reason
-
     @property
     def is_ready(self) -> bool:
         """True if a sound would be begun at once."""
-        return self._child.state is ChildState.READY and self._answer is None
-
-    async def close(self) -> None:
-        """End the process; the current sound fails."""
-        closing = asyncio.create_task(self._child.close())
-        await asyncio.sleep(0)  # it is closed, so no sound begins
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(self._child.unavailable())
-        await closing
+        return self.state is ChildState.READY and self._answer is None
 
     def cancel(self, number: int) -> None:
         """Stop the recognition of a sound at its next token, or before it begins."""
         self._cancelled = number
-        self._child.send(encode(CancelSpeech(number)))
+        self.send(encode(CancelSpeech(number)))
 
     def let_others(self, number: int) -> None:
         """Stop a part of a long sound after a window, because others wait."""
-        self._child.send(encode(Yield(number)))
+        self.send(encode(Yield(number)))
 
     async def recognize(
         self,
@@ -134,16 +103,16 @@ class PipelineProcess:
             RequestError: the sound takes too long, or fails; the process is down.
             Cancelled: after `cancel`.
         """
-        await self._child.until_ready()
+        await self.until_ready()
         if self._cancelled == question.number:
             raise Cancelled
-        pid = self._child.pid
+        pid = self.pid
         assert pid is not None
         self._overrun = None
         self._on_piece = on_piece
         answer: asyncio.Future[Recognized] = asyncio.get_running_loop().create_future()
         self._answer = answer
-        self._child.expect_answer()
+        self.expect_answer()
         limit = WorkLimit(
             pid,
             # It may be at the sounds of other workers first.
@@ -153,9 +122,9 @@ class PipelineProcess:
         )
         try:
             for begin in range(0, len(pcm), _PART_BYTES):
-                self._child.send(encode(Samples(pcm[begin : begin + _PART_BYTES])))
+                self.send(encode(Samples(pcm[begin : begin + _PART_BYTES])))
                 await asyncio.sleep(0)
-            self._child.send(encode(question))
+            self.send(encode(question))
             if yields:
                 self.let_others(question.number)
             return await answer
@@ -164,9 +133,13 @@ class PipelineProcess:
             self._on_piece = _drop
             limit.stop()
 
-    # Called by the supervisor ---------------------------------------------------------------------
+    # See `SupervisedProcess` ----------------------------------------------------------------------
 
-    def _take(self, message: Any) -> None:
+    @property
+    def is_busy(self) -> bool:
+        return self._answer is not None
+
+    def take(self, message: Any) -> None:
         if self._answer is None or self._answer.done():
             return
         if isinstance(message, SpokenPiece):
@@ -182,15 +155,14 @@ class PipelineProcess:
 
     def _stop(self, overrun: Overrun) -> None:
         self._overrun = overrun
-        self._child.kill("it took too long for one sound")
+        self.kill("it took too long for one sound")
 
-    def _judge(self) -> bool:
-        """Return whether the current sound caused the end of the process."""
+    def caused_end(self) -> bool:
         is_asked = self._answer is not None and not self._answer.done()
-        self._is_at_fault = is_asked and (self._overrun is not None or self._child.has_crashed)
+        self._is_at_fault = is_asked and (self._overrun is not None or self.has_crashed)
         return self._is_at_fault
 
-    def _down(self, reason: str) -> None:
+    def down(self, reason: str) -> None:
         if self._answer is None or self._answer.done():
             return
         if self._is_at_fault:
@@ -198,6 +170,10 @@ class PipelineProcess:
             self._answer.set_exception(RequestError(why, param="file"))
         else:
             self._answer.set_exception(Lost(reason))
+
+    def end_work(self) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(self.unavailable())
 
 
 def _drop(text: str) -> None:

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from calculators.kit.child_process.framing import Piece
-from calculators.kit.child_process.supervisor import LoadError, Supervisor, unavailable
+from calculators.kit.child_process.supervisor import LoadError, SupervisedProcess, unavailable
 from calculators.kit.model_initializer import model_identity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.python.handler import HandlerFileError, PythonHandler
@@ -153,7 +153,7 @@ class _HandlerQuestion:
         self.is_abandoned = answer is None
 
 
-class ProcessInstance:
+class ProcessInstance(SupervisedProcess[HandlerReady]):
     """A handler in a process, isolated from the server.
 
     When the process ends, the current call fails with UNAVAILABLE, all generators are lost, and the
@@ -171,45 +171,23 @@ class ProcessInstance:
         on_back: Callable[[], None],
     ) -> None:
         """``name`` is for messages, such as ``handler of node "a"``."""
-        self._name = name
         self._node_name = settings.node_name
         self._grace_seconds = grace_seconds
         self._on_down = on_down
+        self._on_back = on_back
         self._asked: deque[_HandlerQuestion] = deque()
         self._watched: _HandlerQuestion | None = None
         self._is_hung = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._child = Supervisor(
+        self._grace_timer: asyncio.TimerHandle | None = None
+        super().__init__(
             name=name,
             module="calculators.tensors.python.process",
             load=settings,
             decode=decode_answer,
             ready=HandlerReady,
-            on_message=self._take,
-            on_down=self._down,
-            on_back=on_back,
-            is_requests_fault=self._judge,
-            is_busy=lambda: False,
             hang_seconds=_NEVER,
             stop_seconds=FINALIZE_SECONDS,
         )
-
-    async def start(self, progress: LoadProgress | None = None) -> None:
-        """Load the handler; ``progress`` gets the phases.
-
-        Raises:
-            LoadError: the handler cannot be loaded; the traceback is logged.
-        """
-        await self._child.start(progress)
-
-    @property
-    def pid(self) -> int | None:
-        """The id of the process, or None while there is none."""
-        return self._child.pid
-
-    @property
-    def unavailable_reason(self) -> str:
-        return self._child.unavailable_reason
 
     def execute(self, key: int, inputs: Sequence[Any]) -> asyncio.Future[HandlerTurn]:
         heads: list[Head] = []
@@ -239,70 +217,75 @@ class ProcessInstance:
         if self.unavailable_reason:
             return  # the generator was lost with its process
         self._asked.append(_HandlerQuestion(None))
-        self._child.send(encode(EndGenerator(key)))
-        self._watch()
+        self.send(encode(EndGenerator(key)))
+        self._watch_abandoned()
 
     def abandon(self) -> None:
         for asked in self._asked:
             asked.is_abandoned = True
-        self._watch()
+        self._watch_abandoned()
 
     async def close(self) -> None:
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        await self._child.close()
+        await super().close()
         if loop.time() - begin >= FINALIZE_SECONDS:
             log.warning('node "%s": finalize takes too long; its process was ended',
                         self._node_name)  # fmt: skip
-        self._fail_all(self.unavailable_reason)
 
     def _ask(self, *pieces: Piece) -> asyncio.Future[HandlerTurn]:
         answer: asyncio.Future[HandlerTurn] = asyncio.get_running_loop().create_future()
         self._asked.append(_HandlerQuestion(answer))
-        self._child.send(*pieces)
+        self.send(*pieces)
         return answer
 
-    def _take(self, message: Any) -> None:
+    def take(self, message: Any) -> None:
         if not self._asked:
-            self._child.kill("it sent an answer without a question")
+            self.kill("it sent an answer without a question")
             return
         answer = self._asked.popleft().answer
         if answer is not None and isinstance(message, HandlerFailed):
             answer.set_exception(message.error)
         elif answer is not None:
             answer.set_result(message)
-        self._watch()
+        self._watch_abandoned()
 
-    def _watch(self) -> None:
+    def _watch_abandoned(self) -> None:
         """Limit the time of an abandoned call, from the moment it was abandoned."""
         head = self._asked[0] if self._asked else None
         wanted = head if head is not None and head.is_abandoned else None
         if wanted is self._watched:
             return
         self._watched = wanted
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+            self._grace_timer = None
         if wanted is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._grace_seconds, self._kill_hung)
+            self._grace_timer = loop.call_later(self._grace_seconds, self._kill_hung)
 
-    def _judge(self) -> bool:
-        """True if a call ended the process, by a crash or by not ending."""
-        return bool(self._asked) and (self._child.has_crashed or self._is_hung)
+    def caused_end(self) -> bool:
+        """Return whether a call ended the process, by a crash or by not ending."""
+        return bool(self._asked) and (self.has_crashed or self._is_hung)
 
     def _kill_hung(self) -> None:
         self._is_hung = True
-        self._child.kill("it did not end an abandoned call in time")
+        self.kill("it did not end an abandoned call in time")
 
-    def _down(self, reason: str) -> None:
+    def back(self) -> None:
+        self._on_back()
+
+    def down(self, reason: str) -> None:
         self._is_hung = False
-        self._fail_all(f"the {self._name} ended before it answered: {reason}")
+        self._fail_all(f"the {self.name} ended before it answered: {reason}")
         self._on_down(self)
+
+    def end_work(self) -> None:
+        self._fail_all(self.unavailable_reason)
 
     def _fail_all(self, reason: str) -> None:
         open_, self._asked = self._asked, deque()
-        self._watch()
+        self._watch_abandoned()
         for asked in open_:
             if asked.answer is not None:
                 asked.answer.set_exception(unavailable(reason))

@@ -33,7 +33,7 @@ from calculators.kit.child_process.supervisor import (
     RETRY_AFTER,
     START_SECONDS,
     ChildState,
-    Supervisor,
+    SupervisedProcess,
 )
 from calculators.kit.model_cache import CacheEntry, ModelCache, compiling_with
 from calculators.kit.model_initializer import ModelHost, ModelInitializer, loading, model_identity
@@ -150,7 +150,7 @@ class _Question:
         self.losses = 0
 
 
-class TextModel:
+class TextModel(SupervisedProcess[EncoderReady]):
     """Asks a supervised process any number of questions at once.
 
     When the process crashes, the questions that it had are asked again, one after the other, so
@@ -172,7 +172,6 @@ class TextModel:
 
         ``name``: the process's, for messages; ``entry``: the compiled model's.
         """
-        self._name = name
         self._entry = entry
         self._pack = msgspec.msgpack.Encoder().encode
         self._number = 0
@@ -185,7 +184,7 @@ class TextModel:
         self._metrics = TextModelMetrics(metrics, lambda: len(self._questions))
         #: The most tokens of one sequence.
         self.max_tokens = options.max_tokens
-        self._child = Supervisor(
+        super().__init__(
             name=name,
             module=module,
             load=EncoderLoad(
@@ -198,12 +197,6 @@ class TextModel:
             ),
             decode=from_model_decoder.decode,
             ready=EncoderReady,
-            on_message=self._take,
-            on_down=self._down,
-            on_back=self._back,
-            on_failed_restart=self._fail_all,
-            is_requests_fault=self._judge,
-            is_busy=lambda: any(each.is_sent for each in self._questions.values()),
             hang_seconds=HANG_SECONDS,
             environment=_ENVIRONMENT,
             is_shared=True,
@@ -216,25 +209,11 @@ class TextModel:
             ResourceError: it cannot be loaded; nothing is left running.
         """
         async with loading(self._entry, self.close):
-            ready: EncoderReady = await self._child.start(progress)
-        return ready
-
-    @property
-    def pid(self) -> int | None:
-        """The model's process, while there is one."""
-        return self._child.pid
-
-    @property
-    def unavailable_reason(self) -> str:
-        """The reason why no question can be answered now, in plain words; "" while one can."""
-        return self._child.unavailable_reason
+            return await super().start(progress)
 
     async def close(self) -> None:
         """End the process; questions in flight fail."""
-        closing = asyncio.create_task(self._child.close())
-        await asyncio.sleep(0)  # it is closed, so no question begins
-        self._fail_all()
-        await closing
+        await super().close()
         self._metrics.close()
         if self._entry is not None:
             self._entry.close()
@@ -257,20 +236,20 @@ class TextModel:
             RequestError: the process refuses the question; too much waits (RESOURCE_EXHAUSTED);
                 there is no process (UNAVAILABLE).
         """
-        if self._child.state in (ChildState.STOPPED, ChildState.CLOSED):
-            raise self._child.unavailable()
+        if self.state in (ChildState.STOPPED, ChildState.CLOSED):
+            raise self.unavailable()
         asked = await self._made(question, characters, param)
         self._questions[asked.number] = asked
         self._characters += characters
         try:
-            if self._child.state is not ChildState.READY:
+            if self.state is not ChildState.READY:
                 self._set_deadline()
             elif not self._suspects:
                 self._send(asked)
             answer = await asked.answer
         except asyncio.CancelledError:
             if asked.is_sent:
-                self._child.send(self._pack(EncoderCancel(asked.number)))
+                self.send(self._pack(EncoderCancel(asked.number)))
             raise
         finally:
             del self._questions[asked.number]
@@ -302,17 +281,21 @@ class TextModel:
         return _Question(self._number, body, characters)
 
     def _send(self, question: _Question) -> None:
-        if not any(each.is_sent for each in self._questions.values()):
-            self._child.expect_answer()
+        if not self.is_busy:
+            self.expect_answer()
         question.is_sent = True
-        self._child.send(question.body)
+        self.send(question.body)
 
     def _refusal(self) -> RequestError:
-        return RequestError(f"the request ended the {self._name} twice, and is refused")
+        return RequestError(f"the request ended the {self.name} twice, and is refused")
 
-    # Called by the supervisor ---------------------------------------------------------------------
+    # See `SupervisedProcess` ----------------------------------------------------------------------
 
-    def _take(self, message: Any) -> None:
+    @property
+    def is_busy(self) -> bool:
+        return any(each.is_sent for each in self._questions.values())
+
+    def take(self, message: Any) -> None:
         if isinstance(message, Computed):
             self._metrics.note_batch(message)
             for answer in message.answers:
@@ -331,13 +314,11 @@ class TextModel:
                 RequestError(answer.reason, param=answer.param, code=Code[answer.code])
             )
 
-    def _judge(self) -> bool:
-        """Return whether a question caused the end of the process."""
-        has_crashed = self._child.has_crashed or self._child.was_hung
-        return has_crashed and any(each.is_sent for each in self._questions.values())
+    def caused_end(self) -> bool:
+        return (self.has_crashed or self.was_hung) and self.is_busy
 
-    def _down(self, reason: str) -> None:
-        has_crashed = self._child.has_crashed or self._child.was_hung
+    def down(self, reason: str) -> None:
+        has_crashed = self.has_crashed or self.was_hung
         for question in self._questions.values():
             if not question.is_sent or question.answer.done():
                 continue
@@ -353,7 +334,7 @@ class TextModel:
                 if question.losses > 1:
                     question.answer.set_exception(
                         RequestError(
-                            f"the {self._name} ended twice before it answered: {reason}",
+                            f"the {self.name} ended twice before it answered: {reason}",
                             code=Code.UNAVAILABLE,
                             retry_after=RETRY_AFTER,
                         )
@@ -367,7 +348,7 @@ class TextModel:
         if len(self._refused) > _REMEMBERED:
             self._refused.popitem(last=False)
 
-    def _back(self) -> None:
+    def back(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -375,7 +356,7 @@ class TextModel:
 
     def _ask_next(self) -> None:
         """Ask what waits for the process: the suspects one after the other, then the rest."""
-        if self._child.state is not ChildState.READY:
+        if self.state is not ChildState.READY:
             return
         if self._suspects:
             if not self._suspects[0].is_sent:
@@ -388,16 +369,19 @@ class TextModel:
     def _set_deadline(self) -> None:
         if self._deadline is None:
             loop = asyncio.get_running_loop()
-            self._deadline = loop.call_later(START_SECONDS, self._fail_all)
+            self._deadline = loop.call_later(START_SECONDS, self.end_work)
 
-    def _fail_all(self, reason: str = "") -> None:
+    def cannot_restart(self, reason: str) -> None:
+        self.end_work()
+
+    def end_work(self) -> None:
         """Let all questions fail: there is no process to ask."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
         for question in self._questions.values():
             if not question.answer.done():
-                question.answer.set_exception(self._child.unavailable())
+                question.answer.set_exception(self.unavailable())
 
 
 async def packed_question(

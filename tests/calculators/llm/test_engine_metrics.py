@@ -94,7 +94,7 @@ def test_a_restarted_process_is_counted() -> None:
         generation = engine.submit([part(ENDLESS)])
         await generation.read()
         await until(lambda: board.values("kv_cache_bytes")[0] > 0)
-        engine._child.kill("the test says so")
+        engine.kill("the test says so")
         await until(lambda: board.values("engine_up", "engine_restarts") == [1, 1])
         assert board.values(*QUEUE) == [0, 0]
         await engine.close()

@@ -13,9 +13,9 @@ from tests.calculators.kit.child_process.supervised import Supervised
 
 async def main(script: str) -> None:
     child = Supervised()
-    await child.supervisor.start()
-    child.supervisor.send(msgspec.msgpack.encode(Say(script)))
-    print(child.supervisor.pid, flush=True)
+    await child.start()
+    child.send(msgspec.msgpack.encode(Say(script)))
+    print(child.pid, flush=True)
     await asyncio.Event().wait()
 
 

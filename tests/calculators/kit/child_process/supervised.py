@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.supervisor import STALL_SECONDS, Supervisor
+from calculators.kit.child_process.supervisor import STALL_SECONDS, SupervisedProcess
 from tests.calculators.kit.child_process.scripted_child import MODULE, Load, Ready, Say, from_child
 from tests.conditions import until
 
 
-class Supervised:
+class Supervised(SupervisedProcess[Ready]):
     """Client of a supervised child; ``owed`` answers are missing."""
 
     def __init__(
@@ -29,34 +29,39 @@ class Supervised:
         self.failed_restarts: list[str] = []
         self.backs = 0
         self.owed = 0
-        self.supervisor = Supervisor(
+        super().__init__(
             name='child of "test"',
             module=module or MODULE,
             load=Load(script, file),
             decode=from_child.decode,
             ready=Ready,
-            on_message=self._take,
-            on_down=self.downs.append,
-            on_back=self._back,
-            on_failed_restart=self.failed_restarts.append,
-            is_busy=lambda: self.owed > 0,
             hang_seconds=hang_seconds,
             stall_seconds=stall_seconds,
             is_shared=is_shared,
         )
 
-    def _take(self, message: Any) -> None:
+    @property
+    def is_busy(self) -> bool:
+        return self.owed > 0
+
+    def take(self, message: Any) -> None:
         self.answers.append(message)
         self.owed -= 1
 
-    def _back(self) -> None:
+    def down(self, reason: str) -> None:
+        self.downs.append(reason)
+
+    def back(self) -> None:
         self.backs += 1
+
+    def cannot_restart(self, reason: str) -> None:
+        self.failed_restarts.append(reason)
 
     def say(self, text: str) -> None:
         if not self.owed:
-            self.supervisor.expect_answer()
+            self.expect_answer()
         self.owed += 1
-        self.supervisor.send(msgspec.msgpack.encode(Say(text)))
+        self.send(msgspec.msgpack.encode(Say(text)))
 
     async def ask(self, text: str) -> str:
         """Send one question; return its answer."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from calculators.kit.child_process.supervisor import Supervisor
+from calculators.kit.child_process.supervisor import SupervisedProcess
 from tests.calculators.kit.child_process.raising_child import (
     MODULE,
     Answer,
@@ -22,25 +22,33 @@ from tests.calculators.kit.child_process.raising_child import (
 from tests.conditions import soon
 
 
+class _Child(SupervisedProcess[Ready]):
+    def __init__(self) -> None:
+        super().__init__(
+            name="child",
+            module=MODULE,
+            load=Load(),
+            decode=from_child.decode,
+            ready=Ready,
+            hang_seconds=60,
+        )
+        self.answers: asyncio.Queue[Any] = asyncio.Queue()
+
+    def take(self, message: Any) -> None:
+        self.answers.put_nowait(message)
+
+    def down(self, reason: str) -> None:
+        self.answers.put_nowait(reason)
+
+
 async def answers_to(*questions: str) -> list[Any]:
-    answers: asyncio.Queue[Any] = asyncio.Queue()
-    child = Supervisor(
-        name="child",
-        module=MODULE,
-        load=Load(),
-        decode=from_child.decode,
-        ready=Ready,
-        on_message=answers.put_nowait,
-        on_down=answers.put_nowait,
-        is_busy=lambda: False,
-        hang_seconds=60,
-    )
+    child = _Child()
     await soon(child.start())
     try:
         told = []
         for how in questions:
             child.send(msgspec.msgpack.encode(Question(how)))
-            told.append(await soon(answers.get()))
+            told.append(await soon(child.answers.get()))
         return told
     finally:
         await child.close()

@@ -22,19 +22,19 @@ def test_close_ends_the_process(script: str) -> None:
 
     async def run() -> None:
         child = Supervised()
-        await soon(child.supervisor.start())
-        pid = child.supervisor.pid
+        await soon(child.start())
+        pid = child.pid
         assert pid is not None
         if script == "SIGSTOP":
             signal_process(pid, signal.SIGSTOP)
         elif script:
             child.say(script)
-        await soon(asyncio.gather(child.supervisor.close(), child.supervisor.close()))
+        await soon(asyncio.gather(child.close(), child.close()))
         assert not is_running(pid)
-        assert child.supervisor.pid is None
-        assert child.supervisor.state is ChildState.CLOSED
+        assert child.pid is None
+        assert child.state is ChildState.CLOSED
         assert child.downs == []
-        await child.supervisor.close()
+        await child.close()
 
     asyncio.run(run())
 
@@ -42,11 +42,11 @@ def test_close_ends_the_process(script: str) -> None:
 def test_a_second_close_waits_for_the_first() -> None:
     async def run() -> None:
         child = Supervised()
-        await soon(child.supervisor.start())
-        first = asyncio.create_task(child.supervisor.close())
-        await until(lambda: child.supervisor.state is ChildState.CLOSED)
-        await soon(child.supervisor.close())
-        assert child.supervisor.pid is None
+        await soon(child.start())
+        first = asyncio.create_task(child.close())
+        await until(lambda: child.state is ChildState.CLOSED)
+        await soon(child.close())
+        assert child.pid is None
         await soon(first)
 
     asyncio.run(run())
@@ -56,14 +56,14 @@ def test_a_second_close_waits_for_the_first() -> None:
 def test_close_during_a_restart_ends_the_process(turns: int) -> None:
     async def run() -> None:
         child = Supervised()
-        await soon(child.supervisor.start())
-        signal_process(child.supervisor.pid, signal.SIGKILL)
-        await until(lambda: child.supervisor.state is ChildState.LOADING)
+        await soon(child.start())
+        signal_process(child.pid, signal.SIGKILL)
+        await until(lambda: child.state is ChildState.LOADING)
         for _ in range(turns):
             await asyncio.sleep(0)
-        pid = child.supervisor.pid
-        await soon(child.supervisor.close())
-        assert child.supervisor.pid is None
+        pid = child.pid
+        await soon(child.close())
+        assert child.pid is None
         assert pid is None or not is_running(pid)
 
     asyncio.run(run())
@@ -72,11 +72,11 @@ def test_close_during_a_restart_ends_the_process(turns: int) -> None:
 def test_close_during_the_delay_before_a_restart_starts_nothing() -> None:
     async def run() -> None:
         child = Supervised()
-        await soon(child.supervisor.start())
-        signal_process(child.supervisor.pid, signal.SIGKILL)
-        await until(lambda: child.supervisor.state is ChildState.BACKING_OFF)
-        await soon(child.supervisor.close())
-        assert (child.supervisor.pid, child.supervisor.restarts) == (None, 0)
+        await soon(child.start())
+        signal_process(child.pid, signal.SIGKILL)
+        await until(lambda: child.state is ChildState.BACKING_OFF)
+        await soon(child.close())
+        assert (child.pid, child.restarts) == (None, 0)
 
     asyncio.run(run())
 

@@ -18,12 +18,12 @@ from tests.processes import is_running
 def test_a_loaded_child_is_ready_and_answers() -> None:
     async def run() -> None:
         child = Supervised()
-        ready = await soon(child.supervisor.start())
+        ready = await soon(child.start())
         assert isinstance(ready, Ready)
-        assert ready.pid == child.supervisor.pid
-        assert child.supervisor.unavailable_reason == ""
+        assert ready.pid == child.pid
+        assert child.unavailable_reason == ""
         assert await soon(child.ask("hello")) == "hello"
-        await child.supervisor.close()
+        await child.close()
 
     asyncio.run(run())
 
@@ -42,9 +42,9 @@ def test_a_child_that_cannot_load_says_why(script: str, reason: str) -> None:
     async def run() -> None:
         child = Supervised(script)
         with pytest.raises(LoadError, match=reason):
-            await soon(child.supervisor.start())
-        assert child.supervisor.state is ChildState.STOPPED
-        assert child.supervisor.pid is None
+            await soon(child.start())
+        assert child.state is ChildState.STOPPED
+        assert child.pid is None
         assert child.downs == []
 
     asyncio.run(run())
@@ -55,9 +55,9 @@ def test_a_child_can_be_started_again_after_a_failure() -> None:
         child = Supervised("exit")
         for _ in range(2):
             with pytest.raises(LoadError):
-                await soon(child.supervisor.start())
-        await child.supervisor.close()
-        assert child.supervisor.state is ChildState.CLOSED
+                await soon(child.start())
+        await child.close()
+        assert child.state is ChildState.CLOSED
 
     asyncio.run(run())
 
@@ -66,7 +66,7 @@ def test_a_missing_module_is_a_load_error(capfd: pytest.CaptureFixture[str]) -> 
     async def run() -> None:
         child = Supervised(module="calculators.llm.no_such_module")
         with pytest.raises(LoadError, match="it exited with status 1"):
-            await soon(child.supervisor.start())
+            await soon(child.start())
 
     asyncio.run(run())
     assert "no_such_module" in capfd.readouterr().err
@@ -81,8 +81,8 @@ def test_a_system_without_processes_is_a_load_error(monkeypatch: pytest.MonkeyPa
     async def run() -> None:
         child = Supervised()
         with pytest.raises(LoadError, match="could not be started: Resource temporarily"):
-            await soon(child.supervisor.start())
-        assert child.supervisor.state is ChildState.STOPPED
+            await soon(child.start())
+        assert child.state is ChildState.STOPPED
 
     asyncio.run(run())
 
@@ -90,14 +90,14 @@ def test_a_system_without_processes_is_a_load_error(monkeypatch: pytest.MonkeyPa
 def test_a_start_that_is_cancelled_leaves_no_process() -> None:
     async def run() -> None:
         child = Supervised("sleep")
-        starting = asyncio.create_task(child.supervisor.start())
-        await until(lambda: child.supervisor.pid is not None)
-        pid = child.supervisor.pid
+        starting = asyncio.create_task(child.start())
+        await until(lambda: child.pid is not None)
+        pid = child.pid
         assert pid is not None
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await soon(starting)
-        assert child.supervisor.state is ChildState.CLOSED
+        assert child.state is ChildState.CLOSED
         assert not is_running(pid)
 
     asyncio.run(run())
@@ -107,14 +107,14 @@ def test_a_start_that_is_cancelled_leaves_no_process() -> None:
 def test_close_during_the_start_ends_the_start_and_the_process(turns: int) -> None:
     async def run() -> None:
         child = Supervised("sleep")
-        starting = asyncio.create_task(child.supervisor.start())
+        starting = asyncio.create_task(child.start())
         for _ in range(turns):
             await asyncio.sleep(0)
-        pid = child.supervisor.pid
-        await soon(child.supervisor.close())
+        pid = child.pid
+        await soon(child.close())
         with pytest.raises(LoadError, match="shut down before it was ready"):
             await soon(starting)
-        assert child.supervisor.pid is None
+        assert child.pid is None
         assert pid is None or not is_running(pid)
 
     asyncio.run(run())
@@ -131,10 +131,10 @@ def test_an_end_right_after_ready_is_an_end_like_any_other() -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ChildProcess, "buffer_updated", receive_and_die)
-            await soon(child.supervisor.start())
+            await soon(child.start())
             await until(lambda: bool(child.downs))
-        await until(lambda: child.supervisor.state is ChildState.READY)
+        await until(lambda: child.state is ChildState.READY)
         assert child.downs == ["it died at once"]
-        await child.supervisor.close()
+        await child.close()
 
     asyncio.run(run())

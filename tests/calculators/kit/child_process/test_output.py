@@ -28,7 +28,7 @@ def test_a_childs_last_words_are_in_the_log(
     async def run() -> None:
         child = Supervised(module="calculators.llm.no_such_module")
         with pytest.raises(LoadError, match="it exited with status 1"):
-            await soon(child.supervisor.start())
+            await soon(child.start())
 
     asyncio.run(run())
     (line,) = told(caplog)
@@ -110,7 +110,7 @@ def test_no_descriptor_stays_open_without_a_child(
         child = Supervised()
         before = len(os.listdir("/proc/self/fd"))
         with pytest.raises(LoadError, match="it could not be started"):
-            await soon(child.supervisor.start())
+            await soon(child.start())
         assert len(os.listdir("/proc/self/fd")) == before
 
     asyncio.run(run())

@@ -18,7 +18,7 @@ from tests.processes import is_running
 
 
 def is_ready(child: Supervised, restarts: int) -> bool:
-    supervisor = child.supervisor
+    supervisor = child
     return supervisor.state is ChildState.READY and supervisor.restarts == restarts
 
 
@@ -34,20 +34,20 @@ def is_ready(child: Supervised, restarts: int) -> bool:
 def test_a_child_that_ends_is_restarted(script: str, reason: str) -> None:
     async def run() -> None:
         child = Supervised()
-        await soon(child.supervisor.start())
-        old = child.supervisor.pid
+        await soon(child.start())
+        old = child.pid
         child.say(script)
         await until(lambda: bool(child.downs))
         assert reason in child.downs[0]
-        assert child.supervisor.pid is None
-        why = child.supervisor.unavailable_reason
+        assert child.pid is None
+        why = child.unavailable_reason
         assert why.startswith('the child of "test" is starting (')
         assert reason in why
         await until(lambda: is_ready(child, restarts=1))
         assert (len(child.downs), child.backs) == (1, 1)
-        assert child.supervisor.pid != old
+        assert child.pid != old
         assert await soon(child.ask("hello")) == "hello"
-        await child.supervisor.close()
+        await child.close()
 
     asyncio.run(run())
 
@@ -55,13 +55,13 @@ def test_a_child_that_ends_is_restarted(script: str, reason: str) -> None:
 def test_messages_sent_while_there_is_no_child_are_dropped() -> None:
     async def run() -> None:
         child = Supervised()
-        child.supervisor.send(b"nobody")
-        await soon(child.supervisor.start())
-        signal_process(child.supervisor.pid, signal.SIGKILL)
+        child.send(b"nobody")
+        await soon(child.start())
+        signal_process(child.pid, signal.SIGKILL)
         await until(lambda: bool(child.downs))
-        child.supervisor.send(b"nobody")
+        child.send(b"nobody")
         await until(lambda: is_ready(child, restarts=1))
-        await child.supervisor.close()
+        await child.close()
 
     asyncio.run(run())
 
@@ -69,11 +69,11 @@ def test_messages_sent_while_there_is_no_child_are_dropped() -> None:
 def test_the_delay_doubles_with_each_restart(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         child = Supervised()
-        await soon(child.supervisor.start())
+        await soon(child.start())
         for number in range(3):
-            signal_process(child.supervisor.pid, signal.SIGKILL)
+            signal_process(child.pid, signal.SIGKILL)
             await until(lambda number=number: is_ready(child, restarts=number + 1))  # type: ignore[misc]
-        await child.supervisor.close()
+        await child.close()
 
     with caplog.at_level(logging.ERROR, logger="graphrt.child"):
         asyncio.run(run())
@@ -86,17 +86,17 @@ def test_a_child_that_can_no_longer_load_is_retried(tmp_path: Path) -> None:
 
     async def run() -> None:
         child = Supervised(file=str(script))
-        await soon(child.supervisor.start())
+        await soon(child.start())
         script.write_text("fail the weights are gone")
-        signal_process(child.supervisor.pid, signal.SIGKILL)
+        signal_process(child.pid, signal.SIGKILL)
         await until(lambda: bool(child.failed_restarts))
         assert child.failed_restarts == ["the weights are gone"]
         assert len(child.downs) == 1
-        assert "the weights are gone" in child.supervisor.unavailable_reason
+        assert "the weights are gone" in child.unavailable_reason
         script.unlink()
-        await until(lambda: child.supervisor.state is ChildState.READY)
+        await until(lambda: child.state is ChildState.READY)
         assert child.backs == 1
-        await child.supervisor.close()
+        await child.close()
 
     asyncio.run(run())
 
@@ -107,13 +107,13 @@ def test_a_failure_to_start_a_process_is_retried(monkeypatch: pytest.MonkeyPatch
 
     async def run() -> None:
         child = Supervised()
-        await soon(child.supervisor.start())
+        await soon(child.start())
         with monkeypatch.context() as patch:
             patch.setattr(subprocess, "Popen", refuse)
-            signal_process(child.supervisor.pid, signal.SIGKILL)
+            signal_process(child.pid, signal.SIGKILL)
             await until(lambda: bool(child.failed_restarts))
-        await until(lambda: child.supervisor.state is ChildState.READY)
-        await child.supervisor.close()
+        await until(lambda: child.state is ChildState.READY)
+        await child.close()
 
     asyncio.run(run())
 
@@ -124,19 +124,19 @@ def test_a_failure_to_start_a_process_is_retried(monkeypatch: pytest.MonkeyPatch
 def test_a_busy_child_that_is_silent_is_killed_and_replaced() -> None:
     async def run() -> None:
         child = Supervised(hang_seconds=0.4)
-        await soon(child.supervisor.start())
-        pid = child.supervisor.pid
+        await soon(child.start())
+        pid = child.pid
         assert pid is not None
         signal_process(pid, signal.SIGSTOP)
         child.say("are you there")
         await until(lambda: bool(child.downs))
         assert "it has not answered" in child.downs[0]
-        assert child.supervisor.was_hung
+        assert child.was_hung
         assert not is_running(pid)
         child.owed = 0
         await until(lambda: is_ready(child, restarts=1))
-        assert not child.supervisor.was_hung
-        await child.supervisor.close()
+        assert not child.was_hung
+        await child.close()
 
     asyncio.run(run())
 
@@ -144,13 +144,13 @@ def test_a_busy_child_that_is_silent_is_killed_and_replaced() -> None:
 def test_an_idle_child_may_be_silent() -> None:
     async def run() -> None:
         child = Supervised(hang_seconds=0.1)
-        await soon(child.supervisor.start())
+        await soon(child.start())
         loop = asyncio.get_running_loop()
         watched = loop.time() + 0.5
         await until(lambda: loop.time() > watched)
         assert child.downs == []
         assert await soon(child.ask("hello")) == "hello"
-        await child.supervisor.close()
+        await child.close()
 
     asyncio.run(run())
 
@@ -158,14 +158,12 @@ def test_an_idle_child_may_be_silent() -> None:
 def test_a_busy_child_that_is_silent_is_reported_before_it_is_killed() -> None:
     async def run() -> None:
         child = Supervised()
-        await soon(child.supervisor.start())
+        await soon(child.start())
         child.owed = 1
-        child.supervisor._heard_at -= 7
-        assert child.supervisor.unavailable_reason == (
-            'the child of "test" has not answered for 7 s'
-        )
+        child._heard_at -= 7
+        assert child.unavailable_reason == ('the child of "test" has not answered for 7 s')
         assert await soon(child.ask("hello")) == "hello"
-        assert child.supervisor.unavailable_reason == ""
-        await child.supervisor.close()
+        assert child.unavailable_reason == ""
+        await child.close()
 
     asyncio.run(run())

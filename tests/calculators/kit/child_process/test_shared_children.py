@@ -22,14 +22,14 @@ from tests.processes import is_running
 async def started(workers: SharingWorkers, number: int, script: str = "ready") -> Supervised:
     with workers.worker(number):
         made = Supervised(script, is_shared=True)
-        await made.supervisor.start()
+        await made.start()
     return made
 
 
 @with_workers
 async def test_two_workers_get_their_own_answers_from_one_process(workers: SharingWorkers) -> None:
     one, other = await asyncio.gather(started(workers, 1), started(workers, 2))
-    assert one.supervisor.pid == other.supervisor.pid
+    assert one.pid == other.pid
     questions = [f"{name} {count}" for count in range(50) for name in ("one", "other")]
     for question in questions:
         (one if question.startswith("one") else other).say(question)
@@ -38,8 +38,8 @@ async def test_two_workers_get_their_own_answers_from_one_process(workers: Shari
     assert [each.text for each in other.answers] == questions[1::2]
     large = "x" * 3_000_000
     assert await one.ask(large) == large
-    await one.supervisor.close()
-    await other.supervisor.close()
+    await one.close()
+    await other.close()
 
 
 @with_workers
@@ -47,12 +47,12 @@ async def test_a_worker_that_closes_leaves_the_process_to_the_others(
     workers: SharingWorkers,
 ) -> None:
     one, other = await started(workers, 1), await started(workers, 2)
-    pid = one.supervisor.pid
+    pid = one.pid
     assert pid is not None
-    await one.supervisor.close()
-    assert one.supervisor.state is ChildState.CLOSED
+    await one.close()
+    assert one.state is ChildState.CLOSED
     assert await other.ask("still") == "still"
-    await other.supervisor.close()
+    await other.close()
     await until(lambda: not is_running(pid))
 
 
@@ -63,11 +63,11 @@ async def test_a_worker_that_has_died_is_forgotten_and_a_new_one_finds_the_proce
     one, other = await started(workers, 1), await started(workers, 2)
     workers.pool.forget(1)
     again = await started(workers, 1)
-    assert again.supervisor.pid == other.supervisor.pid == one.supervisor.pid
+    assert again.pid == other.pid == one.pid
     assert await again.ask("here") == "here"
-    await again.supervisor.close()
-    await other.supervisor.close()
-    await one.supervisor.close()
+    await again.close()
+    await other.close()
+    await one.close()
 
 
 @with_workers
@@ -75,27 +75,27 @@ async def test_the_end_of_a_shared_process_is_reported_to_all_and_one_takes_its_
     workers: SharingWorkers,
 ) -> None:
     one, other = await started(workers, 1), await started(workers, 2)
-    pid = one.supervisor.pid
+    pid = one.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     await until(lambda: bool(one.backs and other.backs))
     assert one.downs == other.downs == ["it was ended by SIGKILL"]
-    assert pid != one.supervisor.pid == other.supervisor.pid
+    assert pid != one.pid == other.pid
     assert await one.ask("one") == "one"
     assert await other.ask("other") == "other"
-    await one.supervisor.close()
-    await other.supervisor.close()
+    await one.close()
+    await other.close()
 
 
 @with_workers
 async def test_a_process_that_one_worker_kills_is_gone_for_all(workers: SharingWorkers) -> None:
     one, other = await started(workers, 1), await started(workers, 2)
-    one.supervisor.kill("it took too long")
+    one.kill("it took too long")
     await until(lambda: bool(one.downs and other.downs))
     assert one.downs == other.downs == ["it took too long"]
-    assert not other.supervisor.has_crashed
-    await one.supervisor.close()
-    await other.supervisor.close()
+    assert not other.has_crashed
+    await one.close()
+    await other.close()
 
 
 @with_workers
@@ -104,9 +104,9 @@ async def test_one_worker_that_wants_the_same_twice_gets_two_processes(
 ) -> None:
     one, second = await started(workers, 1), await started(workers, 1)
     other = await started(workers, 2)
-    assert one.supervisor.pid == other.supervisor.pid != second.supervisor.pid
+    assert one.pid == other.pid != second.pid
     for each in (one, second, other):
-        await each.supervisor.close()
+        await each.close()
 
 
 @with_workers
@@ -125,7 +125,7 @@ def test_only_this_user_reaches_the_sockets_which_are_removed_at_the_end() -> No
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
         assert len(set(os.listdir(folder)) - {"lock"}) == 1
         folders.append(folder)
-        await one.supervisor.close()
+        await one.close()
 
     with_workers(scenario)()
     assert not os.path.exists(folders[0])
@@ -137,11 +137,11 @@ async def test_a_cleaner_of_temporary_files_ends_nothing(workers: SharingWorkers
     shutil.rmtree(workers.pool.folder)
     # The process goes on for those that have it; another worker gets one in a new folder.
     other = await started(workers, 2)
-    assert other.supervisor.pid != one.supervisor.pid
+    assert other.pid != one.pid
     assert await one.ask("still") == "still"
     assert await other.ask("here") == "here"
-    await one.supervisor.close()
-    await other.supervisor.close()
+    await one.close()
+    await other.close()
 
 
 def test_folders_of_servers_that_were_killed_are_removed(

@@ -18,7 +18,7 @@ PAIRS = list(itertools.product(ChildState, ChildEvent))
 def test_every_event_in_every_state_is_in_the_table_or_refused(
     state: ChildState, event: ChildEvent
 ) -> None:
-    supervisor = Supervised().supervisor
+    supervisor = Supervised()
     supervisor.state = state
     if (state, event) in TRANSITIONS:
         supervisor._move(event)
@@ -50,20 +50,20 @@ def test_a_child_that_owes_an_answer_for_too_long_is_unavailable(
 ) -> None:
     async def run() -> None:
         client = Supervised(stall_seconds=stall_seconds)
-        await client.supervisor.start()
+        await client.start()
         try:
             client.say("sleep")
             begun = asyncio.get_running_loop().time()
             await until(lambda: asyncio.get_running_loop().time() > begun)
-            assert client.supervisor.unavailable_reason == reason
+            assert client.unavailable_reason == reason
         finally:
-            await client.supervisor.close()
+            await client.close()
 
     asyncio.run(run())
 
 
 def test_the_reason_for_not_working_is_reported() -> None:
-    supervisor = Supervised().supervisor
+    supervisor = Supervised()
     assert supervisor.unavailable_reason == 'the child of "test" is not loaded'
     supervisor._move(ChildEvent.CLOSE)
     assert supervisor.unavailable_reason == 'the child of "test" is shut down'
