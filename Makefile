@@ -26,8 +26,9 @@ COVERAGE = $(if $(FULL),--cov --cov-report=)
 # The slowest tests, at the end of the report.
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
-.PHONY: help serve setup quick test rest full compiled check lint types imports hooks bench-quick \
-	page page-check docs soak fuzz hostile peers ray models wheel newest newest-last release lock clean
+.PHONY: help serve setup quick touched test rest full collected file-times compiled check lint types imports \
+	hooks bench-quick page page-check docs soak fuzz hostile agents peers ray models nightly wheel newest \
+	newest-last release lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -60,16 +61,28 @@ $(DOCS_READY): $(READY)
 quick: $(READY) ## tests of pure logic: under a minute
 	$(PYTEST) $(CORES) --tier quick --examples $(EXAMPLES)
 
-test: $(READY) ## and those of engines and fronts: under five minutes
+# Quick ones, and those of the rooms that differ from `main` (tests/touched.py).
+touched: $(READY) ## quick tests, and all tests of what the change touches
+	$(PYTEST) $(WORKERS) --tier touched --examples $(EXAMPLES)
+
+# Not the files that take long for the few lines that only they reach (tests/file_times.py).
+test: $(READY) ## and those of engines and fronts that reach most: under five minutes
 	$(PYTEST) $(WORKERS) --tier test --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
 
-rest: $(READY) ## what `make test` leaves out: servers, clients, examples
+rest: $(READY) ## what `make test` leaves out: servers, clients, examples, long tests
 	$(PYTEST) $(WORKERS) --tier rest --examples $(EXAMPLES) $(DURATIONS)
 
 # In one run, so that no core waits for the last tests of a tier.
 full: FULL := 1
 full: $(READY) ## all tests with coverage and its floor
 	$(PYTEST) $(WORKERS) --tier full --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
+
+# Each worker of a run imports all tests. In a fresh clone each of them would compile them too.
+collected: $(READY) ## find all tests, which compiles them once
+	$(BIN)/python -m pytest --collect-only -qqq --disable-warnings > /dev/null
+
+file-times: $(READY) ## measure all test files, and choose those of `make test`: tests/file_times.txt
+	$(BIN)/python -m tests.file_times $(WORDS)
 
 # The engine's hot path as mypyc compiles it, in a copy: see hatch_build.py.
 compiled: $(READY) ## compile the engine into build/compiled, and run the runtime's tests on it
@@ -110,6 +123,10 @@ ray: $(RAY_READY) ## tests of --on ray, in an environment of their own, .venv-ra
 models: $(READY) ## tests on SmolLM2, which is downloaded once (98 MB)
 	$(BIN)/python -m bench.smollm2
 	$(BIN)/python -m pytest tests/real_models $(WORDS)
+
+# Each of them, also after one has failed. That beside MediaPipe where MEDIAPIPE_PYTHON says where it is.
+nightly: ## all of this section: Ray, real models and clients, attacks, random graphs and requests, soak
+	$(MAKE) --keep-going models ray agents hostile fuzz soak $(if $(MEDIAPIPE_PYTHON),peers)
 
 bench-quick: $(READY) ## ratios that must not become worse, beside the committed ones: under five minutes
 	$(BIN)/python -m bench.quick $(WORDS)

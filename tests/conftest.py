@@ -15,6 +15,7 @@ import pytest
 
 from tests import example_counts, tiers
 from tests.distribution import Distribution
+from tests.file_times import Stopwatch
 from tests.hanging_tests import HangingTests
 from tests.measured import Measured
 from tests.reaper import Reaper
@@ -33,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="all",
         help="how many random examples to make",
     )
+    parser.addoption("--file-times", type=Path, help="write the seconds of each file here")
 
 
 def _replace_user_cache(config: pytest.Config) -> None:
@@ -54,6 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(Distribution(), "distribution")
     config.pluginmanager.register(Measured(config), "measured")
+    file_times = config.getoption("--file-times")
+    if file_times is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Stopwatch(file_times), "stopwatch")
     config.addinivalue_line("markers", "python_children: child processes start as in production")
     if not entry_points(group="graphrt.tasks"):
         raise pytest.UsageError(

@@ -1,24 +1,27 @@
 """Distribution of test files over worker processes (``pytest --numprocesses``).
 
-Tests that start programs wait a lot, those of engines and fronts even more, and the quick ones only
-compute. So half of the workers begin with the programs and half at the other end of the queue,
-where quick tests come between those of engines and fronts: from the beginning to the end there is
-one worker that computes while others wait.
+Tests that start programs wait a lot, those of engines and fronts even more, and the quick ones
+only compute. So half of the workers begin with the programs, the longest file first, and half at
+the other end of the queue, where quick tests come between those of engines and fronts: from the
+beginning to the end there is one worker that computes while others wait, and the last files are
+short ones.
 
-Files of a tier stay in the order of their directories. Where fixtures of a directory take long to
-make, only files of that directory come between: they are made once per worker, and not again for
-each file.
+Other files stay in the order of their directories. Where fixtures of a directory take long to make,
+only files of that directory come between: they are made once per worker, and not again for each
+file.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests.tiers import Tier, tier_of_file
+from tests.checkout import ROOT
+from tests.file_times import time_of
+from tests.tiers import Tier, known_tier_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,16 +57,29 @@ class Distribution:
 def _places(tests: Iterable[tuple[Path, str]]) -> dict[Path, tuple[int, float]]:
     """Return the places of files in the queue, by their tests: a part of it, and how far into it.
 
-    In each part the files of a tier are spread over its whole length.
+    The first part has the files that start programs, by their seconds, and directories that stay
+    together. In the others the files of a tier are spread over the whole length.
     """
     ranks: dict[Path, tuple[int, Tier, int]] = {}
     counts: Counter[tuple[int, Tier]] = Counter()
+    seconds: defaultdict[Path, float] = defaultdict(float)
     for file, name in tests:
-        tier = tier_of_file(file)
+        tier = known_tier_of_file(file)
         part = 0 if tier is Tier.FULL else 1 if name.startswith(_WITH_ENGINE) else 2
-        ranks.setdefault(file, (part, tier, counts[part, tier]))
+        if file not in ranks:
+            ranks[file] = (part, tier, counts[part, tier])
+            seconds[_together(file)] += time_of(file).seconds
         counts[part, tier] += 1
-    return {file: (part, rank / counts[part, tier]) for file, (part, tier, rank) in ranks.items()}
+    return {
+        file: (part, rank / counts[part, tier] if part else -seconds[_together(file)])
+        for file, (part, tier, rank) in ranks.items()
+    }
+
+
+def _together(file: Path) -> Path:
+    """Return the directory of a file that stays with its neighbours, or else the file."""
+    is_one_of_them = file.parent in (ROOT / name for name in _TOGETHER)
+    return file.parent if is_one_of_them else file
 
 
 class FromBothEnds(LoadFileScheduling):  # type: ignore[misc]

@@ -40,6 +40,9 @@ class Measured:
         self._coverage: Any = None
         worker = getattr(config, "workerinput", {}).get("workerid", _FIRST)
         self._measures_imports = worker == _FIRST
+        # By file, for tests/file_times.py.
+        self._is_by_file = config.getoption("--file-times") is not None
+        self._file = ""
         self._is_measuring = False
         self._in_vain: Counter[str] = Counter()
 
@@ -68,10 +71,13 @@ class Measured:
         function = item.nodeid.partition("[")[0]
         if self._coverage is None or self._in_vain[function] >= _ENOUGH or not _is_measured(item):
             return (yield)
-        before = self._reached()
         with self._measuring():
+            if self._is_by_file and (file := item.nodeid.partition("::")[0]) != self._file:
+                self._file = file
+                self._coverage.switch_context(file)
+            before = self._reached()
             result = yield
-        is_in_vain = self._reached() == before
+            is_in_vain = self._reached() == before
         self._in_vain[function] = self._in_vain[function] + 1 if is_in_vain else 0
         return result
 

@@ -2,8 +2,11 @@
 
 ``quick`` are tests of pure logic. ``test`` are those that run engines, models or fronts in or
 below the process of the tests. ``full`` are those that start programs: servers, clients, examples,
-type checkers. ``pytest --tier NAME`` runs the tests of a tier and of those before it; ``--tier
-rest`` runs what ``--tier test`` leaves out; without it everything runs.
+type checkers. ``pytest --tier NAME`` runs the tests of a tier and of those before it, ``--tier
+test`` without the files that take long and reach few lines of their own, ``--tier quick`` without
+those that take long (`tests.file_times`).
+``--tier rest`` runs what ``--tier test`` leaves out, ``--tier touched`` the quick ones and those
+that the change of the checkout concerns (`tests.touched`); without it everything runs.
 
 The tier of a test is the highest of
 
@@ -30,6 +33,8 @@ from typing import Final
 import pytest
 
 from tests.checkout import ROOT
+from tests.file_times import time_of
+from tests.touched import change
 
 
 class Tier(IntEnum):
@@ -94,6 +99,7 @@ FIXTURES: Final = {"in_process_engine": Tier.TEST, "child_program": Tier.FULL}
 
 _TESTS: Final = ROOT / "tests"
 _REST: Final = "rest"
+_TOUCHED: Final = "touched"
 _MODEL_LIBRARIES: Final = frozenset({"openvino", "openvino_genai", "openvino_tokenizers"})
 _STARTS: Final = frozenset({"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 
@@ -101,10 +107,16 @@ _STARTS: Final = frozenset({"os.exec", "os.fork", "os.forkpty", "os.posix_spawn"
 @functools.cache
 def tier_of_file(file: Path) -> Tier:
     """Return the tier of a test file, by its path and its imports."""
-    tiers = [Tier.QUICK, *map(_tier_of_import, _imported_by(file))]
+    tiers = [Tier.QUICK, *map(_tier_of_import, imported_by(file))]
     if file.is_relative_to(_TESTS):
         tiers.append(DIRECTORIES.get(file.relative_to(_TESTS).parts[0], Tier.QUICK))
     return max(tiers)
+
+
+def known_tier_of_file(file: Path) -> Tier:
+    """Return the tier that a file had when its time was measured, if that is known: at once."""
+    known = time_of(file).tier
+    return tier_of_file(file) if known is None else Tier[known.upper()]
 
 
 def tier_of(item: pytest.Item) -> Tier:
@@ -121,7 +133,8 @@ def _tier_of_import(name: str) -> Tier:
     return max(IMPORTS.get(prefix, Tier.QUICK) for prefix in prefixes)
 
 
-def _imported_by(file: Path) -> frozenset[str]:
+@functools.cache
+def imported_by(file: Path) -> frozenset[str]:
     """Return the modules that a file imports, by itself or through other files of ``tests``."""
     seen: set[str] = set()
     files, read = [file], {file}
@@ -187,38 +200,55 @@ def _file_of(name: str) -> Path | None:
 
 
 class Tiers:
-    """Marks tests with their tiers, deselects unwanted ones, and guards the quick ones."""
+    """Deselects unwanted tests, and guards the quick ones."""
 
     def __init__(self, config: pytest.Config) -> None:
-        for tier in Tier:
-            config.addinivalue_line("markers", f"{tier.label}: run by `make {tier.label}`")
-        self._wanted = _wanted(config.getoption("--tier"))
+        self._name: str = config.getoption("--tier")
+        others = {_REST: Tier.FULL, _TOUCHED: Tier.QUICK}
+        self._highest = others[self._name] if self._name in others else Tier[self._name.upper()]
         self._is_quick_only = False
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Ignore a path whose tests cannot be wanted, without importing it."""
+        # Reading the imports of all files takes a second, so it is done where it saves more.
+        if self._highest is Tier.FULL:
+            return None
         directory = DIRECTORIES.get(collection_path.name, Tier.QUICK)
-        if collection_path.parent == _TESTS and directory > max(self._wanted):
+        if (
+            collection_path.parent == _TESTS
+            and directory > self._highest
+            and self._name != _TOUCHED
+        ):
             # The conftest.py of such a directory is not imported either.
             return True
         if not _is_test_file(collection_path):
             return None
         # Fixtures may raise the tier of a file's tests, but never lower it.
-        return True if tier_of_file(collection_path) > max(self._wanted) else None
+        return None if self._may_be_wanted(collection_path, tier_of_file(collection_path)) else True
+
+    def _may_be_wanted(self, file: Path, tier: Tier) -> bool:
+        if self._name == _TOUCHED and change().concerns(file, imported_by(file)):
+            return True
+        return max(tier, _first_command(file)) <= self._highest
+
+    def _is_wanted(self, item: pytest.Item) -> bool:
+        if self._name == _REST:
+            return max(tier_of(item), _first_command(item.path)) is Tier.FULL
+        return self._may_be_wanted(item.path, tier_of(item))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
+        if self._name == Tier.FULL.label:
+            return
         wanted: list[pytest.Item] = []
         others: list[pytest.Item] = []
         for item in items:
-            tier = tier_of(item)
-            item.add_marker(tier.label)
-            (wanted if tier in self._wanted else others).append(item)
+            (wanted if self._is_wanted(item) else others).append(item)
         items[:] = wanted
         # Files that are named on the command line are imported, whatever their tier.
-        self._is_quick_only = self._wanted == {Tier.QUICK} and all(
+        self._is_quick_only = self._name == Tier.QUICK.label and all(
             tier_of_file(item.path) is Tier.QUICK for item in others
         )
         if others:
@@ -233,7 +263,7 @@ class Tiers:
         return (yield from self._guarded(item))
 
     def _guarded(self, item: pytest.Item) -> Generator[None, object, object]:
-        if item.get_closest_marker(Tier.QUICK.label) is None:
+        if tier_of(item) is not Tier.QUICK:
             return (yield)
         with _guard:
             result = yield
@@ -250,14 +280,13 @@ class Tiers:
 
 
 def add_option(parser: pytest.Parser) -> None:
-    names = (*(tier.label for tier in Tier), _REST)
+    names = (*(tier.label for tier in Tier), _REST, _TOUCHED)
     parser.addoption("--tier", choices=names, default=Tier.FULL.label, help="see tests/tiers.py")
 
 
-def _wanted(name: str) -> frozenset[Tier]:
-    if name == _REST:
-        return frozenset({Tier.FULL})
-    return frozenset(tier for tier in Tier if tier <= Tier[name.upper()])
+def _first_command(file: Path) -> Tier:
+    """Return the first command that may run a file, by its time; the tier may forbid it."""
+    return Tier[time_of(file).command.upper()]
 
 
 def _is_test_file(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -17,7 +18,8 @@ from tests.patience import PATIENCE
 from website.repository_pages import site_path
 
 for _package in ("mkdocs", "material", "mkdocstrings"):
-    pytest.importorskip(_package, reason="the extra docs is not installed")
+    if importlib.util.find_spec(_package) is None:
+        pytest.skip("the extra docs is not installed", allow_module_level=True)
 
 #: Attributes that a browser loads by itself. A link is followed by a reader only.
 LOADED = {

@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 
 from tests.conditions import wait_until
@@ -21,6 +20,12 @@ from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, computed, content_of, line, make_site
 from tests.process.server_process import ServerProcess
 from tests.servers.fronts.openapi.described import Described
+from tests.support.late_import import LateImport
+
+if TYPE_CHECKING:
+    import openai
+else:
+    openai = LateImport("openai", reason="the extra `clients` is not installed")
 
 #: The worker as any other process: the lowest priority starves on a machine that runs tests.
 NORMAL = ("--batch_priority", "normal")

@@ -9,8 +9,6 @@ import signal
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from tests.conditions import wait_until
 from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, content_of, line, make_site
@@ -18,8 +16,9 @@ from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import in_flight
 from tests.process.server_process import DEMO, ENGINE, ServerProcess
 from tests.process.stream_law import read_stream
+from tests.support.late_import import LateImport
 
-openai = pytest.importorskip("openai", reason="the extra `clients` is not installed")
+openai = LateImport("openai", reason="the extra `clients` is not installed")
 
 _IN_AN_HOUR = {"anchor": "created_at", "seconds": 3600}
 #: Steps an hour back each time it is read.

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from tests.checkout import ROOT
@@ -20,6 +19,9 @@ from tests.process.batch_site import PATH, content_of, line, make_site
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ENGINE, ServerProcess
 from tests.small_disk import SmallDisk, small_disk
+from tests.support.late_import import LateImport
+
+openai = LateImport("openai", reason="the extra `clients` is not installed")
 
 
 def assert_answers(server: ServerProcess) -> None:

@@ -252,17 +252,24 @@ _CLASSES: Final[dict[str, Ranges]] = {
     "w": ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
     "s": ((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0)),
 }
-#: The same classes with all letters that they have in ECMA 262 or in Python.
 _SPACES: Final = (
     (0x09, 0x0D), (0x1C, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A),
     (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
 )  # fmt: skip
-_LOOSE: Final[dict[str, Ranges]] = {
-    "d": ranges_of((*_CLASSES["d"], *((low, min(high, LAST)) for low, high in
-                    unicode_class("Nd") or () if low <= LAST))),
-    "w": ranges_of((*_CLASSES["w"], (0x80, LAST))),
-    "s": _SPACES,
-}  # fmt: skip
+
+
+@cache
+def _loose_class(letter: str) -> Ranges:
+    """Return a class of `_CLASSES` with all letters that it has in ECMA 262 or in Python."""
+    if letter == "s":
+        return _SPACES
+    if letter == "w":
+        return ranges_of((*_CLASSES["w"], (0x80, LAST)))
+    # Not at import: all categories of Unicode are gone through for it, which takes 0.1 s.
+    digits = ((low, min(high, LAST)) for low, high in unicode_class("Nd") or () if low <= LAST)
+    return ranges_of((*_CLASSES["d"], *digits))
+
+
 _CONTROLS: Final = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D, "0": 0x00}
 _HEX: Final = {
     "x": re.compile(r"x([0-9A-Fa-f]{2})"),
@@ -577,9 +584,10 @@ class _RegexReader:
             return self._property(start)
         self._at += 1
         if letter in _CLASSES:
-            return (_LOOSE if self._is_loose else _CLASSES)[letter]
+            return _loose_class(letter) if self._is_loose else _CLASSES[letter]
         if letter.lower() in _CLASSES:
-            return all_but((_CLASSES if self._is_loose else _LOOSE)[letter.lower()])
+            letter = letter.lower()
+            return all_but(_CLASSES[letter] if self._is_loose else _loose_class(letter))
         if letter == "0" and self._text[self._at : self._at + 1].isdigit():
             raise self._error("octal numbers are not supported", start)
         if letter in _CONTROLS:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.admission import Admission
 from calculators.llm.engine.engine import watch_engine
 from calculators.llm.engine.messages import FailedGeneration, NewTokens
 from calculators.llm.servable import LlmServable
@@ -19,6 +18,7 @@ from graph_runtime import Code, GraphResources
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.cache_runs import open_engine
 from tests.calculators.llm.engine.in_process_engine import InProcessEngine
+from tests.calculators.llm.engine.pipeline_apart import PipelineApart
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Asking
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of, with_options
 from tests.calculators.llm.test_engine_metrics import Board
@@ -54,9 +54,7 @@ FIELDS = {COMPLETIONS: "prompt", CHAT: "messages", MESSAGES: "messages", RESPONS
 @pytest.fixture(scope="module")
 def small(ask: Asking) -> Iterator[Asking]:
     """Client of the demo model with a cache of eight blocks."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        pipeline = open_engine(monkeypatch, blocks=BLOCKS)
-    assert isinstance(pipeline, Admission)
+    pipeline = open_engine(blocks=BLOCKS)
     servable = copy.copy(ask.servable)
     servable.engine = InProcessEngine(pipeline)
     servable.limits = replace(servable.limits, cache=pipeline.ready().cache_tokens)
@@ -128,16 +126,16 @@ def test_more_long_requests_than_fit_all_get_their_answers(
 ) -> None:
     board, used = Board(), [0.0]
     end = watch_engine(board, small.servable.engine)
-    step = Admission.step
+    step = PipelineApart.step
 
     def noted_step(
-        pipeline: Admission, *, reports_all: bool = True
+        pipeline: PipelineApart, *, reports_all: bool = True
     ) -> Sequence[NewTokens | FailedGeneration]:
         told = step(pipeline, reports_all=reports_all)
         used.append(pipeline.metrics().cache_usage)
         return told
 
-    monkeypatch.setattr(Admission, "step", noted_step)
+    monkeypatch.setattr(PipelineApart, "step", noted_step)
 
     async def ask_all() -> list[str]:
         tasks = [

@@ -224,6 +224,11 @@ def _attack(name: str, prepare: Callable[[], Send], answers: frozenset[str]) -> 
     )
 
 
+async def _much_in_little(target: Target) -> Counter[str]:
+    headers = {**_TENSORS, "Content-Encoding": "gzip"}
+    return await _refused_often(_INFER, headers, gzip.compress(bytes(60 * _MIB)), 40)(target)
+
+
 FRONT_ATTACKS: Final = (
     _attack("30 of 60 MiB of tensors, 40 clients that leave",
             act(_abandoned(_INFER, _TENSORS, 60, 30)), _LEFT),
@@ -241,8 +246,7 @@ FRONT_ATTACKS: Final = (
             act(_refused_often("/v3/audio/transcriptions", _FORM, _PART + bytes(20 * _MIB), 40)),
             _REFUSED),
     _attack("60 kB that become 60 MiB, 40 clients",
-            act(_refused_often(_INFER, {**_TENSORS, "Content-Encoding": "gzip"},
-                               gzip.compress(bytes(60 * _MIB)), 40)), _REFUSED),
+            act(_much_in_little), _REFUSED),
     _attack("200 headers of 1 MiB", act(_odd(_LIVE + b"a: " + b"x" * _MIB, 200)), _NO_HTTP),
     _attack("10,000 headers, 100 clients", act(_odd(_LIVE + b"a: b\r\n" * 10_000, 100)), _NO_HTTP),
     _attack("4 MiB behind an upgrade of no socket, 40 clients",

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from calculators.kit.requests.json_depth import MOST_DEPTH, nests_deeper
 from calculators.language.moderation.choice_guard import call_text
-from calculators.language.server_tools.mcp_session import CallFailed, _object
 from calculators.language.server_tools.tool_loop import _json_object
 from servers.batches.batch_lines import InputLine, LineError, one_line, request_of
 
@@ -42,6 +41,9 @@ def test_levels_are_counted_outside_strings(value: Any) -> None:
 
 
 def test_json_of_clients_has_one_limit_wherever_it_stands() -> None:
+    # Not at the top: it imports the package `mcp`.
+    from calculators.language.server_tools.mcp_session import CallFailed, _object
+
     sound, deep = nested(MOST_DEPTH), nested(MOST_DEPTH + 1)
     assert _object(sound) == json.loads(sound)
     with pytest.raises(CallFailed):

@@ -1,4 +1,4 @@
-"""Runs of requests on engines with given caches, in this process."""
+"""Runs of requests on engines with given caches, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,25 +16,30 @@ from calculators.llm.engine.messages import Add, FailedGeneration
 from calculators.llm.engine.pipelines import open_pipeline
 from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, ids_of
+from tests.calculators.llm.engine.pipeline_apart import PipelineApart
 
 #: Tokens per block on the CPU.
 BLOCK = 32
 _IDS = np.random.default_rng(0).integers(300, 2000, 4000).tolist()
 
 
-def open_engine(monkeypatch: pytest.MonkeyPatch, *, blocks: int = 0, **settings: Any) -> Pipeline:
+def open_engine(*, blocks: int = 0, **settings: Any) -> PipelineApart:
     """Open the demo model with these settings; ``blocks`` of cache, 0: as the settings say."""
+    settings["plugin_config"] = {**ONE_THREAD, **settings.get("plugin_config", {})}
+    made = EngineSettings(model_path=str(DEMO), device="CPU", **settings)
+    return PipelineApart(_pipeline, made, blocks)
 
+
+def _pipeline(settings: EngineSettings, blocks: int) -> Pipeline:
     def config(settings: EngineSettings) -> Any:
         made = scheduler_config(settings)
         made.num_kv_blocks = blocks
         return made
 
+    # The process is that of the pipeline alone.
     if blocks:
-        monkeypatch.setattr(genai_pipeline, "scheduler_config", config)
-    settings["plugin_config"] = {**ONE_THREAD, **settings.get("plugin_config", {})}
-    made = EngineSettings(model_path=str(DEMO), device="CPU", **settings)
-    return open_pipeline(made, wake=lambda: None)
+        pytest.MonkeyPatch().setattr(genai_pipeline, "scheduler_config", config)
+    return open_pipeline(settings, wake=lambda: None)
 
 
 def request(

@@ -20,6 +20,7 @@ from calculators.llm.engine.settings import (
 )
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
 from tests.calculators.llm.engine.eagle3_model import make_eagle3_model
+from tests.calculators.llm.engine.pipeline_apart import PipelineApart
 
 DRAFT = DEMO.parent / "demo_draft"
 #: In bf16 a pass over several tokens rounds differently from a pass over one.
@@ -49,7 +50,7 @@ PROPOSED: dict[str, dict[str, Any]] = {
 }
 
 
-def open_engine(kind: str, eagle3: Path) -> GenaiPipeline:
+def open_engine(kind: str, eagle3: Path) -> PipelineApart:
     settings = {
         "plain": EngineSettings(model_path=str(DEMO), device="CPU", plugin_config=EXACT),
         "draft": EngineSettings(
@@ -72,11 +73,11 @@ def open_engine(kind: str, eagle3: Path) -> GenaiPipeline:
             model_path=str(DEMO), device="CPU", plugin_config={**EXACT, "prompt_lookup": True}
         ),
     }
-    return GenaiPipeline(settings[kind])
+    return PipelineApart(GenaiPipeline, settings[kind])
 
 
 @pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GenaiPipeline]:
+def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PipelineApart]:
     eagle3 = make_eagle3_model(tmp_path_factory.mktemp("models") / "eagle3")
     return {kind: open_engine(kind, eagle3) for kind in PROPOSED}
 
@@ -93,7 +94,7 @@ def ids_of(tokenizer: Any, question: str) -> bytes:
 
 
 def generate(
-    engine: GenaiPipeline, prompts: Sequence[bytes], *, seeds: Sequence[int] = (), **settings: Any
+    engine: PipelineApart, prompts: Sequence[bytes], *, seeds: Sequence[int] = (), **settings: Any
 ) -> tuple[list[list[NewTokens]], int]:
     """Generate from all prompts at once; return the tokens of each, and the number of steps.
 
@@ -108,6 +109,7 @@ def generate(
     steps = 0
     while engine.has_work:
         for tokens in engine.step():
+            assert isinstance(tokens, NewTokens)
             gained[tokens.request_id].append(tokens)
         steps += 1
     return gained, steps
@@ -120,7 +122,7 @@ def all_ids(gained: Sequence[NewTokens]) -> list[int]:
 class Alone:
     """Answers of the model alone, each made once: every kind is compared with the same ones."""
 
-    def __init__(self, engine: GenaiPipeline) -> None:
+    def __init__(self, engine: PipelineApart) -> None:
         self._engine = engine
         self._known: dict[str, tuple[list[list[NewTokens]], int]] = {}
 
@@ -134,7 +136,7 @@ class Alone:
 
 
 @pytest.fixture(scope="module")
-def alone(engines: dict[str, GenaiPipeline]) -> Alone:
+def alone(engines: dict[str, PipelineApart]) -> Alone:
     return Alone(engines["plain"])
 
 
@@ -157,7 +159,7 @@ def alone(engines: dict[str, GenaiPipeline]) -> Alone:
 def test_greedy_answers_are_those_of_the_model_alone(
     kind: str,
     settings: dict[str, Any],
-    engines: dict[str, GenaiPipeline],
+    engines: dict[str, PipelineApart],
     alone: Alone,
     tokenizer: Any,
 ) -> None:
@@ -180,7 +182,7 @@ def test_greedy_answers_are_those_of_the_model_alone(
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 @pytest.mark.parametrize("count", [1, 32])
 def test_the_number_of_candidates_does_not_change_the_answer(
-    kind: str, count: int, engines: dict[str, GenaiPipeline], alone: Alone, tokenizer: Any
+    kind: str, count: int, engines: dict[str, PipelineApart], alone: Alone, tokenizer: Any
 ) -> None:
     prompts = [ids_of(tokenizer, question) for question in QUESTIONS[:4]]
     expected, _ = alone.generate(prompts)
@@ -190,7 +192,7 @@ def test_the_number_of_candidates_does_not_change_the_answer(
 
 
 def test_a_confidence_threshold_ends_the_draft_models_proposals(
-    engines: dict[str, GenaiPipeline], alone: Alone, tokenizer: Any
+    engines: dict[str, PipelineApart], alone: Alone, tokenizer: Any
 ) -> None:
     prompts = [ids_of(tokenizer, question) for question in QUESTIONS[:4]]
     expected, plain_steps = alone.generate(prompts)
@@ -203,7 +205,7 @@ def test_a_confidence_threshold_ends_the_draft_models_proposals(
 
 
 def test_eagle3_takes_no_prompt_of_a_single_token(
-    engines: dict[str, GenaiPipeline], tokenizer: Any
+    engines: dict[str, PipelineApart], tokenizer: Any
 ) -> None:
     one = np.array([20], dtype=np.int64).tobytes()
     with pytest.raises(GenerationRefused, match="single token"):
@@ -222,7 +224,7 @@ def test_eagle3_takes_no_prompt_of_a_single_token(
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 def test_many_requests_with_long_prompts_run_beside_each_other(
-    kind: str, engines: dict[str, GenaiPipeline], alone: Alone, tokenizer: Any
+    kind: str, engines: dict[str, PipelineApart], alone: Alone, tokenizer: Any
 ) -> None:
     """The library's draft model fails if prompts are split, or if candidates do not all fit."""
     prompts = [ids_of(tokenizer, text) for text in (LONG, *QUESTIONS)] * 3
@@ -235,7 +237,7 @@ def test_many_requests_with_long_prompts_run_beside_each_other(
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 def test_samples_are_the_models_own(
-    kind: str, engines: dict[str, GenaiPipeline], alone: Alone, tokenizer: Any
+    kind: str, engines: dict[str, PipelineApart], alone: Alone, tokenizer: Any
 ) -> None:
     """The model is sure of these answers; a sample of another model's would be nonsense."""
     prompt = ids_of(tokenizer, QUESTIONS[0])
@@ -255,7 +257,7 @@ def test_samples_are_the_models_own(
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 def test_the_same_seed_gives_the_same_sample(
-    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+    kind: str, engines: dict[str, PipelineApart], tokenizer: Any
 ) -> None:
     prompts = [ids_of(tokenizer, QUESTIONS[2])]
     sampling = {"do_sample": True, "temperature": 1.2, **PROPOSED[kind]}
@@ -268,7 +270,7 @@ def test_the_same_seed_gives_the_same_sample(
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 def test_a_cancelled_request_ends_at_once_and_others_continue(
-    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+    kind: str, engines: dict[str, PipelineApart], tokenizer: Any
 ) -> None:
     engine = engines[kind]
     settings = GenerationSettings(max_new_tokens=500, ignore_eos=True, **PROPOSED[kind])
@@ -286,7 +288,7 @@ def test_a_cancelled_request_ends_at_once_and_others_continue(
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "eagle3"])
 def test_a_refused_request_disturbs_no_other(
-    kind: str, engines: dict[str, GenaiPipeline], tokenizer: Any
+    kind: str, engines: dict[str, PipelineApart], tokenizer: Any
 ) -> None:
     engine, prompt = engines[kind], ids_of(tokenizer, QUESTIONS[0])
     beams = GenerationSettings(max_new_tokens=5, num_beams=3, **PROPOSED[kind])
@@ -296,7 +298,7 @@ def test_a_refused_request_disturbs_no_other(
     assert tokenizer.decode(all_ids(answers[0])).startswith("3, 4, 5, 6")
 
 
-def test_accepted_candidates_are_counted(engines: dict[str, GenaiPipeline], tokenizer: Any) -> None:
+def test_accepted_candidates_are_counted(engines: dict[str, PipelineApart], tokenizer: Any) -> None:
     engine = engines["draft"]
     before = engine.metrics()
     (answer,), _ = generate(engine, [ids_of(tokenizer, QUESTIONS[0])], **PROPOSED["draft"])
@@ -317,7 +319,8 @@ def test_accepted_candidates_are_counted(engines: dict[str, GenaiPipeline], toke
     ],
 )
 def test_a_draft_model_that_cannot_be_loaded_is_named(draft: dict[str, Any], words: str) -> None:
+    settings = EngineSettings(model_path=str(DEMO), device="CPU", draft=DraftModel(**draft))
     with pytest.raises(RuntimeError) as caught:
-        GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU", draft=DraftModel(**draft)))
+        PipelineApart(GenaiPipeline, settings)
     assert str(caught.value).startswith(words)
     assert "/" not in str(caught.value)

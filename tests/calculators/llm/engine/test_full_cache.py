@@ -7,46 +7,44 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.engine.admission import Admission, CacheCapacity, find_cache_capacity
-from calculators.llm.engine.core import GenerationRefused, Pipeline
+from calculators.llm.engine.admission import CacheCapacity, find_cache_capacity
+from calculators.llm.engine.core import GenerationRefused
 from calculators.llm.engine.settings import CacheEviction, EngineSettings
 from tests.calculators.llm.engine.cache_runs import BLOCK, Run, open_engine, request, run
+from tests.calculators.llm.engine.pipeline_apart import PipelineApart
 
 BLOCKS = 20
 TOKENS = BLOCKS * BLOCK
 
 
 @pytest.fixture(scope="module")
-def small() -> Pipeline:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return open_engine(monkeypatch, blocks=BLOCKS)
+def small() -> PipelineApart:
+    return open_engine(blocks=BLOCKS)
 
 
-def is_empty(pipeline: Pipeline) -> bool:
+def is_empty(pipeline: PipelineApart) -> bool:
     """Check that a request which needs all of the cache gets it."""
     done = run(pipeline, [request(99, TOKENS - 10, 5)])
     return done.ends == {99: "length"}
 
 
-def test_the_engine_reports_the_size_of_its_cache(small: Pipeline) -> None:
-    assert isinstance(small, Admission)
+def test_the_engine_reports_the_size_of_its_cache(small: PipelineApart) -> None:
     assert small.ready().cache_tokens == TOKENS
 
 
-def test_a_cache_that_grows_has_no_such_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline = open_engine(monkeypatch)
-    assert isinstance(pipeline, Admission)
+def test_a_cache_that_grows_has_no_such_limit() -> None:
+    pipeline = open_engine()
     assert pipeline.ready().cache_tokens == 0
 
 
-def test_a_prompt_that_can_never_fit_is_refused_with_both_numbers(small: Pipeline) -> None:
+def test_a_prompt_that_can_never_fit_is_refused_with_both_numbers(small: PipelineApart) -> None:
     with pytest.raises(GenerationRefused, match=f"has {TOKENS + 1} tokens.* holds {TOKENS} "):
         small.add(request(1, TOKENS + 1, 1))
     assert not small.has_work
     assert is_empty(small)
 
 
-def test_an_answer_ends_when_the_cache_is_full(small: Pipeline) -> None:
+def test_an_answer_ends_when_the_cache_is_full(small: PipelineApart) -> None:
     done = run(small, [request(1, 400, None), request(2, TOKENS, 50)])
     assert done.ends == {1: "cache", 2: "cache"}
     # The last token of an answer needs no room.
@@ -54,13 +52,13 @@ def test_an_answer_ends_when_the_cache_is_full(small: Pipeline) -> None:
     assert is_empty(small)
 
 
-def test_an_answer_that_just_fits_ends_with_its_length(small: Pipeline) -> None:
+def test_an_answer_that_just_fits_ends_with_its_length(small: PipelineApart) -> None:
     done = run(small, [request(1, 400, TOKENS - 400 + 1)])
     assert done.ends == {1: "length"}
     assert len(done.ids[1]) == TOKENS - 400 + 1
 
 
-def test_more_requests_than_fit_take_turns_and_get_their_full_answers(small: Pipeline) -> None:
+def test_more_requests_than_fit_take_turns_and_get_their_full_answers(small: PipelineApart) -> None:
     asked = [request(each, 100, 200, first=each) for each in range(8)]
     done = run(small, asked)
     assert set(done.ends.values()) == {"length"}
@@ -70,7 +68,7 @@ def test_more_requests_than_fit_take_turns_and_get_their_full_answers(small: Pip
     assert is_empty(small)
 
 
-def test_a_request_that_fills_the_cache_ends_no_other(small: Pipeline) -> None:
+def test_a_request_that_fills_the_cache_ends_no_other(small: PipelineApart) -> None:
     greedy = request(1, 50, None)
     others = [request(each, 50, 60, first=each) for each in (2, 3, 4)]
     done = run(small, [greedy, *others])
@@ -78,7 +76,7 @@ def test_a_request_that_fills_the_cache_ends_no_other(small: Pipeline) -> None:
     assert [len(done.ids[each]) for each in (2, 3, 4)] == [60, 60, 60]
 
 
-def test_a_cancelled_request_frees_its_room(small: Pipeline) -> None:
+def test_a_cancelled_request_frees_its_room(small: PipelineApart) -> None:
     small.add(request(1, 300, None))
     small.add(request(2, 300, None))
     for _ in range(5):
@@ -103,11 +101,9 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", KEPT)
-def test_requests_wait_where_none_may_be_preempted(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_wait_where_none_may_be_preempted(kind: str) -> None:
     settings, more = KEPT[kind]
-    pipeline = open_engine(monkeypatch, blocks=BLOCKS, **settings)
+    pipeline = open_engine(blocks=BLOCKS, **settings)
     asked = [request(each, 100, 200, first=each, **more) for each in range(8)]
     for each in asked:
         pipeline.add(each)
@@ -123,9 +119,9 @@ def test_requests_wait_where_none_may_be_preempted(
     assert done.ends == dict.fromkeys(range(7), "length")
 
 
-def test_an_answer_outgrows_a_cache_with_eviction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_outgrows_a_cache_with_eviction() -> None:
     eviction = CacheEviction(start_size=32, recent_size=64, max_cache_size=256)
-    pipeline = open_engine(monkeypatch, blocks=BLOCKS, cache_eviction=eviction)
+    pipeline = open_engine(blocks=BLOCKS, cache_eviction=eviction)
     done = run(pipeline, [request(1, 400, TOKENS)])
     assert done.ends == {1: "length"}
     assert len(done.ids[1]) == TOKENS

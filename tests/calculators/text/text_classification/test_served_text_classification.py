@@ -24,8 +24,9 @@ from tests.markdown import block, blocks, commands
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.fronts.openapi.described import Described
+from tests.support.late_import import LateImport
 
-openai = pytest.importorskip("openai", reason="the extra `clients` is not installed")
+openai = LateImport("openai", reason="the extra `clients` is not installed")
 
 PAGE: Final = "calculators/text/text_classification/README.md"
 PATHS: Final = ("classify", "moderations", "predict")

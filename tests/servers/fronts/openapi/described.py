@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -23,9 +25,20 @@ class Described:
 
     def __init__(self, content: bytes | None = None) -> None:
         """Read a document. ``content``: by default that of a server without settings."""
-        self.document: dict[str, Any] = json.loads(content or openapi_document(HttpSettings()))
-        self._open = _registry(self.document)
-        self._closed = _registry(_closed(self.document))
+        self._content = content
+
+    # Test files make one when they are imported, also where none of their tests is wanted.
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        return dict(json.loads(self._content or _plain_document()))
+
+    @cached_property
+    def _open(self) -> Any:
+        return _registry(self.document)
+
+    @cached_property
+    def _closed(self) -> Any:
+        return _registry(_closed(self.document))
 
     def operations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield path, method and operation."""
@@ -94,6 +107,11 @@ def events(body: bytes) -> list[Any]:
     lines = [line for line in body.decode().splitlines() if line.startswith("data: ")]
     assert lines
     return [json.loads(line[6:]) for line in lines if line != "data: [DONE]"]
+
+
+@functools.cache
+def _plain_document() -> bytes:
+    return openapi_document(HttpSettings())
 
 
 def _registry(document: dict[str, Any]) -> Any:

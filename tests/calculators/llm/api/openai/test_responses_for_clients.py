@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,21 @@ from tests.calculators.llm.api.openai.test_responses_writer import (
 )
 from tests.calculators.llm.canned_server import answering
 
-openai = pytest.importorskip("openai")
-types = pytest.importorskip("openai.types.responses")
-pydantic = pytest.importorskip("pydantic")
+
+# Imported by the tests that use it: it takes longer than to collect a hundred tests.
+@pytest.fixture(scope="module")
+def openai() -> Any:
+    return pytest.importorskip("openai")
+
+
+@pytest.fixture(scope="module")
+def types(openai: Any) -> Any:
+    return pytest.importorskip("openai.types.responses")
 
 
 @pytest.mark.parametrize("reason", [FinishReason.STOP, FinishReason.LENGTH])
-def test_every_event_is_one_of_openais(reason: FinishReason) -> None:
+def test_every_event_is_one_of_openais(reason: FinishReason, types: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
     known = pydantic.TypeAdapter(types.ResponseStreamEvent)
     events = read(streamed(ALL, reason))
     made = writer()
@@ -38,7 +47,7 @@ def test_every_event_is_one_of_openais(reason: FinishReason) -> None:
         assert value.model_extra in (None, {}), event
 
 
-def test_every_member_of_the_object_is_one_of_openais() -> None:
+def test_every_member_of_the_object_is_one_of_openais(types: Any) -> None:
     choice = AnswerChoice(
         [Reasoning("hm"), Content("Hi"), ToolCall("f", "c"), Arguments("{}")],
         FinishReason.TOOL_CALLS,
@@ -53,7 +62,7 @@ def test_every_member_of_the_object_is_one_of_openais() -> None:
                        "prompt_cache_retention"}  # fmt: skip
 
 
-def test_openais_client_gathers_the_stream() -> None:
+def test_openais_client_gathers_the_stream(openai: Any) -> None:
     with (
         answering(streamed(ALL, FinishReason.TOOL_CALLS)) as url,
         openai.OpenAI(base_url=url, api_key="-", max_retries=0) as client,
@@ -70,7 +79,7 @@ def test_openais_client_gathers_the_stream() -> None:
     assert response.usage.output_tokens == 4
 
 
-def test_openais_client_sees_a_failure() -> None:
+def test_openais_client_sees_a_failure(openai: Any) -> None:
     made = writer()
     text = made.start(Usage(3, 0)) + made.more(0, [Content("Hel")], None)
     text += made.failure(RequestError("down", code=Code.UNAVAILABLE))
