@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,15 @@ from calculators.kit.checkpoints.families import find_encoder, pooling_of
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import check_type
 from graphrt_base.errors import ResourceError
+
+#: Defaults of requests by GGUF's name, and by that of ``generation_config.json``.
+SAMPLING: Final[Mapping[str, str]] = {
+    "general.sampling.temp": "temperature",
+    "general.sampling.top_k": "top_k",
+    "general.sampling.top_p": "top_p",
+    "general.sampling.min_p": "min_p",
+    "general.sampling.penalty_repeat": "repetition_penalty",
+}
 
 
 def check_model(path: Path) -> Decoder:
@@ -37,6 +46,8 @@ def check_file(file: GgufFile) -> Decoder:
     decoder = read_decoder(file, family=family)
     for tensor in file.tensors.values():
         check_type(file.name, tensor)
+    for key in SAMPLING:
+        file.metadata.number(key)
     _check_tensors(file, decoder, is_encoder=family is not None)
     return decoder
 
@@ -71,11 +82,38 @@ def _check_tensors(file: GgufFile, decoder: Decoder, *, is_encoder: bool) -> Non
             raise ResourceError(f'"{file.name}" lacks the tensor "{name}"')
     _check_layers_are_alike(file, decoder, layers, is_encoder=is_encoder)
     if not is_encoder:
+        _check_shapes(file, decoder)
         anywhere = set().union(*layers)
         for number, names in enumerate(layers):
             for name in _needed(file, decoder, number, names, anywhere):
                 if name not in names:
                     raise ResourceError(f'"{file.name}" lacks the tensor "blk.{number}.{name}"')
+
+
+def _check_shapes(file: GgufFile, decoder: Decoder) -> None:
+    """Check heads and widths; the rest is checked where the model is built."""
+    width = decoder.width
+    shapes = {"token_embd.weight": (file.tensors["token_embd.weight"].row_count, width)}
+    if decoder.family.builder == "decoder":
+        for number, layer in enumerate(decoder.layers):
+            queries, keys = layer.heads * layer.key_size, layer.kv_heads * layer.key_size
+            values = layer.kv_heads * layer.value_size
+            for part, rows in (
+                ("q", queries),
+                ("k", keys),
+                ("v", values),
+                ("qkv", queries + keys + values),
+            ):
+                shapes[f"blk.{number}.attn_{part}.weight"] = (rows, width)
+            of_output = (width, layer.heads * layer.value_size)
+            shapes[f"blk.{number}.attn_output.weight"] = of_output
+    for name, shape in shapes.items():
+        tensor = file.tensors.get(name)
+        if tensor is not None and tensor.shape != shape:
+            raise ResourceError(
+                f'"{file.name}": the tensor "{name}" has the shape {list(tensor.shape)}, and heads '
+                f"and widths of the file want {list(shape)}"
+            )
 
 
 def _check_layers_are_alike(

@@ -118,6 +118,12 @@ def read_source(path: Path, form: str = "") -> GgufSource:
     decoder = check_file(file)
     vocabulary = read_vocabulary(file.metadata, file.name)
     pre_tokenizer_of(vocabulary, file.name)
+    rows = file.tensors["token_embd.weight"].shape[0]
+    if rows != len(vocabulary.tokens):
+        raise ResourceError(
+            f'"{file.name}": the value "tokenizer.ggml.tokens" has {len(vocabulary.tokens)} texts, '
+            f'and the tensor "token_embd.weight" {rows} rows'
+        )
     chosen = OffsetForm(form) if form else _fitting_form(file, usable_memory())
     size = converted_bytes(file, chosen)
     return GgufSource(file, decoder, chosen, size, vocabulary.templates, pooling_of(file))

@@ -117,7 +117,14 @@ def read_decoder(file: GgufFile, context: int = 0, *, family: ModelFamily | None
 
 
 #: Numbers beyond these are damage: no model comes near them, and what is made of them is large.
-_MOST: Final = {"block_count": 4096, "embedding_length": 1 << 20, "attention.head_count": 1 << 14}
+_MOST: Final = {
+    "block_count": 4096,
+    "embedding_length": 1 << 20,
+    "attention.head_count": 1 << 14,
+    "context_length": (1 << 31) - 1,
+}
+#: Ways of scaling positions, by ``rope.scaling.type``.
+_SCALINGS: Final = ("none", "linear", "yarn", "longrope")
 
 
 class _DecoderReader:
@@ -151,7 +158,9 @@ class _DecoderReader:
         key_size = self._integer("attention.key_length") or width // max(heads)
         value_size = self._integer("attention.value_length") or width // max(heads)
         windows = self._windows(blocks)
-        made_for = self._integer("context_length") or 0
+        made_for = self._count("context_length")
+        if self._file.metadata.length(self._prefix + "feed_forward_length") is None:
+            self._integer("feed_forward_length")  # the tensors say it too
         rotaries = {
             is_window: self._rotary(is_window, key_size, made_for, context)
             for is_window in {window > 0 for window in windows}
@@ -191,7 +200,7 @@ class _DecoderReader:
             width=width,
             layers=layers,
             context=made_for,
-            epsilon=self._number(epsilon) or 1e-5,
+            epsilon=self._positive(epsilon) or 1e-5,
             is_parallel=bool(is_parallel),
             attention_scale=scale,
             embedding_scale=math.sqrt(width)
@@ -218,6 +227,13 @@ class _DecoderReader:
 
     def _number(self, key: str) -> float | None:
         return self._file.metadata.number(self._prefix + key)
+
+    def _positive(self, key: str) -> float:
+        """Return a number; 0: absent."""
+        value = self._number(key) or 0.0
+        if value < 0:
+            raise self._wrong(key, f"must not be negative, and is {value:g}")
+        return value
 
     def _count(self, key: str) -> int:
         value = self._integer(key)
@@ -326,18 +342,22 @@ class _DecoderReader:
             numbers = self._integer("rope.dimension_count_swa") or numbers
         if family.rotary != NO_ROTATION and numbers % 2:
             raise self._wrong("rope.dimension_count", f"is {numbers}, which is odd")
-        base = self._number("rope.freq_base") or 10000.0
+        base = self._positive("rope.freq_base") or 10000.0
         has_own = is_window and bool(family.window_base)
         if is_window:
-            base = self._number("rope.freq_base_swa") or family.window_base or base
+            base = self._positive("rope.freq_base_swa") or family.window_base or base
         half = np.arange(numbers // 2, dtype=np.float64)
         frequencies = base ** (-2 * half / max(numbers, 1))
         if has_own:
             return Rotary(frequencies, 1.0)
         kind = self._file.metadata.text(self._prefix + "rope.scaling.type")
-        stretch = self._number("rope.scaling.factor") or self._number("rope.scale_linear") or 0.0
+        stretch = (
+            self._positive("rope.scaling.factor") or self._positive("rope.scale_linear") or 0.0
+        )
         if kind is None:
             kind = "linear" if stretch else "none"
+        if kind not in _SCALINGS:
+            raise self._wrong("rope.scaling.type", f"is {kind!r}; known are {', '.join(_SCALINGS)}")
         slower = 1 / stretch if stretch and kind != "none" else 1.0
         original = self._integer("rope.scaling.original_context_length") or made_for
         frequencies = frequencies / self._factors(len(half), (context or made_for) > original)
@@ -349,8 +369,8 @@ class _DecoderReader:
         places = [
             numbers * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
             for turns in (
-                self._number("rope.scaling.yarn_beta_fast") or 32.0,
-                self._number("rope.scaling.yarn_beta_slow") or 1.0,
+                self._positive("rope.scaling.yarn_beta_fast") or 32.0,
+                self._positive("rope.scaling.yarn_beta_slow") or 1.0,
             )
         ]
         first, last = max(0, math.floor(places[0])), min(numbers - 1, math.ceil(places[1]))

@@ -580,9 +580,10 @@ class _Header:
     def _alignment(self) -> int:
         value = self.values.get("general.alignment", _ALIGNMENT)
         if type(value) is not int or value < 8 or value & (value - 1) or value > _READ_BYTES:
+            shown = "a list" if isinstance(value, _List) else repr(value)[:80]
             raise _NotReadable(
                 'is a damaged GGUF file: the value "general.alignment" must be a power of two from '
-                f"8 to {_READ_BYTES}, not {value!r}"
+                f"8 to {_READ_BYTES}, not {shown}"
             )
         return value
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import openvino as ov
 
-from calculators.kit.checkpoints.checks import check_file
+from calculators.kit.checkpoints.checks import SAMPLING, check_file
 from calculators.kit.checkpoints.encoder import build_encoder
 from calculators.kit.checkpoints.families import ENCODERS, pooling_of
 from calculators.kit.checkpoints.family_builders import build_model
@@ -229,14 +229,6 @@ _POOLING: Final[Mapping[str, str]] = {
     "MEAN": "pooling_mode_mean_tokens",
     "LAST": "pooling_mode_lasttoken",
 }
-#: Defaults of requests by GGUF's name, and by that of ``generation_config.json``.
-_SAMPLING: Final[Mapping[str, str]] = {
-    "general.sampling.temp": "temperature",
-    "general.sampling.top_k": "top_k",
-    "general.sampling.top_p": "top_p",
-    "general.sampling.min_p": "min_p",
-    "general.sampling.penalty_repeat": "repetition_penalty",
-}
 
 
 def convert(gguf: Path, directory: Path, form: OffsetForm, size: int, report: Report) -> None:
@@ -347,7 +339,7 @@ def _is_number(file: GgufFile, key: str) -> bool:
 
 def _generation_config(file: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
     sampling = {
-        name: file.metadata.number(key) for key, name in _SAMPLING.items() if key in file.metadata
+        name: file.metadata.number(key) for key, name in SAMPLING.items() if key in file.metadata
     }
     if sampling.get("top_k") is not None:
         sampling["top_k"] = int(sampling["top_k"] or 0)

@@ -51,6 +51,9 @@ _IDS: Final[Mapping[str, Mapping[str, int]]] = {
     "bert": {"bos": 101, "cls": 101, "unknown": 100, "seperator": 102, "padding": 0, "mask": 103},
 }
 
+#: Ids that are written for "none".
+_NO_TOKEN: Final = (-1, 2**32 - 1)
+
 #: Pre-tokenizers of models whose mask swallows the spaces before it.
 _MASK_STRIPS: Final = ("jina-v2-de", "jina-v2-es", "jina-v2-code")
 #: Texts of tokens that end an answer whatever the keys say. Most files name one end token only, and
@@ -252,6 +255,10 @@ class _VocabularyReader:
         merges = self._metadata.texts(_PREFIX + "merges") or []
         if not merges and self._kind in ("gpt2", "gemma4"):
             raise self._damaged("merges", f'is missing, which the kind "{self._kind}" needs')
+        for number, merge in enumerate(merges):
+            if b" " not in merge[1:-1]:
+                shown = merge[:40].decode("utf-8", "replace")
+                raise self._damaged("merges", f"has no pair of texts at place {number}: {shown!r}")
         return merges
 
     def _normalization(self) -> bytes:
@@ -305,7 +312,9 @@ class _VocabularyReader:
     def _token(self, key: str) -> int | None:
         default = _IDS.get(self._kind, {}).get(key)
         token = self._metadata.integer(f"{_PREFIX}{key}_token_id", default)
-        # 2**32 - 1 is written for "none".
+        is_there = token is None or token in _NO_TOKEN or 0 <= token < len(self._tokens)
+        if self._has(key) and not is_there and key != "padding":  # which some files have from afar
+            raise self._damaged(f"{key}_token_id", f"is {token}, of {len(self._tokens)} tokens")
         return token if token is not None and 0 <= token < len(self._tokens) else None
 
     def _flag(self, key: str, default: bool) -> bool:

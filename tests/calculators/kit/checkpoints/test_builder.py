@@ -240,8 +240,8 @@ def with_tensor(name: str, *shape: int) -> Change:
         (with_tensor("blk.7.attn_norm.weight", 64), "do not have: blk.7.attn_norm.weight"),
         (
             with_tensor("blk.0.attn_k.weight", 16, 64),
-            '"blk.0.attn_k.weight" has the shape [16, 64], and the rest of the file wants the '
-            "shape [32, 64]",
+            '"blk.0.attn_k.weight" has the shape [16, 64], and heads and widths of the file want '
+            "[32, 64]",
         ),
         (with_tensor("output_norm.weight", 63), '"output_norm.weight" has the shape [63]'),
         (with_tensor("output.weight", 95, 64), "wants the shape [96, 64]"),
@@ -257,6 +257,12 @@ def with_tensor(name: str, *shape: int) -> Change:
         (with_value("llama.rope.dimension_count", 32), "is 32, and heads have 16 numbers"),
         (with_value("llama.rope.freq_base", float("nan")), "must be a number, not nan"),
         (with_value("llama.expert_count", 4), "is 0, of 4 experts"),
+        (with_value("llama.rope.freq_base", -10000.0), "must not be negative, and is -10000"),
+        (with_value("llama.rope.scaling.factor", -4.0), "must not be negative, and is -4"),
+        (with_value("llama.rope.scaling.type", "spiral"), "is 'spiral'; known are none, linear"),
+        (with_value("llama.context_length", 0), "must be a whole number from 1 to 2147483647"),
+        (with_value("llama.feed_forward_length", "many"), "must be a whole number, not 'many'"),
+        (with_value("llama.attention.layer_norm_rms_epsilon", -1.0), "must not be negative"),
     ],
 )
 def test_a_file_that_does_not_fit_together_is_refused(

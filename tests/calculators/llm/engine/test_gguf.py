@@ -195,6 +195,18 @@ def other_words(file: Path) -> None:
     write_gguf(file, facts, dict(weights(TINY)))
 
 
+def with_value(key: str, value: Value, types: int | None = None) -> Callable[[Path], None]:
+    """Return what writes a file with another value, and so many types of tokens."""
+
+    def write(file: Path) -> None:
+        facts = {**metadata(TINY), key: value}
+        if types is not None:
+            facts["tokenizer.ggml.token_type"] = [1] * types
+        write_gguf(file, facts, dict(weights(TINY)))
+
+    return write
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
@@ -205,6 +217,11 @@ def other_words(file: Path) -> None:
         (other_architecture, 'of the architecture "unheard", which is not known; known are'),
         (without_tokenizer, '"model.gguf" has no tokenizer'),
         (other_words, 'needs the pre-tokenizer "unheard"'),
+        (with_value("tokenizer.ggml.tokens", ["a"] * 99, types=99), "has 99 texts, and the tensor"),
+        (with_value("tokenizer.ggml.eos_token_id", 4096), 'eos_token_id" is 4096, of 1024 tokens'),
+        (with_value("tokenizer.ggml.merges", ["a b", "ab"]), "no pair of texts at place 1: 'ab'"),
+        (with_value("general.sampling.temp", "hot"), "must be a number, not 'hot'"),
+        (with_value("tokenizer.chat_template", "{% if %}"), "tokenizer.chat_template:1: Expected"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(
