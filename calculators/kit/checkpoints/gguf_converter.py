@@ -248,14 +248,15 @@ def convert(gguf: Path, directory: Path, form: OffsetForm, size: int, report: Re
     build = build_encoder if pooling else build_model
     report(LoadingPhase("checking the GGUF file", 0.0, _CHECKED))
     # A tensor that is missing or wrong is found before anything takes time.
-    dry = DryScratch()
-    drawn = build(file, decoder, form, dry)
+    build(file, decoder, form, DryScratch())
     report(LoadingPhase("converting the tokenizer of the GGUF file", _CHECKED, _BUILDING[0]))
     write_tokenizer(vocabulary, directory, file.name)
     # The constants are written as they are made, into the file of the model.
     scratch = _ReportingScratch(directory / f"{_MODEL}.bin", size, report)
     build(file, decoder, form, scratch)
     report(LoadingPhase("writing the converted model", _BUILDING[1], 1.0))
+    dry = DryScratch(scratch.halved)
+    drawn = build(file, decoder, form, dry)
     _write_graph(drawn, dry, scratch, directory / f"{_MODEL}.xml")
     config = _config(file, vocabulary)
     if pooling == "RANK":

@@ -379,9 +379,8 @@ def stored_bytes(kind: str, weights: int, form: OffsetForm, *, is_large: bool = 
     if layout is None:
         return _PLAIN[kind] * weights
     is_narrow = layout.kind in ("i4", "u4")
-    of_group = 4
+    of_group = 2 if form is OffsetForm.SCALED else 4
     if layout.has_offset and form is OffsetForm.SCALED:
-        of_group = 2 if is_narrow and is_large else 4
         is_narrow &= is_large
     if layout.has_offset:
         of_group += 1 if form is OffsetForm.SCALED else 4

@@ -100,6 +100,7 @@ class WeightScratch:
         is_dry: the arrays stay as they are, and take no memory: a model is built only to find out
             whether its file has all that it needs, and what it looks like.
         constants: the arrays that became constants, in order, by the names of their nodes.
+        halved: for each array that may be in float16, in order, whether it is.
     """
 
     is_dry = False
@@ -107,6 +108,7 @@ class WeightScratch:
     def __init__(self, path: Path | None = None) -> None:
         """``path``: of the file, which must not exist yet; None: the arrays are in memory."""
         self.constants: dict[str, NDArray[Any]] = {}
+        self.halved: list[bool] = []
         self._file = None
         if path is not None:
             self._file = path.open("x+b")
@@ -156,6 +158,23 @@ class WeightScratch:
         self.constants[node.get_friendly_name()] = array
         return node
 
+    def halves(self, array: Floats, limit: float) -> NDArray[np.float16] | None:
+        """Return an array in float16; None: that would change a number by more than allowed.
+
+        Args:
+            limit: the part of a number, or of the mean of all, by which it may change.
+        """
+        size = np.abs(array)
+        mean = size.mean() if array.size else 0.0
+        with np.errstate(over="ignore"):
+            halves = array.astype(np.float16)
+        self.halved.append(bool((np.abs(halves - array) <= limit * np.maximum(size, mean)).all()))
+        if not self.halved[-1]:
+            return None
+        found = self.empty(array.shape, np.float16)
+        found[:] = halves
+        return found
+
     def place(self, array: NDArray[Any]) -> int:
         """Return the place of an array in the file, and write it there unless it is there."""
         assert self._file is not None
@@ -178,6 +197,14 @@ class DryScratch(WeightScratch):
     """A scratch whose arrays are never set."""
 
     is_dry = True
+
+    def __init__(self, halved: Sequence[bool] = ()) -> None:
+        """``halved``: of the scratch that has the numbers, if the same model is built in both."""
+        super().__init__()
+        self._choices = iter(halved)
+
+    def halves(self, array: Floats, limit: float) -> NDArray[np.float16] | None:
+        return np.empty(array.shape, np.float16) if next(self._choices, False) else None
 
 
 class _Stored(NamedTuple):
@@ -509,7 +536,7 @@ class Weights:
             columns = groups * target.group
         is_narrow = target.kind in ("i4", "u4")
         codes = self._scratch.empty((rows, columns // 2 if is_narrow else columns), np.uint8)
-        scale = self._scratch.empty((rows, groups, 1), np.float32)
+        scale = np.empty((rows, groups, 1), np.float32)
         zero = correction = None
         if target.zero:
             dtype: Any = np.uint8 if target.zero == "u8" else np.float32
@@ -536,26 +563,29 @@ class Weights:
                     correction[where] = added
             at += count
         shape = (rows, groups, target.group)
+        limit: float | None = None
+        if form is OffsetForm.SCALED and places is None:
+            limit = _SCALE_ERROR
+        elif form is OffsetForm.SPLIT and is_narrow and is_product:
+            limit = 0.0
         return _Stored(
             self._scratch.constant(codes, getattr(ov.Type, target.kind), shape),
             None if zero is None else self._shared(zero),
-            self._scale(scale, form) if is_narrow and is_product else self._shared(scale),
+            self._scale(scale, limit),
             None if correction is None else self._shared(correction),
             target.has_rest,
         )
 
-    def _scale(self, scale: Floats, form: OffsetForm) -> ov.Node:
-        """Return scales of narrow codes, in float16 where that loses nothing, or little enough."""
-        is_large = scale.size and np.abs(scale).max() > np.finfo(np.float16).max
-        if form is OffsetForm.EXACT or self._scratch.is_dry or is_large:
-            return self._shared(scale)
-        halves = self._scratch.empty(scale.shape, np.float16)
-        halves[:] = scale
-        error, size = np.abs(halves.astype(np.float32) - scale), np.abs(scale)
-        limit = np.maximum(size, size.mean()) * _SCALE_ERROR if form is OffsetForm.SCALED else 0
-        if (error > limit).any():
-            return self._shared(scale)
-        return op.convert(self._shared(halves), "f32")
+    def _scale(self, scale: Floats, limit: float | None) -> ov.Node:
+        """Return scales, in float16 if that changes none by more than a part; None: in float32."""
+        if limit is not None:
+            halves = self._scratch.halves(scale, limit)
+            if halves is not None:
+                return op.convert(self._shared(halves), "f32")
+        found = self._scratch.empty(scale.shape, np.float32)
+        if not self._scratch.is_dry:
+            found[:] = scale
+        return self._shared(found)
 
 
 def whole(value: Any) -> ov.Node:

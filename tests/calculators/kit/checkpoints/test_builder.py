@@ -19,11 +19,13 @@ from calculators.kit.checkpoints.checks import check_model
 from calculators.kit.checkpoints.decoder import read_decoder
 from calculators.kit.checkpoints.family_builders import build_model
 from calculators.kit.checkpoints.gguf import GgufFile
+from calculators.kit.checkpoints.gguf_converter import convert
 from calculators.kit.checkpoints.packed import UNPACKED, OffsetForm, floats_of, stored_bytes, unpack
 from calculators.kit.checkpoints.weights import WeightScratch
 from graph_runtime import ResourceError
 from tests.calculators.kit.checkpoints.expected_logits import ids_for, logits_of, run_model
 from tests.calculators.kit.checkpoints.tiny_models import write_tiny
+from tests.calculators.kit.checkpoints.vocabularies import byte_level
 
 
 def difference(found: Any, wanted: Any) -> float:
@@ -213,6 +215,24 @@ def test_a_model_takes_the_bytes_that_were_told(
         stored_bytes(tensor.type.name, tensor.weights, form) for tensor in file.tensors.values()
     )
     assert told <= (tmp_path / "model.bin").stat().st_size < told * 1.02 + 16_384
+
+
+@pytest.mark.parametrize("form", [OffsetForm.SCALED, OffsetForm.SPLIT])
+@pytest.mark.parametrize("kind", ["Q4_1", "Q4_K"])
+def test_large_matrices_are_converted_as_they_are_built(
+    kind: str, form: OffsetForm, tmp_path: Path
+) -> None:
+    sizes = {"width": 512, "inner": 1280, "size": 64, "layers": 1}  # more weights than LARGE
+    path = write_tiny(tmp_path / "m.gguf", "llama", 1, kind, more=byte_level(), **sizes)
+    directory = tmp_path / "converted"
+    directory.mkdir()
+    convert(path, directory, form, 1, lambda phase: None)
+    ids = list(range(1, 20))
+    file, scratch = GgufFile(path), WeightScratch()
+    built = build_model(file, read_decoder(file), form, scratch)
+    expected = PagedModel(built).run(ids)
+    found = PagedModel(ov.Core().read_model(directory / "openvino_model.xml")).run(ids)
+    assert np.array_equal(found, expected)
 
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]

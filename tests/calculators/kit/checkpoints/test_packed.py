@@ -139,9 +139,9 @@ def test_four_bits_with_offsets_are_rounded_by_little(groups: int) -> None:
 
 
 def test_bytes_of_forms_are_known_beforehand() -> None:
-    assert stored_bytes("Q4_K", 1 << 20, OffsetForm.SCALED) == (1 << 20) + (1 << 15) * 5
+    assert stored_bytes("Q4_K", 1 << 20, OffsetForm.SCALED) == (1 << 20) + (1 << 15) * 3
     narrow = stored_bytes("Q4_K", 1 << 20, OffsetForm.SCALED, is_large=True)
     assert narrow == (1 << 19) + (1 << 15) * 3
     assert stored_bytes("Q4_K", 1 << 20, OffsetForm.SPLIT) == (1 << 19) + (1 << 15) * 8
-    assert stored_bytes("Q6_K", 1 << 20, OffsetForm.SCALED) == (1 << 20) + (1 << 16) * 4
+    assert stored_bytes("Q6_K", 1 << 20, OffsetForm.SCALED) == (1 << 20) + (1 << 16) * 2
     assert stored_bytes("BF16", 1 << 20, OffsetForm.SPLIT) == 2 << 20

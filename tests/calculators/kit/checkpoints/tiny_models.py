@@ -382,7 +382,7 @@ def write_tiny(path: Path, name: str, seed: int = 1, kind: str = "F32", **change
         }
     values |= {a + key: value for key, value in maker.values.items()}
     values |= {a + key: value for key, value in case.values.items()}
-    values |= {a + key: value for key, value in more.items()}
+    values |= {key if "tokenizer" in key else a + key: value for key, value in more.items()}
     write_gguf(path, values, tensors)
     return path
 
