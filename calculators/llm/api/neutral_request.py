@@ -181,6 +181,8 @@ def neutral_request(
         written["shows_thinking"] = checked.shows_thinking
         if checked.custom_tools:
             written["echo"] = {"tools": checked.custom_tools}
+        if checked.has_functions:
+            written["echo"] = {"functions": True}
     return GenerationRequest(
         api=api,
         model=checked.model,

@@ -38,8 +38,17 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
     "AudioData": record({"data": string("In base64.")}, required=("data",)),
     **union(
         "ContentPart",
-        TextPart=tagged("text", {"text": string()}),
-        ImagePart=tagged("image_url", {"image_url": record({"url": string()}, required=("url",))}),
+        TextPart=record(
+            {"type": word(("text", "input_text", "output_text")), "text": string()},
+            required=("type", "text"),
+        ),
+        ImagePart=record(
+            {
+                "type": word(("image_url", "input_image")),
+                "image_url": one_of(string(), ref("ImageUrl")),
+            },
+            required=("type", "image_url"),
+        ),
         AudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
         FilePart=tagged(
             "file",
@@ -60,7 +69,7 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
             "role": string("`system`, `developer`, `user`, `assistant`, `tool`, or another word."),
             "content": one_of(
                 string(),
-                array(ref("ContentPart")),
+                array(one_of(ref("ContentPart"), string())),
                 about="Must be there, if only as null, but in messages of the assistant.",
             ),
             "reasoning_content": _TEXT,
@@ -171,6 +180,11 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                 "reasoning": string("The same."),
                                 "refusal": nullable(string("Of a node of the graph.")),
                                 "tool_calls": array(one_of(ref("ToolCall"), ref("CustomToolCall"))),
+                                "function_call": record(
+                                    {"name": string(), "arguments": string()},
+                                    "Of a request with `functions`.",
+                                    required=("name", "arguments"),
+                                ),
                             },
                             required=("role", "content", "refusal"),
                         ),
@@ -202,6 +216,11 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                 "reasoning_content": string(),
                                 "reasoning": string("The same."),
                                 "refusal": string(),
+                                "function_call": record(
+                                    {"name": string(), "arguments": string()},
+                                    "Of a request with `functions`.",
+                                    required=("arguments",),
+                                ),
                                 "tool_calls": array(
                                     record(
                                         {

@@ -46,6 +46,7 @@ FUNCTION: Final[dict[str, Schema]] = {
 }
 
 TOOL_SCHEMAS: Final[dict[str, Schema]] = {
+    "Function": record(FUNCTION, "A function as chats had it before tools.", required=("name",)),
     "NamedTool": record({"name": string()}, required=("name",)),
     "AllowedTool": one_of(
         record(
@@ -88,13 +89,16 @@ TOOL_SCHEMAS: Final[dict[str, Schema]] = {
     **union(
         "ToolChoice",
         ToolMode=word(("none", "auto", "required")),
+        ToolModeObject=record(
+            {"type": word(("none", "auto", "required", "any"))}, "The same.", required=("type",)
+        ),
         ChosenTool=record(
             {"function": record({"name": string()}, required=("name",))},
             "The tool to call.",
             required=("function",),
         ),
         FlatChosenTool=record(
-            {"type": const("function"), "name": string()},
+            {"type": word(("function", "tool")), "name": string()},
             "The tool to call.",
             required=("type", "name"),
         ),
@@ -177,10 +181,16 @@ _FORMATS: Final[dict[str, Schema]] = {
 STRUCTURED_SCHEMAS: Final[dict[str, Schema]] = {
     "JsonSchema": anything("A JSON schema; one that cannot be honoured to the letter is refused."),
     "TextFormat": one_of(
-        ref("FlatSchemaFormat"), *map(ref, _FORMATS), about="What the answer has to be."
+        ref("FlatSchemaFormat"),
+        ref("SchemaFormat"),
+        *map(ref, _FORMATS),
+        about="What the answer has to be.",
     ),
     "ResponseFormat": one_of(
-        ref("SchemaFormat"), *map(ref, _FORMATS), about="What the answer has to be."
+        ref("SchemaFormat"),
+        ref("FlatSchemaFormat"),
+        *map(ref, _FORMATS),
+        about="What the answer has to be.",
     ),
     "SchemaFormat": tagged(
         "json_schema",
@@ -221,7 +231,7 @@ STRUCTURED_SCHEMAS: Final[dict[str, Schema]] = {
 }
 
 
-FINISH_REASON: Final = word(("stop", "length", "tool_calls", "content_filter"))
+FINISH_REASON: Final = word(("stop", "length", "tool_calls", "function_call", "content_filter"))
 
 #: With ``return_token_ids``.
 TOKEN_IDS: Final = array(

@@ -30,8 +30,7 @@ from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 
 NAME: Final = f"^{name_pattern(LONGEST_NAME)}$"
 _STATUS: Final = word(("in_progress", "completed", "incomplete"))
-_CONTENT: Final = one_of(string(), array(ref("InputPart"), minItems=1))
-_OUTPUT: Final = one_of(string(), array(ref("InputPart")))
+_CONTENT: Final = one_of(string(), array(ref("InputPart")))
 #: The id of a call has either name.
 _HAS_CALL_ID: Final[list[Schema]] = [
     {"required": [name], "properties": {name: string()}} for name in ("call_id", "id")
@@ -48,8 +47,10 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
     "ImageUrl": record({"url": string()}, required=("url",)),
     **union(
         "InputPart",
-        InputTextPart=tagged("input_text", {"text": string()}),
-        SaidTextPart=tagged("output_text", {"text": string()}),
+        InputTextPart=record(
+            {"type": word(("input_text", "output_text")), "text": string()},
+            required=("type", "text"),
+        ),
         RefusalPart=tagged("refusal", {"refusal": string()}),
         InputImagePart=tagged("input_image", {"image_url": one_of(string(), ref("ImageUrl"))}),
         InputAudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
@@ -86,7 +87,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             {
                 "type": const("function_call_output"),
                 "call_id": {"type": ["string", "null"]},
-                "output": nullable(_OUTPUT),
+                "output": nullable(_CONTENT),
             },
             required=("type",),
         ),
@@ -133,11 +134,22 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             required=("type", "operation"),
             anyOf=_HAS_CALL_ID,
         ),
+        InputToolSearch=record(
+            {
+                "type": const("tool_search_call"),
+                **_CALL_ID,
+                "execution": {"type": ["string", "null"]},
+                "arguments": nullable(anything()),
+            },
+            "A search of the client; of the server's, nothing is read.",
+            required=("type",),
+            anyOf=[{"properties": {"execution": {"not": const("client")}}}, *_HAS_CALL_ID],
+        ),
         InputToolOutput=record(
             {
                 "type": word(("custom_tool_call_output", "local_shell_call_output")),
                 "call_id": {"type": ["string", "null"]},
-                "output": nullable(_OUTPUT),
+                "output": nullable(_CONTENT),
             },
             required=("type",),
         ),
@@ -216,6 +228,17 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             "A tool of the client with a schema that everyone knows.",
             required=("type",),
         ),
+        ToolSearch=record(
+            {
+                "type": const("tool_search"),
+                "execution": {"type": ["string", "null"]},
+                "description": {"type": ["string", "null"]},
+                "parameters": nullable(anything()),
+            },
+            "The client's search for tools, with the `execution` `client`; any other one is left "
+            "out with a warning.",
+            required=("type",),
+        ),
         HostedTool=record(
             {"type": {"type": "string", "not": {"enum": list(TOOL_TYPES)}}},
             "A tool that runs at OpenAI, such as `web_search`: left out with a warning.",
@@ -241,7 +264,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "ChosenClientTool": record(
         {
-            "type": word(("custom", "local_shell", "shell", "apply_patch")),
+            "type": word(("custom", "local_shell", "shell", "apply_patch", "tool_search")),
             "name": {"type": ["string", "null"]},
         },
         "The tool to call.",
@@ -321,6 +344,16 @@ RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         OutputPatchCall=tagged(
             "apply_patch_call",
             {"id": string(), "status": _STATUS, "call_id": string(), "operation": anything()},
+        ),
+        OutputToolSearch=tagged(
+            "tool_search_call",
+            {
+                "id": string(),
+                "status": _STATUS,
+                "call_id": string(),
+                "execution": const("client"),
+                "arguments": anything(),
+            },
         ),
         OutputServerCall=tagged(
             "mcp_call",

@@ -36,7 +36,7 @@ from calculators.kit.requests.readers import (
     Object,
     Value,
 )
-from calculators.kit.requests.schema import const, one_of, record, ref, word
+from calculators.kit.requests.schema import const, one_of, record, ref
 from calculators.language.generation_request import StructuredOutput
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.requests.model_defaults import ModelDefaults
@@ -53,13 +53,6 @@ from calculators.llm.requests.structured_output import (
     STRUCTURED_MEMBERS,
     read_structured_output,
 )
-
-
-def _function_call(value: Any, path: str) -> None:
-    """Check the predecessor of ``tool_choice``: two values change nothing without functions."""
-    if value not in ("none", "auto"):
-        raise fields.invalid(path, "the member is not supported; use tool_choice")
-
 
 _MODALITIES: Final = Array({"type": "string", "not": {"const": "audio"}})
 
@@ -90,12 +83,6 @@ CHECKED_MEMBERS: Final[Members] = table(
     honoured("audio", Value(_AUDIO.schema(""), _audio)),
     honoured("chunk_frames", POSITIVE),
 )
-#: Members of chat requests.
-CHECKED_CHAT_MEMBERS: Final[Members] = table(
-    honoured("function_call", Value(word(("none", "auto")), _function_call)),
-)
-
-
 #: The options, with their descriptions in the OpenAPI document.
 STREAM_OPTIONS: Final = {
     "include_usage": "The last event says how many tokens there were.",
@@ -245,6 +232,10 @@ GENERATING: Final[Members] = table(
     refused("is not supported; use reasoning_effort", "thinking_token_budget"),
     refused("is one of /chat/completions and /completions", "return_token_ids"),
     left_out("is not supported: this server searches nothing", "web_search_options"),
+    left_out(
+        "is one of other servers, and has no effect here",
+        "models mode speed reasoning_format search_options conversation_id thread_id prompt_id",
+    ),
     refused("is not supported: nothing is moderated here", "moderation"),
     refused("is not supported by this engine", "logit_bias", may_be_empty=True),
     refused(

@@ -14,7 +14,11 @@ type of the tool        for the model                 a call in the answer
 ``local_shell``         ``local_shell(command, ..)``  ``local_shell_call`` with ``action``
 ``shell``               ``shell(commands, ...)``      ``shell_call`` with ``action``
 ``apply_patch``         ``apply_patch(type, ...)``    ``apply_patch_call`` with ``operation``
+``tool_search``         ``tool_search(query, ...)``   ``tool_search_call`` with ``arguments``
 ======================  ============================  ========================================
+
+A client that searches for its tools itself says so (``"execution": "client"``), and brings its own
+parameters for the search; what it finds are tools of the next request.
 
 In chats a call of a custom tool has the type ``custom``, and calls of all others are functions'.
 
@@ -50,6 +54,7 @@ CallKind = Literal[
     "local_shell_call",
     "shell_call",
     "apply_patch_call",
+    "tool_search_call",
 ]
 
 
@@ -130,11 +135,24 @@ _APPLY_PATCH: Final[dict[str, Any]] = {
         "additionalProperties": False,
     },
 }
+_TOOL_SEARCH: Final[dict[str, Any]] = {
+    "description": "Search for tools, which can be called afterwards.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "query": {**_TEXT, "description": "What the tools should do."},
+            "limit": {"type": "integer", "description": "The most tools to return."},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+}
 #: The functions of tools that have no schema of their own, by the tool's type.
 _BUILT_IN: Final[Mapping[str, tuple[CallKind, dict[str, Any]]]] = {
     "local_shell": ("local_shell_call", _LOCAL_SHELL),
     "shell": ("shell_call", _SHELL),
     "apply_patch": ("apply_patch_call", _APPLY_PATCH),
+    "tool_search": ("tool_search_call", _TOOL_SEARCH),
 }
 _PLAIN: Final = (None, "function")
 TOOL_TYPES: Final = ("function", "namespace", "custom", "mcp", *_BUILT_IN)
@@ -219,11 +237,9 @@ def read_client_tools(
             asked, limits, paths=paths, has_servers=has_servers, longest_name=longest_name
         )
         schema_paths = tools.schema_paths
-    items = [_nested(tool) for tool in tools.items]
     names = {_function(tool)["name"] for tool in tools.items}
     return replace(
         tools,
-        items=items,
         schema_paths=schema_paths,
         grammars={
             each.name: each.grammar
@@ -269,6 +285,12 @@ def shown_tool_choice(body: Mapping[str, Any]) -> Any:
     match body.get("tool_choice"):
         case None:
             return "auto"
+        case {"type": "any"}:
+            return "required"
+        case {"type": "none" | "auto" | "required" as mode}:
+            return mode
+        case {"type": "tool", "name": name}:
+            return {"type": "function", "name": name}
         case {"function": {"name": name}}:
             return {"type": "function", "name": name}
         case choice:
@@ -315,10 +337,12 @@ def _offered(tool: object, path: str) -> Iterator[_Offered]:
             yield _custom(tool, path)
         case _ if kind in _BUILT_IN and not _is_hosted(tool):
             call, function = _BUILT_IN[kind]
-            made = {"type": "function", "name": kind, **function}
+            own = ("description", "parameters") if kind == "tool_search" else ()
+            given = {name: tool[name] for name in own if tool.get(name) is not None}
+            made = {"type": "function", "name": kind, **function, **given}
             yield _Offered(path, made, ClientCallForm(call, ""))
         case _:
-            # A shell in a container of OpenAI has a type that is known, and is left out.
+            # A shell or a search of OpenAI's own has a type that is known, and is left out.
             known = () if kind in TOOL_TYPES else TOOL_TYPES
             leave_out_type(kind, known, path, NO_SUCH_TOOL)
 
@@ -401,6 +425,8 @@ def _is_hosted(tool: Mapping[str, Any]) -> bool:
         environment = tool.get("environment")
         place = environment.get("type") if isinstance(environment, dict) else None
         return place not in (None, "local")
+    if kind == "tool_search":
+        return tool.get("execution") != "client"
     return kind is not None and kind not in TOOL_TYPES
 
 
@@ -408,14 +434,6 @@ def _function(tool: dict[str, Any]) -> dict[str, Any]:
     """Return the object with the name of a function."""
     function = tool.get("function")
     return function if isinstance(function, dict) else tool
-
-
-def _nested(tool: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(tool.get("function"), dict):
-        return tool
-    # Like OpenVINO Model Server: the schema of the tool's result is not for the model.
-    kept = {name: value for name, value in tool.items() if name not in ("type", "response")}
-    return {"type": "function", "function": kept}
 
 
 def _shown(tool: dict[str, Any]) -> dict[str, Any]:
@@ -497,6 +515,12 @@ def _plain_choice(choice: Any, offered: Sequence[_Offered]) -> Any:
         RequestError: it forces a tool that this server does not have.
     """
     match choice:
+        case {"type": "any"}:
+            return "required"
+        case {"type": "none" | "auto" | "required" as mode}:
+            return mode
+        case {"type": "tool"}:
+            return _plain_choice({**choice, "type": "function"}, offered)
         case {"type": "function" | "custom" | None} | {"function": _} | {"custom": _}:
             name = _chosen_name(choice, offered)
             return choice if name is None else {"type": "function", "name": name}

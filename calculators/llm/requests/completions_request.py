@@ -27,7 +27,6 @@ from calculators.language.generation_request import (
     ToolServer,
 )
 from calculators.llm.requests.checked_request import (
-    CHECKED_CHAT_MEMBERS,
     GENERATING,
     TOKEN_IDS_MEMBER,
     CheckedRequest,
@@ -51,7 +50,13 @@ from calculators.llm.requests.template_arguments import (
     THINKING_MEMBER,
     read_template_arguments,
 )
-from calculators.llm.requests.tools import CHAT_NAME, TOOL_MEMBERS, read_tools
+from calculators.llm.requests.tools import (
+    CHAT_NAME,
+    FUNCTION_MEMBERS,
+    TOOL_MEMBERS,
+    read_functions,
+    read_tools,
+)
 
 REASONING: Final = ("effort", "enabled", "exclude", "max_tokens", "summary")
 
@@ -60,7 +65,7 @@ CHAT_MEMBERS: Final[Members] = table(
     TEMPLATE_MEMBERS,
     TOOL_MEMBERS,
     CHAT_LOGPROBS_MEMBERS,
-    CHECKED_CHAT_MEMBERS,
+    FUNCTION_MEMBERS,
     honoured(
         "messages",
         Value(array(ref("ChatMessage"), minItems=1, maxItems=LIMITS.max_messages)),
@@ -126,6 +131,7 @@ class ChatRequest(CheckedRequest, frozen=True, kw_only=True):
         tool_servers: servers of tools that the client names.
         shows_thinking: the answer shows the reasoning.
         custom_tools: the client's tools that take a text, as it wrote them.
+        has_functions: the client offers ``functions``, so its calls are ``function_call``.
     """
 
     messages: list[dict[str, Any]]
@@ -137,6 +143,7 @@ class ChatRequest(CheckedRequest, frozen=True, kw_only=True):
     tool_servers: tuple[ToolServer, ...] = ()
     shows_thinking: bool = True
     custom_tools: tuple[dict[str, Any], ...] = ()
+    has_functions: bool = False
 
 
 def parse_chat_request(
@@ -151,7 +158,10 @@ def parse_chat_request(
     generation = read_generation(body, defaults, limits)
     tools = NO_TOOLS
     custom: tuple[dict[str, Any], ...] = ()
-    if not TOOL_MEMBERS.keys().isdisjoint(body):
+    has_functions = bool(body.get("functions"))
+    if has_functions or isinstance(body.get("function_call"), dict):
+        tools = read_functions(body, limits)
+    elif not TOOL_MEMBERS.keys().isdisjoint(body):
         if has_only_functions(body):
             tools = read_tools(body, limits, longest_name=CHAT_NAME)
         else:
@@ -162,12 +172,13 @@ def parse_chat_request(
     return ChatRequest(
         **structs.asdict(generation),
         tools=tools,
-        parallel_tool_calls=body.get("parallel_tool_calls", True),
+        parallel_tool_calls=not has_functions and body.get("parallel_tool_calls", True),
         messages=messages,
         template=NO_ARGUMENTS if _TEMPLATE_NAMES.isdisjoint(body) else _template_of(body),
         logprobs=generation.settings.logprobs,
         images=images,
         custom_tools=custom,
+        has_functions=has_functions,
         shows_thinking=body.get("include_reasoning", True) and not _excludes_reasoning(body),
     )
 

@@ -189,9 +189,12 @@ def _message(value: object, path: str) -> dict[str, Any]:
         raise wrong_type(path, "an object", value)
     required_string(value, "role", path)
     message: dict[str, Any] = {}
+    thoughts: list[str] = []
     for name, member in value.items():
         if name == "content":
-            message[name] = _content(member, f"{path}.content")
+            message[name] = _content(
+                member, f"{path}.content", thoughts if value["role"] == "assistant" else None
+            )
         elif name == "tool_calls" and member is not None:
             message[name] = _tool_calls(member, f"{path}.tool_calls")
         elif name == "function_call" and member is not None and not value.get("tool_calls"):
@@ -207,6 +210,8 @@ def _message(value: object, path: str) -> dict[str, Any]:
     if isinstance(value.get("reasoning"), str):
         # Newer clients of vLLM send reasoning back under this name.
         message.setdefault("reasoning_content", value["reasoning"])
+    if thoughts:
+        message.setdefault("reasoning_content", "\n".join(thoughts))
     message.setdefault("content", "")
     return message
 
@@ -232,17 +237,35 @@ def _required(value: Mapping[str, Any], name: str, path: str) -> Any:
     return member
 
 
-def _content(value: object, path: str) -> str | list[Any]:
+def _content(value: object, path: str, thoughts: list[str] | None) -> str | list[Any]:
+    """Return the content of a message; ``thoughts`` gets the parts with reasoning, if it may."""
     if value is None:
         return ""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
         raise wrong_type(path, "a string or an array of parts", value)
-    return [_part(part, f"{path}[{place}]") for place, part in enumerate(value)] or ""
+    parts: list[Any] = []
+    for place, part in enumerate(value):
+        if thoughts is not None and isinstance(part, dict) and part.get("type") == "thinking":
+            thoughts.append(_thought(part))
+        else:
+            parts.append(_part(part, f"{path}[{place}]"))
+    return parts or ""
+
+
+def _thought(part: Mapping[str, Any]) -> str:
+    """Return the text of a part with reasoning, as Anthropic's and Mistral's clients have it."""
+    thinking = part.get("thinking")
+    if isinstance(thinking, list):
+        texts = (each.get("text") for each in thinking if isinstance(each, dict))
+        return "".join(text for text in texts if isinstance(text, str))
+    return thinking if isinstance(thinking, str) else ""
 
 
 def _part(part: object, path: str) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
     if not isinstance(part, dict):
         raise wrong_type(path, "an object", part)
     kind = _required(part, "type", path)
@@ -250,14 +273,20 @@ def _part(part: object, path: str) -> dict[str, Any]:
         case "text":
             required_string(part, "text", path)
             return part
+        case "input_text" | "output_text":
+            return {"type": "text", "text": required_string(part, "text", path)}
         case "refusal":
             return {"type": "text", "text": required_string(part, "refusal", path)}
         case "file":
             text = file_text(_inner(part, "file", path), f"{path}.file")
             return {"type": "text", "text": text}
-        case "image_url":
-            required_string(_inner(part, "image_url", path), "url", f"{path}.image_url")
-            return part
+        case "input_file":
+            return {"type": "text", "text": file_text(part, path)}
+        case "image_url" | "input_image":
+            url = image_url(part, f"{path}.image_url")
+            inner = part["image_url"]
+            image = inner if isinstance(inner, dict) else {"url": url}
+            return {**part, "type": "image_url", "image_url": image}
         case "input_audio":
             required_string(_inner(part, "input_audio", path), "data", f"{path}.input_audio")
             return part
@@ -268,6 +297,24 @@ def _part(part: object, path: str) -> dict[str, Any]:
             )
         case _:
             raise wrong_type(f"{path}.type", "a string", kind)
+
+
+def image_url(part: Mapping[str, Any], path: str) -> str:
+    """Return the URL of an image, which is a text or in an object of its own.
+
+    Raises:
+        RequestError: there is none.
+    """
+    value = part.get("image_url")
+    match value:
+        case None:
+            raise missing(path)
+        case str():
+            return value
+        case dict():
+            return required_string(value, "url", path)
+        case _:
+            raise wrong_type(path, "an object or a string", value)
 
 
 def _inner(part: dict[str, Any], name: str, path: str) -> dict[str, Any]:

@@ -411,6 +411,9 @@ def _response_format(value: object, path: str, *, is_flat: bool = False) -> Stru
     if not isinstance(value, dict):
         raise fields.wrong_type(path, "an object", value)
     kind = fields.string(value, "type", f"{path}.type")
+    # Clients send the form of either API to both.
+    is_nested = isinstance(value.get("json_schema"), dict)
+    is_flat = not is_nested and (is_flat or value.get("schema") is not None)
     members = _FLAT_SCHEMA if is_flat and kind == "json_schema" else _RESPONSE_FORMATS.get(kind)
     if members is not None:
         check_object(value, path, members)

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import Members, check_object, check_spelling, honoured, table
-from calculators.kit.requests.readers import BOOLEAN, Value
-from calculators.kit.requests.schema import array, ref
+from calculators.kit.requests.readers import BOOLEAN, Array, Value
+from calculators.kit.requests.schema import array, const, one_of, record, ref, word
 from calculators.language.generation_request import NO_TOOLS, Tools, ToolServer
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.structured_output import check_size
@@ -234,6 +234,72 @@ TOOL_MEMBERS: Final[Members] = table(
 )
 
 
+_TOO_MANY: Final = "are more than the maximum"
+
+
+def _function_call(value: Any, path: str) -> Any:
+    match value:
+        case "none" | "auto" | {"name": str()}:
+            return value
+        case _:
+            raise fields.invalid(path, 'expected "none", "auto" or {"name": ...}')
+
+
+_NO_FUNCTIONS: Final = record({"functions": one_of(const(None), array({}, maxItems=0))})
+#: The predecessors of ``tools`` and ``tool_choice`` in chats.
+FUNCTION_MEMBERS: Final[Members] = table(
+    honoured(
+        "functions",
+        Array(ref("Function"), {"maxItems": LIMITS.max_tools}),
+        "The predecessor of `tools`. An answer calls one of them at most, with a `function_call` "
+        "in its message.",
+        beside=one_of(
+            _NO_FUNCTIONS,
+            record(
+                {"tools": one_of(const(None), array({}, maxItems=0)), "tool_choice": const(None)}
+            ),
+        ),
+    ),
+    honoured(
+        "function_call",
+        Value(one_of(word(("none", "auto")), ref("NamedTool")), _function_call),
+        "The predecessor of `tool_choice`.",
+        beside=one_of(
+            record({"function_call": one_of(const(None), word(("none", "auto")))}),
+            record({"functions": array({}, minItems=1)}, required=("functions",)),
+        ),
+    ),
+)
+
+
+def read_functions(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
+    """Read ``functions`` and ``function_call`` of a chat as the tools that came after them.
+
+    Raises:
+        RequestError: a function or the choice is wrong, or there are tools too.
+    """
+    functions = body.get("functions") or []
+    choice = body.get("function_call")
+    for name in ("tools", "tool_choice"):
+        if functions and body.get(name):
+            raise fields.invalid(name, "functions are there too; use tools and tool_choice alone")
+    if len(functions) > limits.max_tools:
+        raise fields.invalid(
+            "functions", f"{len(functions)} functions {_TOO_MANY} {limits.max_tools}"
+        )
+    if isinstance(choice, dict):
+        name = choice["name"]
+        if not any(isinstance(each, dict) and each.get("name") == name for each in functions):
+            shown = fields.describe(name)
+            raise fields.invalid("function_call.name", f"{shown} names none of the functions")
+        choice = {"type": "function", "name": name}
+    tools = [{**each, "type": "function"} if isinstance(each, dict) else each for each in functions]
+    paths = [f"functions[{i}]" for i in range(len(tools))]
+    return read_tools(
+        {"tools": tools, "tool_choice": choice}, limits, paths=paths, longest_name=CHAT_NAME
+    )
+
+
 def read_tools(
     body: Mapping[str, Any],
     limits: RequestLimits,
@@ -263,9 +329,7 @@ def read_tools(
         return _DECLINED
     items = fields.array(body, "tools") or []
     if len(items) > limits.max_tools:
-        raise fields.invalid(
-            "tools", f"{len(items)} tools are more than the maximum {limits.max_tools}"
-        )
+        raise fields.invalid("tools", f"{len(items)} tools {_TOO_MANY} {limits.max_tools}")
     check_size(items, MAX_TOGETHER, "tools")
     if paths is None:
         paths = [f"tools[{i}]" for i in range(len(items))]
@@ -275,13 +339,26 @@ def read_tools(
         places = [i for i, tool in enumerate(read) if tool.name == chosen]
         items, read = [items[i] for i in places], [read[i] for i in places]
     if items:
-        return Tools(items, choice, tuple(f"{tool.path}.parameters" for tool in read))
+        return Tools(
+            [_nested(tool) for tool in items],
+            choice,
+            tuple(f"{tool.path}.parameters" for tool in read),
+        )
     if choice == "auto":
         return NO_TOOLS
     unmet = Tools([], choice, named=chosen or "")
     if not (limits.may_get_tools or (choice == "required" and has_servers)):
         refuse_unmet(unmet)
     return unmet
+
+
+def _nested(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool as templates expect it, with the function in an object of its own."""
+    if isinstance(tool.get("function"), dict):
+        return tool
+    # Like OpenVINO Model Server: the schema of the tool's result is not for the model.
+    kept = {name: value for name, value in tool.items() if name not in ("type", "response")}
+    return {"type": "function", "function": kept}
 
 
 def refuse_unmet(tools: Tools) -> None:

@@ -113,14 +113,10 @@ def read_messages_tools(
     read = read_tools(
         {"tools": flat, "tool_choice": choice}, limits, paths=paths, has_servers=has_servers
     )
-    items = [
-        {"type": "function", "function": {name: tool[name] for name in tool if name != "type"}}
-        for tool in read.items
-    ]
     schemas = tuple(
         f"{path.removesuffix('.parameters')}.input_schema" for path in read.schema_paths
     )
-    return replace(read, items=items, schema_paths=schemas), is_parallel
+    return replace(read, schema_paths=schemas), is_parallel
 
 
 def _read_choice(body: Mapping[str, Any]) -> tuple[Any, bool]:

@@ -121,7 +121,11 @@ class ChunkWriter(ABC):
         if self.verbose is not None:
             closing = self._frame.closing_with(self.verbose, closing)
         opening = f"{self._openings[index]}{self.empty}{self.after}"
-        return f'{opening},"logprobs":null,"finish_reason":"{reason}"{closing}'
+        return f'{opening},"logprobs":null,"finish_reason":"{self._reason(reason)}"{closing}'
+
+    def _reason(self, reason: FinishReason) -> str:
+        """Return the word for a reason that the client knows."""
+        return reason
 
     def end(self, usage: Usage) -> str:
         return self._frame.usage(usage) + DONE if self._include_usage else DONE
@@ -146,7 +150,7 @@ class ChatAnswerWriter(ChunkWriter):
     call's deltas: id and name first, with empty arguments.
     """
 
-    __slots__ = ("_calls", "_custom", "_forms", "_shows_reasoning", "_spoken")
+    __slots__ = ("_calls", "_custom", "_forms", "_has_functions", "_shows_reasoning", "_spoken")
 
     chunk = "chat.completion.chunk"
     before = ',"delta":{'
@@ -164,8 +168,14 @@ class ChatAnswerWriter(ChunkWriter):
         details: AnswerDetails | None = None,
         shows_reasoning: bool = True,
         forms: Mapping[str, ClientCallForm] = NO_FORMS,
+        has_functions: bool = False,
     ) -> None:
-        """``forms``: how the client sees calls of other tools than functions, by their names."""
+        """
+        Args:
+            forms: how the client sees calls of other tools than functions, by their names.
+            has_functions: the client offers ``functions``, the predecessor of tools. The first
+                call of a choice is its ``function_call``; there is no place for further ones.
+        """
         super().__init__(
             head,
             choices=n,
@@ -175,6 +185,7 @@ class ChatAnswerWriter(ChunkWriter):
             details=details,
         )
         self._forms = forms
+        self._has_functions = has_functions
         #: The texts of calls of custom tools that grow, by choice.
         self._custom: dict[int, CustomInput] = {}
         #: The number of calls begun, by choice.
@@ -188,7 +199,8 @@ class ChatAnswerWriter(ChunkWriter):
         written = ",".join(
             f'{{"index":{index},"message":{self._message(choice)},"logprobs":'
             f"{'null' if choice.logprobs is None else chat_logprobs_json(choice.logprobs)}"
-            f',"finish_reason":"{choice.finish_reason}"{self._token_ids(index, choice)}}}'
+            f',"finish_reason":"{self._reason(choice.finish_reason)}"'
+            f"{self._token_ids(index, choice)}}}"
             for index, choice in enumerate(choices)
         )
         head = self._head.json("chat.completion")
@@ -235,6 +247,11 @@ class ChatAnswerWriter(ChunkWriter):
         ended = self._end_custom(index) if index in self._custom else ""
         return ended + super().finish(index, reason, stop_string)
 
+    def _reason(self, reason: FinishReason) -> str:
+        if self._has_functions and reason is FinishReason.TOOL_CALLS:
+            return "function_call"
+        return reason
+
     def _end_custom(self, index: int) -> str:
         """Return the rest of a custom tool's text, whose arguments are complete."""
         rest = self._custom.pop(index).end()
@@ -251,6 +268,8 @@ class ChatAnswerWriter(ChunkWriter):
             case Reasoning(text):
                 quoted = quote(text)
                 return f'"reasoning_content":{quoted},"reasoning":{quoted}'
+            case Arguments() | ToolCall() if self._has_functions:
+                return self._function_delta(index, event)
             case Arguments(text):
                 number = self._calls[index] - 1
                 if (custom := self._custom.get(index)) is not None:
@@ -274,11 +293,26 @@ class ChatAnswerWriter(ChunkWriter):
                     f',"function":{{"name":{quote(name)},"arguments":""}}}}]'
                 )
 
+    def _function_delta(self, index: int, event: Arguments | ToolCall) -> str:
+        if isinstance(event, ToolCall):
+            self._calls[index] += 1
+        if self._calls[index] > 1:
+            return ""
+        match event:
+            case ToolCall(name, _):
+                return f'"function_call":{{"name":{quote(name)},"arguments":""}}'
+            case Arguments(text):
+                return f'"function_call":{{"arguments":{quote(text)}}}'
+
     def _message(self, choice: AnswerChoice) -> str:
         thought = quote(choice.reasoning) if choice.reasoning and self._shows_reasoning else ""
         reasoning = f',"reasoning_content":{thought},"reasoning":{thought}' if thought else ""
         calls = ",".join(map(self._call, choice.tool_calls))
         called = f',"tool_calls":[{calls}]' if calls else ""
+        if calls and self._has_functions:
+            call = choice.tool_calls[0]
+            function = f'{{"name":{quote(call.name)},"arguments":{quote(call.arguments)}}}'
+            called = f',"function_call":{function}'
         refused = choice.refusal
         is_shown = refused is not None and refused.text and not choice.events
         refusal = quote(refused.text) if refused is not None and is_shown else "null"
@@ -315,7 +349,8 @@ def chat_writer(begun: Begun) -> ChatAnswerWriter:
         wants_logprobs=request.wants_logprobs,
         details=details_of(begun),
         shows_reasoning=request.shows_thinking,
-        forms=call_forms(request.echo["tools"]) if request.echo else NO_FORMS,
+        forms=call_forms(request.echo.get("tools", ())) if request.echo else NO_FORMS,
+        has_functions="functions" in request.echo,
     )
 
 

@@ -22,6 +22,7 @@ from calculators.llm.requests.messages import (
     MediaCheck,
     check_arguments,
     file_text,
+    image_url,
     required_string,
 )
 from calculators.llm.requests.request_limits import RequestLimits
@@ -44,7 +45,6 @@ PASSED_OVER: Final = (
     "code_interpreter_call",
     "computer_call",
     "computer_call_output",
-    "tool_search_call",
     "ghost_snapshot",
 )
 ITEM_TYPES: Final = (
@@ -62,6 +62,7 @@ ITEM_TYPES: Final = (
     "apply_patch_call_output",
     "reasoning",
     "mcp_call",
+    "tool_search_call",
     "tool_search_output",
     "additional_tools",
     "compaction",
@@ -141,9 +142,11 @@ class _ResponsesInput:
                 self._add_output({**item, "output": _run_output(item, path)}, path)
             case "mcp_call":
                 self._add_server_call(item, path)
+            case "tool_search_call":
+                if item.get("execution") == "client":
+                    self._calls.append(_client_call(item, kind, path))
             case "tool_search_output" | "additional_tools":
-                found = fields.array(item, "tools", f"{path}.tools") or ()
-                self.tools += [(f"{path}.tools[{i}]", tool) for i, tool in enumerate(found)]
+                self._add_tools(item, path)
             case None | "message":
                 self._add_message(item, path)
             case "agent_message":
@@ -207,9 +210,20 @@ class _ResponsesInput:
         if call_id is not None:
             message["tool_call_id"] = call_id
         output = item.get("output")
-        is_empty = output is None or output == []
-        message["content"] = "" if is_empty else self._content(output, f"{path}.output")
+        message["content"] = "" if output is None else self._content(output, f"{path}.output")
         self.messages.append(message)
+
+    def _add_tools(self, item: dict[str, Any], path: str) -> None:
+        found = fields.array(item, "tools", f"{path}.tools") or ()
+        self.tools += [(f"{path}.tools[{i}]", tool) for i, tool in enumerate(found)]
+        if item.get("type") == "tool_search_output" and item.get("execution") == "client":
+            names = [tool["name"] for tool in found if isinstance(tool, dict) and "name" in tool]
+            text = (
+                "Tools that can be called now: " + json.dumps(names)
+                if names
+                else "No tools were found."
+            )
+            self._add_output({**item, "output": text}, path)
 
     def _add_server_call(self, item: dict[str, Any], path: str) -> None:
         """Add a call that this server ran in an earlier answer, and its result."""
@@ -240,8 +254,6 @@ class _ResponsesInput:
             return value
         if not isinstance(value, list):
             raise fields.wrong_type(path, "a string or an array of parts", value)
-        if not value:
-            raise fields.invalid(path, "expected at least one part")
         parts = [self._part(part, f"{path}[{place}]") for place, part in enumerate(value)]
         return [part for part in parts if part is not None] or ""
 
@@ -259,7 +271,7 @@ class _ResponsesInput:
             case "encrypted_content":
                 return None  # for OpenAI's own models
             case "input_image":
-                url = _image_url(part, f"{path}.image_url")
+                url = image_url(part, f"{path}.image_url")
                 self._media.image(path, url, "image_url")
                 return {"type": "image_url", "image_url": {"url": url}}
             case "input_audio":
@@ -302,6 +314,9 @@ def _client_call(item: dict[str, Any], kind: str, path: str) -> dict[str, Any]:
         case "apply_patch_call":
             name = "apply_patch"
             given = _inner(item, "operation", path)
+        case "tool_search_call":
+            name = "tool_search"
+            given = fields.json_object(item, "arguments", f"{path}.arguments") or {}
         case _:
             name = kind.removesuffix("_call")
             given = {
@@ -341,20 +356,6 @@ def _run_output(item: dict[str, Any], path: str) -> str:
         text = fields.string(item, "output", f"{path}.output") or ""
         return text or fields.string(item, "status", f"{path}.status") or ""
     return json.dumps(output, ensure_ascii=False)
-
-
-def _image_url(part: Mapping[str, Any], path: str) -> str:
-    """Read a string, as in OpenAI's API, or an object with ``url`` as in a chat request."""
-    value = part.get("image_url")
-    match value:
-        case None:
-            raise fields.missing(path)
-        case str():
-            return value
-        case dict():
-            return required_string(value, "url", path)
-        case _:
-            raise fields.wrong_type(path, "a string or an object", value)
 
 
 def _texts(item: Mapping[str, Any], name: str, path: str) -> list[str]:

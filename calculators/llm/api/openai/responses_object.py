@@ -106,6 +106,7 @@ _CALL_PREFIXES: Final[Mapping[CallKind, str]] = {
     "local_shell_call": "lsh",
     "shell_call": "sh",
     "apply_patch_call": "apc",
+    "tool_search_call": "tsc",
 }
 
 
@@ -197,6 +198,9 @@ class ResponseItem:
                 return f'{head},"name":{quote(form.name)},"input":{quote(custom_input(arguments))}'
             case "apply_patch_call":
                 return f'{head},"operation":{_json(_operation(arguments_object(arguments)))}'
+            case "tool_search_call":
+                given = _json(arguments_object(arguments))
+                return f'{head},"execution":"client","arguments":{given}'
             case "shell_call":
                 return f'{head},"action":{_json(_shell_action(arguments_object(arguments)))}'
             case "local_shell_call":

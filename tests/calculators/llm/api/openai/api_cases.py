@@ -23,6 +23,7 @@ _MODEL_SIDE: Final = "a model that answers with audio, or hears, is not built ye
 _ALL: Final = "top_k 0 is all tokens, as in llama.cpp, Hugging Face and OpenVINO GenAI"
 _SEED: Final = "OpenAI's seeds have 64 bits and a sign"
 _INTEGER: Final = "1.0 is an integer in JSON Schema, which describes the members"
+_EMPTY: Final = "a message with nothing in it is one that clients send"
 #: Deliberate differences, by the part of the id that their cases share; "derived:" ids are one case
 #: each. These are accepted by OpenVINO Model Server and refused here, or the reverse.
 EXCEPTIONS: Final = {
@@ -61,6 +62,8 @@ EXCEPTIONS: Final = {
     "derived:responses:seed out of range [0, 4294967295]": _SEED,
     "derived:responses:seed out of range [0, 4294967295]#2": _SEED,
     "derived:completions:seed out of range [0, 4294967295]#2": _SEED,
+    "ParsingResponsesEmptyContentArrayFails": _EMPTY,
+    "derived:responses:input item content array must not be empty": _EMPTY,
     "derived:completions:best_of is not an unsigned integer#3": _INTEGER,
     "derived:responses:best_of is not an unsigned integer#3": _INTEGER,
     "derived:completions:n is not an unsigned integer#3": _INTEGER,

@@ -17,7 +17,18 @@ from tests.calculators.llm.api.openai.field_outcomes import (
 
 SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "integer"}}}
 FLAT_TOOL: Final = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+FUNCTION: Final = {"name": "f", "parameters": {"type": "object"}}
 TOOL: Final = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+OF_OTHERS: Final = [
+    "models",
+    "mode",
+    "speed",
+    "reasoning_format",
+    "search_options",
+    "conversation_id",
+    "thread_id",
+    "prompt_id",
+]
 _STREAM: Final = {"stream": True}
 _BEAMS: Final = {"best_of": 4}
 _TAG: Final = '{"type": "structural_tag", "format": {"type": "const_string", "value": "x"}}'
@@ -92,6 +103,8 @@ COMMON: Table = {
     "thinking_token_budget": (Refusal(100),),
     "functions": (Refusal([{"name": "f"}]), NoEffect([])),
     "web_search_options": (Refusal({}),),
+    # Members of other servers, left out with a warning; the tables have no record to warn.
+    **{name: (Refusal("x"),) for name in OF_OTHERS},
     # Before the answer.
     "chat_template": (Refusal("{{ messages }}"),),
     "prompt_logprobs": (Refusal(0), Refusal(1)),
@@ -191,7 +204,20 @@ CHAT: Table = {
     "max_completion_tokens": (Effect(5, setting("max_new_tokens"), 5, {"max_tokens": 9}),),
     "n": (Effect(3, attrgetter("n"), 3),),
     "tool_choice": choices({"type": "function", "function": {"name": "f"}}),
-    "function_call": (Refusal({"name": "f"}), NoEffect("auto"), NoEffect("none")),
+    "functions": (
+        Effect([FUNCTION], names, ["f"]),
+        Effect([FUNCTION], attrgetter("has_functions"), True),
+        Refusal([FUNCTION], "tools", {"tools": [TOOL]}),
+        NoEffect([]),
+    ),
+    "function_call": (
+        Effect({"name": "f"}, attrgetter("tools.choice"), "named", {"functions": [FUNCTION]}),
+        Effect("none", names, [], {"functions": [FUNCTION]}),
+        Refusal({"name": "f"}, "function_call.name"),
+        Refusal("required", beside={"functions": [FUNCTION]}),
+        NoEffect("auto"),
+        NoEffect("none"),
+    ),
     "reasoning_effort": (
         Effect("low", template("reasoning_effort"), "low"),
         Effect("low", template("enable_thinking"), True),

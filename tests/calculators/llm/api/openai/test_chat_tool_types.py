@@ -120,6 +120,25 @@ def test_a_choice_among_no_tools_is_no_fault_of_the_server(mode: str) -> None:
         parse_chat_request(body, RequestLimits(may_get_tools=False), ModelDefaults())
 
 
+def test_functions_are_called_in_their_own_form() -> None:
+    """The client has one place for a call, so a second one of the model is left out."""
+    head = ResponseHead("c", "m", 1, None)
+    written = (ToolCall("now", "1"), Arguments("{"), Arguments("}"), ToolCall("now", "2"))
+    made = ChatAnswerWriter(head, has_functions=True)
+    text = made.more(0, written, None) + made.finish(0, FinishReason.TOOL_CALLS)
+    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
+    choices = [json.loads(line)["choices"][0] for line in lines]
+    calls = [each["delta"]["function_call"] for each in choices[:-1]]
+    assert calls == [{"name": "now", "arguments": ""}, {"arguments": "{"}, {"arguments": "}"}]
+    assert choices[-1]["finish_reason"] == "function_call"
+    choice = AnswerChoice(list(written), FinishReason.TOOL_CALLS)
+    body = json.loads(ChatAnswerWriter(head, has_functions=True).whole([choice], Usage(1, 1)))
+    [whole] = body["choices"]
+    assert whole["message"]["function_call"] == {"name": "now", "arguments": "{}"}
+    assert whole["finish_reason"] == "function_call"
+    assert "tool_calls" not in whole["message"]
+
+
 @pytest.mark.parametrize("kind", ["web_search", "code_interpreter", "mcp"])
 def test_hosted_tools_are_left_out_and_named(record: RequestRecord, kind: str) -> None:
     assert names(parsed(FUNCTION, {"type": kind})) == ["now"]

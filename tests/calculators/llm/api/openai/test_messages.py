@@ -131,6 +131,7 @@ def calls(value: object) -> list[dict[str, Any]]:
         ([{"role": "user", "content": {"a": 1}}], "messages[0].content"),
         ([{"role": "user", "content": 5}], "messages[0].content"),
         (part(1), "messages[0].content[1]"),
+        (part({"type": "thinking", "thinking": "x"}), "messages[0].content[1].type"),
         (part({}), "messages[0].content[1].type"),
         (part({"type": 1}), "messages[0].content[1].type"),
         (part({"type": "hologram"}), "messages[0].content[1].type"),
@@ -138,7 +139,7 @@ def calls(value: object) -> list[dict[str, Any]]:
         (part({"type": "text", "text": None}), "messages[0].content[1].text"),
         (part({"type": "text", "text": 1}), "messages[0].content[1].text"),
         (part({"type": "image_url"}), "messages[0].content[1].image_url"),
-        (part({"type": "image_url", "image_url": "x"}), "messages[0].content[1].image_url"),
+        (part({"type": "image_url", "image_url": 1}), "messages[0].content[1].image_url"),
         (part({"type": "image_url", "image_url": {}}), "messages[0].content[1].image_url.url"),
         (part({"type": "input_audio"}), "messages[0].content[1].input_audio"),
         (
@@ -162,6 +163,40 @@ def test_errors_name_the_place(messages: object, param: str) -> None:
         normalise_messages(messages)
     assert caught.value.param == param
     assert param in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("b", {"type": "text", "text": "b"}),
+        ({"type": "input_text", "text": "b"}, {"type": "text", "text": "b"}),
+        ({"type": "output_text", "text": "b"}, {"type": "text", "text": "b"}),
+        (
+            {"type": "image_url", "image_url": "data:x"},
+            {"type": "image_url", "image_url": {"url": "data:x"}},
+        ),
+        (
+            {"type": "input_image", "image_url": "data:x"},
+            {"type": "image_url", "image_url": {"url": "data:x"}},
+        ),
+        (
+            {"type": "input_file", "file_data": "Yg=="},
+            {"type": "text", "text": "<document>\nb\n</document>\n"},
+        ),
+    ],
+)
+def test_parts_of_other_clients(given: object, read: dict[str, Any]) -> None:
+    [message] = normalise_messages(part(given))
+    assert message["content"][1] == read
+
+
+@pytest.mark.parametrize("thinking", ["hm", [{"type": "text", "text": "hm"}]])
+def test_parts_with_reasoning_are_an_assistants_reasoning(thinking: object) -> None:
+    thought = {"type": "thinking", "thinking": thinking}
+    said = [thought, {"type": "text", "text": "a"}]
+    [message] = normalise_messages([{"content": said, "role": "assistant"}])
+    assert message["reasoning_content"] == "hm"
+    assert message["content"] == [{"type": "text", "text": "a"}]
 
 
 def test_calls_of_the_former_form_and_their_results() -> None:

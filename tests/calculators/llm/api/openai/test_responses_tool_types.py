@@ -263,6 +263,41 @@ def test_built_in_tools_of_clients(kind: str, arguments: Any, member: str, value
     assert ("stdout" if kind == "shell" else "fine") in result["content"]
 
 
+SEARCH = {"type": "tool_search", "execution": "client", "description": "Find tools."}
+
+
+def test_a_search_for_tools_that_the_client_runs(record: RequestRecord) -> None:
+    parameters = {"type": "object", "properties": {"goal": {"type": "string"}}}
+    own = {**SEARCH, "parameters": parameters}
+    request = parsed(own, tool_choice={"type": "tool_search"})
+    [tool] = request.tools.items
+    assert tool["function"] == {
+        "name": "tool_search",
+        "description": "Find tools.",
+        "parameters": parameters,
+    }
+    assert request.echo["tools"] == [own]
+    _, [item] = answered(request, *call("tool_search", '{"goal": "time"}', 3))
+    assert (item["type"], item["execution"], item["call_id"], item["arguments"]) == (
+        "tool_search_call",
+        "client",
+        "call_1",
+        {"goal": "time"},
+    )
+    found = {"type": "tool_search_output", "execution": "client", "call_id": "call_1"}
+    back = parsed(own, input=[item, {**found, "tools": [CLOCK]}])
+    [said, result] = back.messages
+    assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"goal": "time"}
+    assert (result["tool_call_id"], "mcp__clock" in result["content"]) == ("call_1", True)
+    assert names(back) == ["tool_search", "mcp__clock__now", "mcp__clock__set"]
+    assert record.warnings == ()
+
+
+def test_a_search_for_tools_without_parameters_takes_a_query() -> None:
+    [tool] = parsed(SEARCH).tools.items
+    assert tool["function"]["parameters"]["required"] == ["query"]
+
+
 @pytest.mark.parametrize("arguments", ["", "{", "[]", '{"command": 5, "commands": 5}'])
 @pytest.mark.parametrize("kind", ["local_shell", "shell", "apply_patch"])
 def test_arguments_that_are_cut_or_wrong_are_no_exception(kind: str, arguments: str) -> None:

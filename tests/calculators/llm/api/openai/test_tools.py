@@ -63,9 +63,26 @@ def test_without_tools_there_is_nothing_to_choose(items: Any) -> None:
     assert refusal(tools=items, tool_choice=named).param == "tool_choice"
 
 
-def test_a_flat_tool_is_accepted() -> None:
-    flat = {"type": "function", "name": "f", "parameters": {"type": "object"}}
-    assert chat(tools=[flat]).tools.items == [flat]
+def test_a_flat_tool_reaches_the_template_in_the_form_that_templates_read() -> None:
+    function = {"name": "f", "parameters": {"type": "object"}}
+    [tool] = chat(tools=[{"type": "function", **function}]).tools.items
+    assert tool == {"type": "function", "function": function}
+
+
+@pytest.mark.parametrize(
+    ("choice", "read"),
+    [
+        ({"type": "auto"}, "auto"),
+        ({"type": "required"}, "required"),
+        ({"type": "any"}, "required"),
+        ({"type": "none"}, "none"),
+        ({"type": "tool", "name": "first"}, "named"),
+    ],
+)
+def test_a_choice_in_the_form_of_other_apis(choice: dict[str, Any], read: str) -> None:
+    tools = chat(tools=[{"type": "function", "function": {"name": "first"}}], tool_choice=choice)
+    assert tools.tools.choice == read
+    assert bool(tools.tools.items) is (choice["type"] != "none")
 
 
 @pytest.mark.parametrize(
