@@ -79,9 +79,9 @@ class HttpLLMCalculator(Calculator):
 
     async def process(self, cc: CalculatorContext) -> None:
         if not cc.is_empty(self.request):
-            from calculators.llm.pdf_files import with_pdf_texts
+            from calculators.llm.pdf_files import with_documents
 
-            payload = await with_pdf_texts(cc.take(self.request))
+            payload = await with_documents(cc.take(self.request))
             begun = await self._begin(payload, cc.node_name)
             if isinstance(begun, str):
                 cc.emit(self.response, begun, at=self._time)

@@ -180,10 +180,10 @@ class GenerationRequestReaderCalculator(Calculator):
             neutral_request,
             without_model_dependent,
         )
-        from calculators.llm.pdf_files import with_pdf_texts
+        from calculators.llm.pdf_files import with_documents
 
         # Taken, so that the body is free once it is read.
-        payload = await with_pdf_texts(cc.take(self.payload))
+        payload = await with_documents(cc.take(self.payload))
         set_current_record(payload.record)
         endpoint = endpoint_of(payload.uri)
         body = payload.parsed_json

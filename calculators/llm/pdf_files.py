@@ -1,8 +1,10 @@
-"""`with_pdf_texts`: a request's PDF files become files of text, before the request is read.
+"""`with_documents`: what a request names as documents becomes files of text in the request itself.
 
-The readers of the APIs know files of text only (`calculators.llm.requests.messages`). Files are
-read in a process that ends with the request, so none leaves anything behind, and one that takes too
-long or too much memory ends only its own request. Few such processes run at a time.
+The readers of the APIs know files of text only (`calculators.llm.requests.messages`). So files that
+the client has uploaded and documents on the web are read first (`Documents`), and PDF files become
+texts. They are read in a process that ends with the request, so none leaves anything behind, and
+one that takes too long or too much memory ends only its own request. Few such processes run at a
+time.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import base64
 import dataclasses
 import importlib.util
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -22,7 +24,7 @@ import msgspec
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
 from calculators.kit.requests import fields
-from calculators.kit.requests.http_payload import HttpPayload, RequestError
+from calculators.kit.requests.http_payload import Documents, HttpPayload, RequestError
 from calculators.llm import pdf_messages
 from graph_runtime import Code
 
@@ -45,54 +47,63 @@ class _Found(NamedTuple):
     content: str
 
 
-async def with_pdf_texts(payload: HttpPayload) -> HttpPayload:
-    """Return a request with texts in place of its PDF files.
+async def with_documents(payload: HttpPayload) -> HttpPayload:
+    """Return a request with texts in place of its PDF files and of the documents that it names.
 
     Raises:
-        RequestError: a file cannot be read.
+        RequestError: a document cannot be read.
     """
     body = payload.parsed_json
     if not isinstance(body, dict):
         return payload
-    found = list(_pdf_files(body, (), 0))
+    if payload.documents is not None:
+        body = await _with_named(body, payload.documents)
+    found = [each for steps, holder in _holders(body, (), 0) for each in _pdf_of(steps, holder)]
     if not found:
-        return payload
+        return payload if body is payload.parsed_json else _with_body(payload, body)
     files = [PdfFile(each.content, _path((*each.steps, each.member))) for each in found]
     texts = await read_pdfs(files)
     for each, text in zip(found, texts, strict=True):
-        body = _replaced(body, each.steps, each.member, text)
+        body = _replaced(body, each.steps, _as_text(each.member, text))
+    return _with_body(payload, body)
+
+
+def _with_body(payload: HttpPayload, body: Mapping[str, Any]) -> HttpPayload:
     return dataclasses.replace(payload, parsed_json=body)
 
 
-def _pdf_files(holder: Mapping[str, Any], steps: _Steps, depth: int) -> Iterator[_Found]:
+def _holders(
+    holder: Mapping[str, Any], steps: _Steps, depth: int
+) -> Iterator[tuple[_Steps, Mapping[str, Any]]]:
+    """Yield the objects that hold a document or name one, with the steps to each."""
     kind = holder.get("type")
     if kind == "document":
         source = holder.get("source")
         if isinstance(source, dict):
-            yield from _of_source(source, (*steps, "source"))
-            yield from _pdf_files(source, (*steps, "source"), depth)
+            yield (*steps, "source"), source
+            yield from _holders(source, (*steps, "source"), depth)
     elif kind == "input_file":
-        yield from _of_file(holder, steps)
+        yield steps, holder
     elif kind == "file" and isinstance(holder.get("file"), dict):
-        yield from _of_file(holder["file"], (*steps, "file"))
+        yield (*steps, "file"), holder["file"]
     for name in _LISTS:
         inner = holder.get(name)
         if isinstance(inner, list) and depth < _DEEPEST:
             for i, each in enumerate(inner):
                 if isinstance(each, dict):
-                    yield from _pdf_files(each, (*steps, name, i), depth + 1)
+                    yield from _holders(each, (*steps, name, i), depth + 1)
 
 
-def _of_source(source: Mapping[str, Any], steps: _Steps) -> Iterator[_Found]:
-    data = source.get("data")
-    if source.get("type") == "base64" and isinstance(data, str):
-        kind = source.get("media_type")
-        if kind == "application/pdf" or data.startswith(_PDF_BEGINS):
+def _pdf_of(steps: _Steps, holder: Mapping[str, Any]) -> Iterator[_Found]:
+    """Yield the PDF file of a holder, if it has one."""
+    data = holder.get("data")
+    if steps[-1] == "source":
+        kind = holder.get("media_type")
+        is_pdf = kind == "application/pdf" or str(data).startswith(_PDF_BEGINS)
+        if holder.get("type") == "base64" and isinstance(data, str) and is_pdf:
             yield _Found(steps, "data", data)
-
-
-def _of_file(file: Mapping[str, Any], steps: _Steps) -> Iterator[_Found]:
-    data = file.get("file_data")
+        return
+    data = holder.get("file_data")
     if not isinstance(data, str):
         return
     url = _PDF_URL.match(data)
@@ -106,16 +117,104 @@ def _path(steps: _Steps) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)[1:]
 
 
-def _replaced(value: Any, steps: _Steps, member: str, text: str) -> Any:
-    """Return a copy of a body with a text in place of a file; what is beside it is the same."""
-    if steps:
-        copy = value.copy()
-        copy[steps[0]] = _replaced(value[steps[0]], steps[1:], member, text)
-        return copy
+def _replaced(value: Any, steps: _Steps, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return a copy of a body with one object changed; what is beside it is the same."""
+    if not steps:
+        return change(value)
+    copy = value.copy()
+    copy[steps[0]] = _replaced(value[steps[0]], steps[1:], change)
+    return copy
+
+
+def _as_text(member: str, text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the change of an object with a PDF file into one with its text."""
     if member == "data":
-        return {"type": "text", "media_type": "text/plain", "data": text}
+        return lambda _: {"type": "text", "media_type": "text/plain", "data": text}
     written = base64.b64encode(text.encode()).decode()
-    return {**value, member: f"data:text/plain;base64,{written}"}
+    return lambda file: {**file, member: f"data:text/plain;base64,{written}"}
+
+
+# Documents that a request names -------------------------------------------------------------------
+
+#: The most documents that a request may name, the bytes of all, and those of all that are texts.
+MOST_NAMED: Final = 16
+MOST_NAMED_BYTES: Final = 64_000_000
+MOST_TEXT_BYTES: Final = 8_000_000
+
+
+class _Name(NamedTuple):
+    """The name of a document: the member that has it, and the id of a file or an address."""
+
+    member: str
+    value: str
+    is_file: bool
+
+
+def _name_in(steps: _Steps, holder: Mapping[str, Any]) -> _Name | None:
+    """Return the name of the document that a holder names; None if it holds the document itself."""
+    if steps[-1] == "source":
+        member = {"file": "file_id", "url": "url"}.get(str(holder.get("type")))
+        members = () if member is None else (member,)
+    else:
+        members = () if holder.get("file_data") is not None else ("file_id", "file_url")
+    for member in members:
+        value = holder.get(member)
+        if isinstance(value, str):
+            return _Name(member, value, member == "file_id")
+    return None
+
+
+async def _with_named(body: dict[str, Any], documents: Documents) -> dict[str, Any]:
+    """Return a body with the documents that it names in place of their names.
+
+    Raises:
+        RequestError: one cannot be read, or there are too many.
+    """
+    found = [
+        (steps, name)
+        for steps, holder in _holders(body, (), 0)
+        if (name := _name_in(steps, holder)) is not None
+    ]
+    size, text_size = 0, 0
+    for number, (steps, name) in enumerate(found):
+        path = _path((*steps, name.member))
+        if number >= MOST_NAMED:
+            raise fields.invalid(path, f"a request may name {MOST_NAMED} documents at most")
+        filename = ""
+        try:
+            if name.is_file:
+                file = await documents.uploaded(name.value)
+                filename, content = file.filename, file.content
+            else:
+                async with _room().fetches:
+                    content = await documents.fetched(name.value)
+        except ValueError as error:
+            raise fields.invalid(path, str(error)) from None
+        is_pdf = content.startswith(b"%PDF-")
+        size += len(content)
+        text_size += 0 if is_pdf else len(content)
+        if size > MOST_NAMED_BYTES:
+            raise fields.invalid(path, f"the documents have more than {MOST_NAMED_BYTES} bytes")
+        if text_size > MOST_TEXT_BYTES:
+            raise fields.invalid(path, f"the texts have more than {MOST_TEXT_BYTES} bytes")
+        written = (await asyncio.to_thread(base64.b64encode, content)).decode()
+        kind = "application/pdf" if is_pdf else "text/plain"
+        body = _replaced(body, steps, _as_held(steps[-1] == "source", kind, written, filename))
+    return body
+
+
+def _as_held(
+    is_source: bool, kind: str, written: str, filename: str
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the change of an object that names a document into one that holds it, in Base64."""
+    if is_source:
+        return lambda _: {"type": "base64", "media_type": kind, "data": written}
+    named = ("file_id", "file_url")
+    return lambda file: {
+        **({"filename": filename} if filename else {}),
+        **{name: value for name, value in file.items() if name not in named},
+        "file_data": f"data:{kind};base64,{written}",
+    }
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -143,15 +242,24 @@ class PdfFile(NamedTuple):
     path: str
 
 
-class _RoomForPdfs:
-    """The room for readers on one event loop."""
+class _Room:
+    """The room for readers and fetches on one event loop."""
 
     def __init__(self) -> None:
         self.turns = asyncio.Semaphore(MOST_AT_A_TIME)
         self.waiting = 0
+        self.fetches = asyncio.Semaphore(MOST_NAMED)
 
 
-_ROOMS: WeakKeyDictionary[asyncio.AbstractEventLoop, _RoomForPdfs] = WeakKeyDictionary()
+_ROOMS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Room] = WeakKeyDictionary()
+
+
+def _room() -> _Room:
+    loop = asyncio.get_running_loop()
+    room = _ROOMS.get(loop)
+    if room is None:
+        room = _ROOMS[loop] = _Room()
+    return room
 
 
 async def read_pdfs(files: Sequence[PdfFile]) -> list[str]:
@@ -178,10 +286,7 @@ async def read_pdfs(files: Sequence[PdfFile]) -> list[str]:
 
 @asynccontextmanager
 async def _turn() -> AsyncIterator[None]:
-    loop = asyncio.get_running_loop()
-    room = _ROOMS.get(loop)
-    if room is None:
-        room = _ROOMS[loop] = _RoomForPdfs()
+    room = _room()
     if room.waiting >= MOST_WAITING:
         raise RequestError(
             "too many PDF files wait to be read; try again later",

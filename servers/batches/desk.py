@@ -18,7 +18,6 @@ from calculators.kit.child_process.back_off import BackOff
 from servers.batches.batch_lines import end_batch
 from servers.batches.contents import StoreLock, drop_file, keep_file
 from servers.batches.objects import (
-    INPUT_PURPOSE,
     INPUT_SECONDS,
     WINDOW_SECONDS,
     Batch,
@@ -256,10 +255,10 @@ class BatchDesk:
     ) -> StoredFile:
         """Keep an uploaded file for a client.
 
-        ``seconds``: the time to keep it; None: the time that its purpose implies.
+        ``seconds``: the time to keep it; None: `INPUT_SECONDS`.
         """
         now = unix_seconds()
-        if seconds is None and purpose == INPUT_PURPOSE:
+        if seconds is None:
             seconds = INPUT_SECONDS
         return await asyncio.to_thread(
             upload.finish,
@@ -267,7 +266,7 @@ class BatchDesk:
             filename=filename,
             purpose=purpose,
             now=now,
-            expires_at=None if seconds is None else now + seconds,
+            expires_at=now + seconds,
         )
 
     async def create(

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import msgspec
 
-from servers.batches.contents import remove_content
+from servers.batches.contents import open_content, remove_content
 from servers.batches.objects import (
     CANCELLABLE,
     UNFINISHED,
@@ -161,6 +161,15 @@ class BatchStore:
         with storage_errors():
             self.uploads.mkdir(mode=0o700, exist_ok=True)
         return self.uploads / file_id
+
+    def content(self, file: StoredFile) -> bytes:
+        """Return the content of a file.
+
+        Raises:
+            ContentError: it cannot be read.
+        """
+        with storage_errors(), open_content(self.path_of(file.id), file.size) as content:
+            return content.read(file.size)
 
     def size_of(self, file_id: str) -> int | None:
         """Return the bytes of a content as it was written; None if that is not known."""

@@ -43,6 +43,8 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"no value is valid",
             r"excludes one of the triggers",
             r"must be a data: URL or http",
+            # The files of the client, and the hosts that the operator allows.
+            r"this server keeps no files|has uploaded no such file|from the web are off",
             # The names of other members.
             r"names none of the",
             r"needs tools",

@@ -1,4 +1,4 @@
-"""Images from the web, as far as ``--allowed_media_domains`` allows.
+"""Images and documents from the web, as far as ``--allowed_media_domains`` allows.
 
 A request must not make the server reach what only the server can reach. So a host must be on the
 list; its addresses are looked up once, checked, and connected to exactly as checked; and each
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from typing import Final
+from typing import Final, Literal
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -39,17 +39,15 @@ def is_public(address: IpAddress) -> bool:
     return address.is_global and not address.is_multicast
 
 
-#: Time limit for one image, redirections included.
+#: Time limit for one of them, redirections included.
 SECONDS: Final = 10.0
 MAX_REDIRECTIONS: Final = 3
 _REDIRECTIONS: Final = frozenset({301, 302, 303, 307, 308})
 _USUAL_PORTS: Final = frozenset({80, 443})
-_HEADERS: Final = {"Accept": "image/*", "Accept-Encoding": "identity", "User-Agent": "graphrt"}
+_HEADERS: Final = {"Accept-Encoding": "identity", "User-Agent": "graphrt"}
 _PIECE: Final = 64 * 1024
 
-_OFF: Final = (
-    "images from the web are off on this server; it allows hosts with --allowed_media_domains"
-)
+_OFF: Final = "from the web are off on this server; it allows hosts with --allowed_media_domains"
 _PRIVATE: Final = (
     "the host has a private address, which --allowed_media_domains would have to name itself"
 )
@@ -90,17 +88,25 @@ class _CheckedResolver(AbstractResolver):
         return
 
 
-async def download(url: str, rules: MediaRules, *, seconds: float = SECONDS) -> bytes:
-    """Fetch the bytes of an image.
+async def download(
+    url: str,
+    rules: MediaRules,
+    *,
+    what: Literal["image", "document"] = "image",
+    seconds: float = SECONDS,
+) -> bytes:
+    """Fetch the bytes of an image or of another document; the bounds are the same.
 
     Raises:
-        ValueError: the image may not or cannot be fetched; the text is for the client.
+        ValueError: it may not or cannot be fetched; the text is for the client.
     """
+    if not rules.allowed_media_domains:
+        raise ValueError(f"{what}s {_OFF}")
     try:
         async with asyncio.timeout(seconds):
-            return await _download(_checked(url, rules), rules)
+            return await _download(_checked(url, rules), rules, what)
     except TimeoutError:
-        raise ValueError(f"the image was not there within {seconds:g} seconds") from None
+        raise ValueError(f"the {what} was not there within {seconds:g} seconds") from None
     except _PrivateAddress:
         raise ValueError(_PRIVATE) from None
     except aiohttp.ClientConnectorError as error:
@@ -116,8 +122,6 @@ async def download(url: str, rules: MediaRules, *, seconds: float = SECONDS) -> 
 
 def _checked(text: str, rules: MediaRules, base: URL | None = None) -> URL:
     """The parsed address, exactly as it will be connected to."""
-    if not rules.allowed_media_domains:
-        raise ValueError(_OFF)
     try:
         url = URL(text) if base is None else base.join(URL(text))
         host, port = url.host, url.port
@@ -136,7 +140,7 @@ def _checked(text: str, rules: MediaRules, base: URL | None = None) -> URL:
     return url
 
 
-async def _download(url: URL, rules: MediaRules) -> bytes:
+async def _download(url: URL, rules: MediaRules, what: str) -> bytes:
     connector = aiohttp.TCPConnector(
         resolver=_CheckedResolver(rules), use_dns_cache=False, force_close=True
     )
@@ -144,19 +148,19 @@ async def _download(url: URL, rules: MediaRules) -> bytes:
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
-        headers=_HEADERS,
+        headers={"Accept": "image/*" if what == "image" else "*/*", **_HEADERS},
         timeout=aiohttp.ClientTimeout(total=None),
     ) as session:
         for _ in range(MAX_REDIRECTIONS + 1):
             async with session.get(url, allow_redirects=False) as response:
                 if response.status not in _REDIRECTIONS:
-                    return await _read(response)
+                    return await _read(response, what)
                 location = response.headers.get("Location", "")
             url = _checked(location, rules, url)
     raise ValueError(f"its server sends on more than {MAX_REDIRECTIONS} times")
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def _read(response: aiohttp.ClientResponse, what: str) -> bytes:
     if response.status != 200:
         raise ValueError(f"its server answered with status {response.status}")
     data = bytearray()
@@ -164,7 +168,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for piece in response.content.iter_chunked(_PIECE):
         data += piece
         if len(data) > MAX_IMAGE_BYTES:
-            raise ValueError(f"the image is larger than {MAX_IMAGE_BYTES} bytes")
+            raise ValueError(f"the {what} is larger than {MAX_IMAGE_BYTES} bytes")
     return bytes(data)
 
 

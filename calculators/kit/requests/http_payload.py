@@ -132,6 +132,20 @@ class Messages(Protocol):
         """
 
 
+class Documents(Protocol):
+    """The documents that a request names and does not contain, as far as its client may read them.
+
+    Both methods raise `ValueError` with a text for the client if there is no such document, or it
+    may not be read.
+    """
+
+    async def uploaded(self, file_id: str) -> FormFile:
+        """Return a file that the client has uploaded, without its media type."""
+
+    async def fetched(self, url: str) -> bytes:
+        """Return a document from the web."""
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class HttpPayload:
     """One HTTP request. `dataclasses.replace` makes a changed copy.
@@ -147,6 +161,7 @@ class HttpPayload:
         method: POST, or another method that the endpoint has.
         messages: what the client of a WebSocket sends; None for every other request. Each ``str``
             or ``bytes`` packet is a message to it, and the run's end closes it.
+        documents: what the request names by ids and addresses; None: it can name none here.
     """
 
     uri: str
@@ -158,6 +173,7 @@ class HttpPayload:
     form: MultipartForm | None = None
     method: str = "POST"
     messages: Messages | None = None
+    documents: Documents | None = field(default=None, repr=False)
 
     def json(self) -> Any:
         """Return the parsed body.

@@ -21,7 +21,13 @@ from calculators.kit.requests.schema import (
     union,
     word,
 )
-from calculators.llm.openapi.generation_schemas import FINISH_REASON, PROMPT_TOKEN_IDS, TOKEN_IDS
+from calculators.llm.openapi.generation_schemas import (
+    FILE,
+    FINISH_REASON,
+    HAS_FILE,
+    PROMPT_TOKEN_IDS,
+    TOKEN_IDS,
+)
 from calculators.llm.requests.tools import CHAT_NAME, name_pattern
 
 _HEAD: Final[dict[str, Schema]] = {
@@ -52,15 +58,7 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
         AudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
         FilePart=tagged(
             "file",
-            {
-                "file": record(
-                    {
-                        "file_data": string("A file of text or a PDF, as a `data:` URL or Base64."),
-                        "filename": {"type": ["string", "null"]},
-                    },
-                    required=("file_data",),
-                )
-            },
+            {"file": record(FILE, anyOf=HAS_FILE)},
         ),
         SaidRefusalPart=tagged("refusal", {"refusal": string()}),
     ),

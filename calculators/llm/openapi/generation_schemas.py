@@ -45,6 +45,18 @@ FUNCTION: Final[dict[str, Schema]] = {
     "strict": {"type": ["boolean", "null"]},
 }
 
+#: A file of text or a PDF in a prompt, and the members of which it has one.
+FILE: Final[dict[str, Schema]] = {
+    "file_data": nullable(string("A file of text or a PDF, as a `data:` URL or Base64.")),
+    "file_id": nullable(string("Of a file that the client has uploaded.")),
+    "file_url": nullable(string("Of a host in `--allowed_media_domains`.")),
+    "filename": {"type": ["string", "null"]},
+}
+HAS_FILE: Final[list[Schema]] = [
+    {"required": [name], "properties": {name: string()}}
+    for name in ("file_data", "file_id", "file_url")
+]
+
 TOOL_SCHEMAS: Final[dict[str, Schema]] = {
     "Function": record(FUNCTION, "A function as chats had it before tools.", required=("name",)),
     "NamedTool": record({"name": string()}, required=("name",)),

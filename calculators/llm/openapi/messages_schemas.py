@@ -122,6 +122,8 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         DocumentFile=tagged(
             "base64", {"media_type": string(), "data": string("A file of text, as Base64.")}
         ),
+        DocumentUrl=tagged("url", {"url": string("Of a host in `--allowed_media_domains`.")}),
+        UploadedDocument=tagged("file", {"file_id": string("Of a file of the client.")}),
         DocumentBlocks=tagged("content", {"content": one_of(string(), array(_TEXT))}),
     ),
     "ToolReferenceBlock": tagged("tool_reference", {"tool_name": string()}),

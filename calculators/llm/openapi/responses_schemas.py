@@ -23,7 +23,7 @@ from calculators.kit.requests.schema import (
     word,
 )
 from calculators.llm.api.openai.responses_input import ITEM_TYPES, PASSED_OVER, STORED
-from calculators.llm.openapi.generation_schemas import FUNCTION
+from calculators.llm.openapi.generation_schemas import FILE, FUNCTION, HAS_FILE
 from calculators.llm.requests.client_tools import TOOL_TYPES
 from calculators.llm.requests.template_arguments import VERBOSITY
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
@@ -57,10 +57,10 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         InputFilePart=record(
             {
                 "type": const("input_file"),
-                "file_data": string("A file of text or a PDF, as a `data:` URL or Base64."),
-                "filename": {"type": ["string", "null"]},
+                **FILE,
             },
-            required=("type", "file_data"),
+            required=("type",),
+            anyOf=HAS_FILE,
         ),
     ),
     **union(

@@ -99,9 +99,7 @@ def file_text(file: Mapping[str, Any], path: str) -> str:
     if data is None:
         for other in ("file_id", "file_url"):
             if file.get(other) is not None:
-                raise fields.invalid(
-                    f"{path}.{other}", "this server does not read it for a prompt; use file_data"
-                )
+                raise fields.invalid(f"{path}.{other}", "it is not read here; use file_data")
         raise fields.missing(f"{path}.file_data", "the file as Base64 or as a data: URL")
     return document_text(decoded_text(data, "", f"{path}.file_data"), name)
 

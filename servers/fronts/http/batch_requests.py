@@ -16,6 +16,7 @@ from servers.batches.contents import open_content
 from servers.batches.desk import BatchDesk, Upload
 from servers.batches.objects import (
     ANCHOR,
+    DOCUMENT_PURPOSES,
     INPUT_PURPOSE,
     NotNowError,
     NotStoredError,
@@ -29,7 +30,7 @@ from servers.fronts.http.answer_streams import SentResponse, response_head
 from servers.fronts.http.body import check_encoding, read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import Exchange, json_answer, query_of
+from servers.fronts.http.exchange import Exchange, json_answer, owner_of, query_of
 from servers.fronts.http.form_body import FORM, FormParser, FormPart, boundary_of, has_form
 from servers.fronts.http.routes import RUNS, Endpoint, Route, find_route
 from servers.fronts.http.settings import HttpSettings
@@ -206,7 +207,7 @@ class BatchRequests:
     async def _answer(
         self, desk: BatchDesk, exchange: Exchange, route: Route
     ) -> web.StreamResponse:
-        owner, item = self._owner(exchange), route.item
+        owner, item = owner_of(exchange.record, self._settings), route.item
         is_read = exchange.request.method in ("GET", "HEAD")
         match route.endpoint:
             case Endpoint.FILES if is_read:
@@ -234,11 +235,6 @@ class BatchRequests:
                 self._guard.check_page(exchange.request.headers)
                 batch = await desk.ask(desk.store.cancel, item, owner, unix_seconds())
                 return _json(exchange, batch.to_object())
-
-    def _owner(self, exchange: Exchange) -> str:
-        """Return the client to whom files and batches belong: its key, where keys are needed."""
-        name = exchange.record.client.name
-        return name if self._settings.access.keys is not None else ""
 
     async def _upload(self, desk: BatchDesk, exchange: Exchange, owner: str) -> web.StreamResponse:
         request = exchange.request
@@ -335,10 +331,9 @@ def _fields_of(form: MultipartForm) -> tuple[str, int | None]:
         RequestError: the seconds are wrong.
     """
     purpose = _one(form, "purpose")
-    if purpose is None:
-        raise HttpError(400, f'the form needs a purpose, "{INPUT_PURPOSE}"', param="purpose")
-    if purpose != INPUT_PURPOSE:
-        text = f'the only purpose of files here is "{INPUT_PURPOSE}"'
+    known = (INPUT_PURPOSE, *DOCUMENT_PURPOSES)
+    if purpose not in known:
+        text = f"the form needs a purpose, one of {', '.join(known)}"
         raise HttpError(400, text, param="purpose")
     anchor = _one(form, "expires_after[anchor]")
     seconds = _one(form, "expires_after[seconds]")

@@ -32,7 +32,13 @@ from servers.fronts.http.answer_streams import (
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.routes import VIEWS, Endpoint, Route
+from servers.fronts.http.settings import HttpSettings
 from servers.operations.request_log import RequestEnd, reason_for_log
+
+
+def owner_of(record: RequestRecord, settings: HttpSettings) -> str:
+    """Return the client to whom files and batches belong: its key, where keys are needed."""
+    return record.client.name if settings.access.keys is not None else ""
 
 
 class Client(Disconnection):

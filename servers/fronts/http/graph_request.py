@@ -6,15 +6,18 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from msgspec import Struct
 
+from calculators.images.media.image import MAX_IMAGE_BYTES
+from calculators.images.media.media_rules import MediaRules
 from calculators.kit.requests.form_members import NOTHING
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.kit.requests.http_payload import HttpPayload, Messages, MultipartForm
+from calculators.kit.requests.http_payload import FormFile, HttpPayload, Messages, MultipartForm
 from calculators.kit.tasks import ErrorForm, TaskEndpoint, tasks_at
 from calculators.kit.tasks.operation import EVENTS, JSON
 from graph_runtime import Code, GraphError
@@ -30,12 +33,16 @@ from servers.fronts.http.exchange import (
     fail_stream,
     limit_time,
     limit_time_by,
+    owner_of,
     send_whole,
 )
 from servers.fronts.http.form_body import FORM, has_form, read_form
 from servers.fronts.http.message_stream import KEY_PROTOCOL, MessageStream, wants_socket
 from servers.fronts.http.routes import may_stream, nothing_at
 from servers.fronts.http.settings import HttpSettings
+
+if TYPE_CHECKING:
+    from servers.batches.desk import BatchDesk
 
 _log = logging.getLogger(__name__)
 _JSON_FIELDS = {"Content-Type": JSON}
@@ -225,10 +232,55 @@ MAX_MODEL_CHARS = 1024
 _OF_EVENTS = ("model", "stream_options")
 
 
+@dataclass(frozen=True, slots=True)
+class ClientDocuments:
+    """A `calculators.kit.requests.http_payload.Documents` of one client.
+
+    Attributes:
+        owner: the client to whom its files belong.
+        desk: has the files; None: this server keeps none.
+        rules: the hosts that documents may be fetched from.
+    """
+
+    owner: str
+    desk: BatchDesk | None
+    rules: MediaRules
+
+    async def uploaded(self, file_id: str) -> FormFile:
+        if self.desk is None:
+            raise ValueError("this server keeps no files; it does with --batch_dir")
+        # Late: a server without files imports none of these modules.
+        from servers.batches.objects import NotStoredError, unix_seconds
+
+        store = self.desk.store
+        try:
+            file = await self.desk.ask(store.file, file_id, self.owner, unix_seconds())
+            if file.size > MAX_IMAGE_BYTES:
+                raise ValueError(f"the document is larger than {MAX_IMAGE_BYTES} bytes")
+            content = await self.desk.ask(store.content, file)
+        except NotStoredError:
+            raise ValueError("the client has uploaded no such file") from None
+        return FormFile(file.filename, "", content)
+
+    async def fetched(self, url: str) -> bytes:
+        # Late: an HTTP client takes long to import, and few requests need it.
+        from calculators.images.media.download import download
+
+        return await download(url.strip(), self.rules, what="document")
+
+
 class GraphRequests:
     """Runs the graphs that requests name, and answers with their packets."""
 
-    def __init__(self, data_plane: DataPlane, settings: HttpSettings, guard: BrowserGuard) -> None:
+    def __init__(
+        self,
+        data_plane: DataPlane,
+        settings: HttpSettings,
+        guard: BrowserGuard,
+        desk: BatchDesk | None = None,
+    ) -> None:
+        """``desk``: has the files that requests name; None: there are none."""
+        self._desk = desk
         self._data_plane = data_plane
         self._settings = settings
         self._guard = guard
@@ -378,6 +430,9 @@ class GraphRequests:
             form=form,
             method="GET" if request.method == "HEAD" else request.method,
             messages=messages,
+            documents=ClientDocuments(
+                owner_of(exchange.record, self._settings), self._desk, self._settings.media
+            ),
         )
         if exchange.hold.counted:
             weakref.finalize(payload, exchange.hold.release)

@@ -140,7 +140,7 @@ class Handler:
         self._guard = BrowserGuard(settings)
         self._room = room or BodyRoom()
         self._kserve = KserveRequests(data_plane, settings)
-        self._graphs = GraphRequests(data_plane, settings, self._guard)
+        self._graphs = GraphRequests(data_plane, settings, self._guard, batches)
         self._page = PageRequests(views, settings, self._guard)
         self._batches: BatchRequests | None = None
         if batches is not None:

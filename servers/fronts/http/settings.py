@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from calculators.images.media.media_rules import NO_MEDIA, MediaRules
 from calculators.kit.requests.json_depth import MOST_DEPTH
 from servers.access import Access, TlsFiles
 from servers.options.server_options import HttpOptions
@@ -50,6 +51,7 @@ class HttpSettings(HttpOptions):
         access: API keys, and the routes that need none.
         tls: certificate and key; None: plain HTTP.
         page: whether the page is served, and how much it may show and do.
+        media: the hosts that documents may be fetched from.
     """
 
     port: int = 8000
@@ -78,6 +80,7 @@ class HttpSettings(HttpOptions):
     access: Access = field(default_factory=Access)
     tls: TlsFiles | None = None
     page: PageSettings = field(default_factory=PageSettings)
+    media: MediaRules = NO_MEDIA
 
     @property
     def watch_seconds(self) -> float:

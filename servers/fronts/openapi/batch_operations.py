@@ -30,6 +30,7 @@ from calculators.kit.tasks.operation import (
 from servers.batches.objects import (
     ANCHOR,
     BATCH_MEMBERS,
+    DOCUMENT_PURPOSES,
     INPUT_PURPOSE,
     LEAST_SECONDS,
     METADATA_SCHEMA,
@@ -66,7 +67,7 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
             "bytes": _COUNT,
             "created_at": integer("Unix time in seconds."),
             "filename": string(),
-            "purpose": word((INPUT_PURPOSE, OUTPUT_PURPOSE)),
+            "purpose": word((INPUT_PURPOSE, *DOCUMENT_PURPOSES, OUTPUT_PURPOSE)),
             "status": const("processed"),
             "status_details": nullable(string()),
             "expires_at": _TIME,
@@ -81,7 +82,7 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
     "FileUpload": record(
         {
             "file": string("The requests, one per line.", format="binary"),
-            "purpose": const(INPUT_PURPOSE),
+            "purpose": word((INPUT_PURPOSE, *DOCUMENT_PURPOSES)),
             "expires_after[anchor]": const(ANCHOR),
             "expires_after[seconds]": integer(
                 "How long the file is kept; 30 days by default.",

@@ -13,7 +13,7 @@ pytest.importorskip("pypdf")
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.llm.endpoints import endpoint_of
-from calculators.llm.pdf_files import with_pdf_texts
+from calculators.llm.pdf_files import with_documents
 from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
@@ -46,7 +46,7 @@ def asked(uri: str, **members: Any) -> tuple[HttpPayload, str]:
     if "messages" in members:
         body["max_tokens"] = 9
     before = copy.deepcopy(body)
-    payload = asyncio.run(with_pdf_texts(HttpPayload(uri, {}, parsed_json=body)))
+    payload = asyncio.run(with_documents(HttpPayload(uri, {}, parsed_json=body)))
     assert body == before  # others may have the request, too
     request = endpoint_of(uri).parse(payload.parsed_json, RequestLimits(), ModelDefaults())
     assert isinstance(request, ChatRequest)
@@ -95,4 +95,4 @@ def test_a_broken_file_is_refused_with_its_place(
 def test_requests_without_such_files_stay_as_they_are() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": [ASK, 7, {"type": "file"}]}]}
     payload = HttpPayload("/v1/chat/completions", {}, parsed_json=body)
-    assert asyncio.run(with_pdf_texts(payload)) is payload
+    assert asyncio.run(with_documents(payload)) is payload
