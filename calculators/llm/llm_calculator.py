@@ -32,15 +32,7 @@ from calculators.language.first_answer import FirstAnswer
 from calculators.language.generation_request import GenerationRequest
 from calculators.llm.endpoints import ENDPOINTS, Counting, endpoint_of
 from calculators.llm.options import OPTIONS_TYPE
-from graph_runtime import (
-    Calculator,
-    CalculatorContext,
-    CalculatorContract,
-    Code,
-    In,
-    Out,
-    SideIn,
-)
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out, SideIn
 
 
 class GenerationResponseWriterCalculator(Calculator):

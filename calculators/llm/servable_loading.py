@@ -23,12 +23,7 @@ from calculators.llm.model_source import find_source
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
 from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.registry import (
-    NO_PARSER,
-    UnknownParser,
-    reasoning_parser,
-    tool_parser,
-)
+from calculators.llm.parsers.registry import NO_PARSER, UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import PromptReady
 from calculators.llm.requests.model_defaults import read_generation_defaults

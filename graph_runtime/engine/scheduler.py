@@ -26,13 +26,7 @@ from graph_runtime.engine.error_log import ErrorLog
 from graph_runtime.engine.flow import Flow, completed
 from graph_runtime.engine.idle_calls import IdleCalls
 from graph_runtime.engine.node import Node, clear_inputs, load_inputs
-from graph_runtime.engine.states import (
-    RUN_TRANSITIONS,
-    NodeEvent,
-    NodeState,
-    RunEvent,
-    RunState,
-)
+from graph_runtime.engine.states import RUN_TRANSITIONS, NodeEvent, NodeState, RunEvent, RunState
 from graph_runtime.engine.throttling import Throttling
 from graph_runtime.errors import Cancelled, Code, GraphError, PacketTypeError
 

@@ -27,15 +27,7 @@ from servers.load.client import (
     read_prompts,
     run_load,
 )
-from servers.load.figures import (
-    OBJECTIVES,
-    Run,
-    figures_of,
-    page,
-    side_by_side,
-    table,
-    to_json,
-)
+from servers.load.figures import OBJECTIVES, Run, figures_of, page, side_by_side, table, to_json
 
 _REQUESTS: Final = 64
 _ENDPOINTS: Final = {"chat": CHAT, "completions": COMPLETIONS}

@@ -16,14 +16,7 @@ from calculators.images.image.video_file import VideoReader, VideoWriter
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from calculators.tensors.openvino.directory_models import DirectoryModels
 from calculators.tensors.openvino.model_provider import MODELS
-from graph_runtime import (
-    CalculatorError,
-    GraphError,
-    Packet,
-    RunError,
-    Tracer,
-    ValidatedGraph,
-)
+from graph_runtime import CalculatorError, GraphError, Packet, RunError, Tracer, ValidatedGraph
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli import language_run

@@ -21,11 +21,7 @@ from calculators.images.media.media_rules import MediaRules
 from calculators.kit.child_process.early_start import end_untaken
 from calculators.kit.requests.server_secret import server_secret
 from calculators.kit.settings.declaration import values_of
-from calculators.kit.tasks import (
-    default_task,
-    find_task,
-    installed_tasks,
-)
+from calculators.kit.tasks import default_task, find_task, installed_tasks
 from graph_runtime import REGISTRY
 from servers.batches.objects import StoreError
 from servers.cli.messages import CommandFailed, print_warning

@@ -6,13 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from graph_runtime import (
-    GraphConfigError,
-    Registry,
-    SubgraphContext,
-    ValidatedGraph,
-    graph_to_text,
-)
+from graph_runtime import GraphConfigError, Registry, SubgraphContext, ValidatedGraph, graph_to_text
 from graph_runtime.authoring.calculator import Calculator
 from graph_runtime.authoring.packet_type import PacketType
 from graph_runtime.language.names import canonical_names

@@ -7,15 +7,7 @@ from dataclasses import dataclass, replace
 
 from servers.drawing.description import DescribedNode, GraphDescription
 from servers.drawing.diagram import Box, Diagram, Edge, Socket, make_diagram
-from servers.drawing.drawing import (
-    Direction,
-    DrawnNode,
-    DrawnPort,
-    Frame,
-    GraphDrawing,
-    Side,
-    Wire,
-)
+from servers.drawing.drawing import Direction, DrawnNode, DrawnPort, Frame, GraphDrawing, Side, Wire
 from servers.drawing.folding import lay_out_folded
 from servers.drawing.layers import assign_layers, forward_edges
 from servers.drawing.level import Cell, CellPlaces, Level, Net, NetEnd, Point

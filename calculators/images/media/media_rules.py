@@ -53,8 +53,8 @@ class MediaRules:
     allowed_media_domains: tuple[str, ...] = option(
         (),
         "hosts, with commas, that images and documents may be fetched from over http(s), wherever "
-        "they redirect to as well; a private address has to be listed itself; `all`: every public host (ports 80 "
-        "and 443); default: none",
+        "they redirect to as well; a private address has to be listed itself; `all`: every public "
+        "host (ports 80 and 443); default: none",
         group=MEDIA,
         metavar="HOSTS",
         reads=media_domains,

@@ -38,14 +38,7 @@ from calculators.language.delta import (
     refusal_deltas,
     usage_sum,
 )
-from calculators.language.events import (
-    Arguments,
-    Content,
-    Event,
-    Reasoning,
-    Refused,
-    ToolCall,
-)
+from calculators.language.events import Arguments, Content, Event, Reasoning, Refused, ToolCall
 from calculators.language.generation_request import GenerationRequest, Refusal, text_of_content
 from calculators.language.mistakes import AuthorMistake, named
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out

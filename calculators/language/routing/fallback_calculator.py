@@ -17,15 +17,7 @@ from calculators.language import (
     Submitted,
 )
 from calculators.language.first_answer import FirstAnswer
-from graph_runtime import (
-    Calculator,
-    CalculatorContext,
-    CalculatorContract,
-    Code,
-    In,
-    Options,
-    Out,
-)
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Options, Out
 
 
 class FirstAnswerCalculator(Calculator):

@@ -10,16 +10,7 @@ from calculators.language import Delta, Deltas, GenerationRequest
 from calculators.language.server_tools.tool_loop import ToolLoop
 from calculators.language.server_tools.toolbox import Toolbox, offer_tools
 from calculators.language.server_tools.tools_options import read_bounds
-from graph_runtime import (
-    Calculator,
-    CalculatorContext,
-    Code,
-    GraphError,
-    In,
-    Options,
-    Out,
-    SideIn,
-)
+from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, Options, Out, SideIn
 
 
 class OfferToolsCalculator(Calculator):

@@ -20,12 +20,7 @@ import msgspec
 
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.llm.engine.settings import MAX_ASSISTANT_TOKENS, DraftModel, EngineSettings
-from calculators.llm.model_files import (
-    find_model,
-    read_json_object,
-    read_model_length,
-    sees_images,
-)
+from calculators.llm.model_files import find_model, read_json_object, read_model_length, sees_images
 from graph_runtime import ResourceError
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 

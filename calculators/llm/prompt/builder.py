@@ -33,11 +33,7 @@ from calculators.llm.prompt.chat_template.analysis import (
     TOOL,
 )
 from calculators.llm.prompt.chat_template.limits import RenderLimits
-from calculators.llm.prompt.chat_template.text_guard import (
-    GuardedTokens,
-    TextGuard,
-    written_tokens,
-)
+from calculators.llm.prompt.chat_template.text_guard import GuardedTokens, TextGuard, written_tokens
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,

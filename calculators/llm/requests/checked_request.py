@@ -49,10 +49,7 @@ from calculators.llm.requests.sampling import (
     STOP_MEMBERS,
     read_sampling,
 )
-from calculators.llm.requests.structured_output import (
-    STRUCTURED_MEMBERS,
-    read_structured_output,
-)
+from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS, read_structured_output
 
 _MODALITIES: Final = Array({"type": "string", "not": {"const": "audio"}})
 

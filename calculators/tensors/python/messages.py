@@ -20,12 +20,7 @@ import numpy as np
 from calculators.kit.child_process.framing import MAX_FRAME, Frame, Piece
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild, plain
 from calculators.kit.requests.http_answer import HttpAnswer
-from calculators.kit.requests.http_payload import (
-    FormFile,
-    HttpPayload,
-    MultipartForm,
-    RequestError,
-)
+from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm, RequestError
 from calculators.tensors.python.instance import HandlerError, HandlerSettings, HandlerTurn
 from calculators.tensors.python.pyovms import Tensor
 from graphrt_base.errors import Code

@@ -19,15 +19,7 @@ from calculators.tensors.python.python_node import (
     InstanceLane,
     PythonNode,
 )
-from graph_runtime import (
-    Calculator,
-    CalculatorContext,
-    CalculatorContract,
-    Code,
-    In,
-    Out,
-    SideIn,
-)
+from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out, SideIn
 
 
 def input_of(stream: str, value: Any) -> Any:

@@ -16,14 +16,7 @@ from calculators.kit.requests.schema import (
     ref,
     string,
 )
-from calculators.kit.tasks.operation import (
-    JSON,
-    TaskDescription,
-    answer,
-    media,
-    paths_of,
-    posted,
-)
+from calculators.kit.tasks.operation import JSON, TaskDescription, answer, media, paths_of, posted
 from calculators.text.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
 from calculators.text.embeddings.request import COHERE_MEMBERS, EMBEDDINGS_MEMBERS, TEI_MEMBERS
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout

@@ -33,10 +33,7 @@ from calculators.text.embeddings.request import (
     Truncation,
     find_prompt,
 )
-from calculators.text.text_models.model_options import (
-    TextModelOptions,
-    read_text_model,
-)
+from calculators.text.text_models.model_options import TextModelOptions, read_text_model
 from calculators.text.text_models.text_model import TextModelInitializer, TextServable, off_loop
 from graph_runtime import Code, NodePlan, ResourceSettings
 

@@ -16,14 +16,7 @@ from calculators.kit.requests.schema import (
     ref,
     string,
 )
-from calculators.kit.tasks.operation import (
-    JSON,
-    TaskDescription,
-    answer,
-    media,
-    paths_of,
-    posted,
-)
+from calculators.kit.tasks.operation import JSON, TaskDescription, answer, media, paths_of, posted
 from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.text.rerank.request import RERANK_MEMBERS, SCORE_MEMBERS
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout

@@ -23,10 +23,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from calculators.text.rerank.encoding import CHARACTERS_AT_A_TIME, RankQuestion, too_many_chunks
 from calculators.text.rerank.request import Ranking
-from calculators.text.text_models.model_options import (
-    TextModelOptions,
-    read_text_model,
-)
+from calculators.text.text_models.model_options import TextModelOptions, read_text_model
 from calculators.text.text_models.text_model import TextModelInitializer, TextServable
 from graph_runtime import Code, GraphError, NodePlan, ResourceError, ResourceSettings
 

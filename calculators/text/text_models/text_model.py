@@ -13,17 +13,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import (
-    Any,
-    Final,
-    Generic,
-    NamedTuple,
-    ParamSpec,
-    Protocol,
-    Self,
-    TypeAlias,
-    TypeVar,
-)
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np

@@ -8,11 +8,7 @@ from typing import Any
 
 from graph_runtime.errors import GraphConfigError
 from graph_runtime.language.tag_map import TagMap
-from graph_runtime.streams.input_handlers.handler import (
-    InputStreamHandler,
-    SyncSet,
-    read_options,
-)
+from graph_runtime.streams.input_handlers.handler import InputStreamHandler, SyncSet, read_options
 from graph_runtime.streams.input_stream import InputStream
 
 _OPTIONS = "mediapipe.DefaultInputStreamHandlerOptions"

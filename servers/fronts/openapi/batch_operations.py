@@ -18,15 +18,7 @@ from calculators.kit.requests.schema import (
     word,
 )
 from calculators.kit.tasks import ErrorForm
-from calculators.kit.tasks.operation import (
-    BINARY,
-    FORM,
-    JSON,
-    Operation,
-    answer,
-    media,
-    prefixed,
-)
+from calculators.kit.tasks.operation import BINARY, FORM, JSON, Operation, answer, media, prefixed
 from servers.batches.objects import (
     ANCHOR,
     BATCH_MEMBERS,

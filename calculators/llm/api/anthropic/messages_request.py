@@ -37,11 +37,7 @@ from calculators.kit.requests.schema import (
 )
 from calculators.language.generation_request import StructuredOutput, TemplateArguments, Tools
 from calculators.llm.api.anthropic.tools import read_messages_tools
-from calculators.llm.requests.checked_request import (
-    GENERATING,
-    read_body,
-    read_generation,
-)
+from calculators.llm.requests.checked_request import GENERATING, read_body, read_generation
 from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.messages import (
     MediaCheck,
@@ -52,14 +48,8 @@ from calculators.llm.requests.messages import (
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import N, max_tokens_member, stop_member
-from calculators.llm.requests.structured_output import (
-    only_one,
-    read_text_format,
-)
-from calculators.llm.requests.template_arguments import (
-    TEMPLATE_MEMBERS,
-    read_template_arguments,
-)
+from calculators.llm.requests.structured_output import only_one, read_text_format
+from calculators.llm.requests.template_arguments import TEMPLATE_MEMBERS, read_template_arguments
 from calculators.llm.requests.tools import MAX_SERVERS, read_mcp_servers
 
 

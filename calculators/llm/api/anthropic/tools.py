@@ -13,12 +13,7 @@ from calculators.kit.requests.members import check_object, leave_out_type
 from calculators.language.generation_request import Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import check_size
-from calculators.llm.requests.tools import (
-    MAX_SCHEMA,
-    NO_SUCH_TOOL,
-    is_toolset,
-    read_tools,
-)
+from calculators.llm.requests.tools import MAX_SCHEMA, NO_SUCH_TOOL, is_toolset, read_tools
 
 #: The types of tools in `_KNOWN`.
 KNOWN_TYPES: Final = r"^(?:bash|text_editor|memory)_\d{8}$"

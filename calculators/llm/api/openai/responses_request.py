@@ -44,11 +44,7 @@ from calculators.llm.requests.checked_request import (
     read_body,
     read_generation,
 )
-from calculators.llm.requests.client_tools import (
-    read_client_tools,
-    shown_tool_choice,
-    shown_tools,
-)
+from calculators.llm.requests.client_tools import read_client_tools, shown_tool_choice, shown_tools
 from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.messages import MediaCheck
 from calculators.llm.requests.model_defaults import ModelDefaults
@@ -60,10 +56,7 @@ from calculators.llm.requests.sampling import (
     max_tokens_member,
     stop_member,
 )
-from calculators.llm.requests.structured_output import (
-    only_one,
-    read_text_format,
-)
+from calculators.llm.requests.structured_output import only_one, read_text_format
 from calculators.llm.requests.template_arguments import (
     EFFORT,
     TEMPLATE_MEMBERS,

@@ -47,12 +47,7 @@ from calculators.llm.api.openai.responses_object import (
     summary_part,
     text_part,
 )
-from calculators.llm.requests.client_tools import (
-    NO_FORMS,
-    CustomInput,
-    call_forms,
-    custom_input,
-)
+from calculators.llm.requests.client_tools import NO_FORMS, CustomInput, call_forms, custom_input
 from calculators.llm.requests.sampling import SEALED_REASONING
 
 
