@@ -21,6 +21,8 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from calculators.images.media.image import MAX_IMAGE_BYTES
+from calculators.images.media.media_rules import MediaRules
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
 from calculators.kit.requests import fields
@@ -154,7 +156,7 @@ def _name_in(steps: _Steps, holder: Mapping[str, Any]) -> _Name | None:
     """Return the name of the document that a holder names; None if it holds the document itself."""
     if steps[-1] == "source":
         member = {"file": "file_id", "url": "url"}.get(str(holder.get("type")))
-        members = () if member is None else (member,)
+        members: tuple[str, ...] = () if member is None else (member,)
     else:
         members = () if holder.get("file_data") is not None else ("file_id", "file_url")
     for member in members:
@@ -183,11 +185,10 @@ async def _with_named(body: dict[str, Any], documents: Documents) -> dict[str, A
         filename = ""
         try:
             if name.is_file:
-                file = await documents.uploaded(name.value)
+                file = await documents.uploaded(name.value, MAX_IMAGE_BYTES)
                 filename, content = file.filename, file.content
             else:
-                async with _room().fetches:
-                    content = await documents.fetched(name.value)
+                content = await _fetched(name.value, documents.settings.of(MediaRules))
         except ValueError as error:
             raise fields.invalid(path, str(error)) from None
         is_pdf = content.startswith(b"%PDF-")
@@ -201,6 +202,14 @@ async def _with_named(body: dict[str, Any], documents: Documents) -> dict[str, A
         kind = "application/pdf" if is_pdf else "text/plain"
         body = _replaced(body, steps, _as_held(steps[-1] == "source", kind, written, filename))
     return body
+
+
+async def _fetched(url: str, rules: MediaRules) -> bytes:
+    # Late: an HTTP client takes long to import, and few requests need it.
+    from calculators.images.media.download import download
+
+    async with _room().fetches:
+        return await download(url.strip(), rules, what="document")
 
 
 def _as_held(

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from calculators.images.media.media_rules import MediaRules
 from calculators.kit.child_process.early_start import end_untaken
 from calculators.kit.requests.server_secret import server_secret
 from calculators.kit.settings.declaration import values_of
@@ -81,7 +80,7 @@ def http_settings(options: ServeOptions, access: FrontAccess) -> HttpSettings | 
         access=access.http,
         tls=access.tls,
         page=page_settings(options, access),
-        media=options.families.of(MediaRules),
+        families=options.families,
     )
     if server.max_body_size is None:
         return settings

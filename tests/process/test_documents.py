@@ -71,7 +71,8 @@ def uploaded(server: ServerProcess, key: str = KEYS[0]) -> str:
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=key)
     file = client.files.create(file=("geese.txt", TEXT), purpose="user_data")
     assert file.purpose == "user_data"
-    return file.id
+    file_id: str = file.id
+    return file_id
 
 
 def test_named_documents_are_read_as_if_they_stood_in_the_request(

@@ -11,10 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from calculators.kit.requests.request_record import RequestRecord, current_record
 from graphrt_base.errors import Code, GraphError
+
+if TYPE_CHECKING:
+    from graph_runtime import FamilySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +138,19 @@ class Messages(Protocol):
 class Documents(Protocol):
     """The documents that a request names and does not contain, as far as its client may read them.
 
-    Both methods raise `ValueError` with a text for the client if there is no such document, or it
-    may not be read.
+    Attributes:
+        settings: the operator's, which say what may be fetched from the web.
     """
 
-    async def uploaded(self, file_id: str) -> FormFile:
-        """Return a file that the client has uploaded, without its media type."""
+    @property
+    def settings(self) -> FamilySettings: ...
 
-    async def fetched(self, url: str) -> bytes:
-        """Return a document from the web."""
+    async def uploaded(self, file_id: str, most_bytes: int) -> FormFile:
+        """Return a file that the client has uploaded, without its media type.
+
+        Raises:
+            ValueError: there is none of this client, or it has more bytes; for the client.
+        """
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 from msgspec import Struct
 
-from calculators.images.media.image import MAX_IMAGE_BYTES
-from calculators.images.media.media_rules import MediaRules
 from calculators.kit.requests.form_members import NOTHING
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import FormFile, HttpPayload, Messages, MultipartForm
 from calculators.kit.tasks import ErrorForm, TaskEndpoint, tasks_at
 from calculators.kit.tasks.operation import EVENTS, JSON
-from graph_runtime import Code, GraphError
+from graph_runtime import Code, FamilySettings, GraphError
 from servers.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.answer_streams import AnswerStream, SentResponse, with_warnings
@@ -239,14 +237,14 @@ class ClientDocuments:
     Attributes:
         owner: the client to whom its files belong.
         desk: has the files; None: this server keeps none.
-        rules: the hosts that documents may be fetched from.
+        settings: the settings of each family of calculators.
     """
 
     owner: str
     desk: BatchDesk | None
-    rules: MediaRules
+    settings: FamilySettings
 
-    async def uploaded(self, file_id: str) -> FormFile:
+    async def uploaded(self, file_id: str, most_bytes: int) -> FormFile:
         if self.desk is None:
             raise ValueError("this server keeps no files; it does with --batch_dir")
         # Late: a server without files imports none of these modules.
@@ -255,18 +253,12 @@ class ClientDocuments:
         store = self.desk.store
         try:
             file = await self.desk.ask(store.file, file_id, self.owner, unix_seconds())
-            if file.size > MAX_IMAGE_BYTES:
-                raise ValueError(f"the document is larger than {MAX_IMAGE_BYTES} bytes")
+            if file.size > most_bytes:
+                raise ValueError(f"the document is larger than {most_bytes} bytes")
             content = await self.desk.ask(store.content, file)
         except NotStoredError:
             raise ValueError("the client has uploaded no such file") from None
         return FormFile(file.filename, "", content)
-
-    async def fetched(self, url: str) -> bytes:
-        # Late: an HTTP client takes long to import, and few requests need it.
-        from calculators.images.media.download import download
-
-        return await download(url.strip(), self.rules, what="document")
 
 
 class GraphRequests:
@@ -431,7 +423,7 @@ class GraphRequests:
             method="GET" if request.method == "HEAD" else request.method,
             messages=messages,
             documents=ClientDocuments(
-                owner_of(exchange.record, self._settings), self._desk, self._settings.media
+                owner_of(exchange.record, self._settings), self._desk, self._settings.families
             ),
         )
         if exchange.hold.counted:

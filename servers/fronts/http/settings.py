@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from calculators.images.media.media_rules import NO_MEDIA, MediaRules
 from calculators.kit.requests.json_depth import MOST_DEPTH
+from graph_runtime import FamilySettings
 from servers.access import Access, TlsFiles
 from servers.options.server_options import HttpOptions
 from servers.page.settings import PageSettings
@@ -51,7 +51,7 @@ class HttpSettings(HttpOptions):
         access: API keys, and the routes that need none.
         tls: certificate and key; None: plain HTTP.
         page: whether the page is served, and how much it may show and do.
-        media: the hosts that documents may be fetched from.
+        families: the settings of each family of calculators.
     """
 
     port: int = 8000
@@ -80,7 +80,7 @@ class HttpSettings(HttpOptions):
     access: Access = field(default_factory=Access)
     tls: TlsFiles | None = None
     page: PageSettings = field(default_factory=PageSettings)
-    media: MediaRules = NO_MEDIA
+    families: FamilySettings = field(default_factory=FamilySettings)
 
     @property
     def watch_seconds(self) -> float:
