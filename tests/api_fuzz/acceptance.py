@@ -34,6 +34,8 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"is beam search, which",
             r'for \\?"(n|best_of)\\?": \d+ is above',
             r"this model calls no tool servers",
+            r"text_input\\?\": the prompt is empty",
+            r"is above the maximum of new tokens",
             # What a text means.
             r"the text is no JSON",
             r"not a grammar",
@@ -54,7 +56,10 @@ BEYOND_SCHEMAS: Final = re.compile(
             # The conversation as a whole.
             r"nothing is said in any of them",
             r"no text at its end that could be continued",
+            r"calls tools, so it cannot be continued",
             # Limits of the whole request.
+            r"a number beyond 64 bits",
+            r"of the form has no name",
             r"the form has more than \d+ parts",
             r"this path is a WebSocket's",
             r"; the JSON must have 1 to \d+ bytes",
@@ -76,6 +81,8 @@ def documented_requests_are_accepted(context: Any, response: Any, case: Any) -> 
 
 
 def _is_documented(case: Any) -> bool:
+    if "Inference-Header-Content-Length" in (case.headers or {}):
+        return False  # it depends on the body's length
     if case.media_type != "application/json":
         return True
     described = _described(json.dumps(case.operation.schema.raw_schema))

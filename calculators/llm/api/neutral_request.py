@@ -172,11 +172,11 @@ def neutral_request(
         # The model's answer fills in what depends on the model.
         written["echo"] = {
             **checked.echo,
-            "max_output_tokens": body.get("max_output_tokens"),
+            "max_output_tokens": _whole(body.get("max_output_tokens")),
             "temperature": body.get("temperature", 1),
             "top_p": body.get("top_p", 1),
         }
-        written["max_tool_calls"] = body.get("max_tool_calls")
+        written["max_tool_calls"] = _whole(body.get("max_tool_calls"))
     if isinstance(checked, ChatRequest):
         written["shows_thinking"] = checked.shows_thinking
         if checked.custom_tools:
@@ -201,6 +201,11 @@ def neutral_request(
         record=record,
         **written,
     )
+
+
+def _whole(value: Any) -> Any:
+    """Return a member of a checked body that is an integer, which may be written as 4.0."""
+    return int(value) if isinstance(value, float) else value
 
 
 def new_answer_id(api: Api) -> str:

@@ -107,13 +107,14 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
             "mcp_tool_use",
             {"id": string(), "name": string(), "server_name": string(), "input": anything()},
         ),
-        ServerToolResultBlock=tagged(
-            "mcp_tool_result",
+        ServerToolResultBlock=record(
             {
+                "type": const("mcp_tool_result"),
                 "tool_use_id": string(),
-                "is_error": flag(),
-                "content": one_of(string(), array(_TEXT)),
+                "is_error": nullable(flag()),
+                "content": one_of(string(), array(_TEXT), {"type": "null"}),
             },
+            required=("type", "tool_use_id"),
         ),
     ),
     **union(

@@ -178,7 +178,8 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
     "UnloadRequest": request(
         {
             "parameters": record(
-                {"unload_dependents": flag("Has no effect.")}, additionalProperties=False
+                {"unload_dependents": flag("Has no effect.")},
+                propertyNames={"const": "unload_dependents"},
             )
         }
     ),

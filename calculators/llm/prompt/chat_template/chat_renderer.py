@@ -358,6 +358,11 @@ def with_marker(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
     Raises:
         ChatTemplateError: the last message has no text that could be continued.
     """
+    if not messages:
+        raise ChatTemplateError(
+            "there is no message, so there is no text at its end that could be continued",
+            param=MEMBER,
+        )
     last = messages[-1]
     place = f"messages[{len(messages) - 1}]"
     if last.get("tool_calls"):

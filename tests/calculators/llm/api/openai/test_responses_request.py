@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import NoClient, RequestError
+from calculators.language.generation_request import Api
+from calculators.llm.api.neutral_request import neutral_request
 from calculators.llm.api.openai.responses_request import ResponsesRequest, parse_responses_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
@@ -279,3 +281,10 @@ def test_members_that_cannot_be_honoured_are_refused_by_name(
     error = refused(**members)
     assert error.param == param
     assert text in str(error)
+
+
+def test_whole_numbers_may_be_written_with_a_point() -> None:
+    body = {"model": "m", "input": "hi", "max_tool_calls": 5.0, "max_output_tokens": 7.0}
+    checked = parse_responses_request(body, RequestLimits(), ModelDefaults())
+    request = neutral_request(checked, Api.RESPONSES, body, NoClient(), None)
+    assert str((request.max_tool_calls, request.echo["max_output_tokens"])) == "(5, 7)"

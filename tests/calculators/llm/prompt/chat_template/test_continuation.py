@@ -88,3 +88,9 @@ def test_a_template_that_hides_the_end_of_the_message_is_an_error() -> None:
             continues=True,
         )
     assert raised.value.param == "continue_final_message"
+
+
+def test_nothing_can_be_continued_in_a_conversation_without_messages() -> None:
+    renderer = ChatRenderer(ChatTemplate.of_source("x", bos_token=BOS, eos_token=EOS))
+    with pytest.raises(ChatTemplateError, match="there is no message"):
+        renderer.render([], template_kwargs={"add_generation_prompt": False}, continues=True)
